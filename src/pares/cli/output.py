@@ -1,0 +1,88 @@
+"""What commands say, and how they end.
+
+One rule for all of them: results go to standard output, everything else to standard error, so that `pares ... --json | jq`
+always works. An error that pares raises on purpose is a sentence that says what to do; a traceback above it would only hide
+it. Errors that pares does *not* foresee keep their traceback: those are defects, and their place is what one needs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+BROKEN: Final = 3
+INTERRUPTED: Final = 130
+"""What a shell reports for a process that Ctrl-C ended."""
+
+EXTRAS: Final = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "numpy": "spark",
+    "confluent_kafka": "kafka",
+    "nats": "nats",
+}
+"""Which extra brings a module that may be missing."""
+
+
+def console(*, error: bool = False) -> Console:
+    """A console on standard output (or error). Where that is no terminal, tables keep their width and lines don't wrap."""
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    if stream.isatty():
+        return Console(stderr=error, highlight=False)
+    return Console(stderr=error, highlight=False, width=200)
+
+
+def print_json(data: Any, *, line: bool = False) -> None:
+    """One JSON document (with `line`, on one line) on standard output."""
+    text = json.dumps(data, ensure_ascii=False, indent=None if line else 2)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def say(message: str) -> None:
+    """A remark for people, on standard error."""
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turns what pares raises on purpose into one line and an exit code."""
+    from pares.core.errors import ConfigError, ParesError
+
+    try:
+        yield
+    except ConfigError as error:
+        say(f"pares: {_one_line(error)}")
+        raise SystemExit(USAGE) from None
+    except ParesError as error:
+        say(f"pares: {_one_line(error)}")
+        raise SystemExit(FAILED) from None
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        say(f"pares: this needs {error.name}, which is not installed; run: pip install 'pares[{extra}]'")
+        raise SystemExit(FAILED) from None
+    except PermissionError as error:
+        say(f"pares: {error.filename or 'a file'} can't be used: {error.strerror}; check who owns it, or name another")
+        raise SystemExit(FAILED) from None
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

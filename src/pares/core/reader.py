@@ -1,0 +1,352 @@
+"""Where a reader of a log may begin, and what it does when the log is not what it was (R10, R11, R12).
+
+A world is the fold of *all* records, so a reader may begin only where it knows everything that came before:
+
+* at offset 0, or
+* at a snapshot's `upto`: a place (fixed by a rule of the fold) at which every reader keeps a hash of its world. The reader
+  folds from `upto` on, the snapshot record itself included, for that record was written later than the state it carries.
+  [A snapshot used from its own place would lose what came between.] Or
+* at a genesis, for which it can see that no record of the group stands between the record that it names and itself.
+
+A log whose start is not its origin, with no snapshot in it, lets nobody in: such a reader is *adrift*. It folds nothing,
+and waits for a snapshot or a genesis.
+
+The reader is fed entries (offset, timestamp, payload) in order, from `position` on; it never asks for the timestamp. A
+record that can't be read is counted and shown, and stops nobody (R11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from pares.core import fold as _fold
+from pares.core.changes import Change
+from pares.core.records import (
+    MAX_RECORD,
+    READS,
+    AnyRecord,
+    BadRecord,
+    Beat,
+    Genesis,
+    Join,
+    Snapshot,
+    Unknown,
+    decode,
+    decode_fast,
+)
+from pares.core.world import World
+
+WINDOW: Final = 4096
+"""How many entries before the end a joiner searches first for a snapshot; four times as many each next time."""
+KEPT_PLACES: Final = 256
+KEPT_BAD: Final = 20
+KEPT_SETS: Final = 4
+
+EntryLike = tuple[int, int, bytes]
+
+
+class State(Enum):
+    SEARCHING = "searching"
+    FOLDING = "folding"
+    ADRIFT = "adrift"
+
+
+class Bad(Struct, frozen=True):
+    """A sample of the records that could not be read: where, why, and the beginning of what stood there."""
+
+    offset: int
+    reason: str
+    payload: bytes
+
+
+class Defect(Struct, frozen=True):
+    """Two readers of one prefix differ: a defect of pares or of its disk. Both worlds are kept as evidence (R10)."""
+
+    offset: int
+    author: str
+    upto: int
+    mine: str
+    theirs: str
+
+
+class Whole(Struct, frozen=True):
+    """A snapshot of which all parts have been read."""
+
+    author: str
+    id: str
+    upto: int
+    last: int
+    """The offset of its last part."""
+    parts: int
+    text: str
+
+
+class Parts:
+    """Puts the parts of snapshots together; forgets the oldest incomplete set when there are too many."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, str], dict[int, Snapshot]] = {}
+
+    def add(self, offset: int, record: Snapshot) -> Whole | None:
+        """The snapshot, if this record completes it."""
+        key = (record.m, record.id)
+        parts = self._sets.setdefault(key, {})
+        first = next(iter(parts.values()), record)
+        if (
+            record.upto > offset
+            or (first.upto, first.parts) != (record.upto, record.parts)
+            or record.part >= first.parts
+        ):
+            return None
+        parts[record.part] = record
+        while len(self._sets) > KEPT_SETS:
+            del self._sets[next(iter(self._sets))]
+        if len(parts) < record.parts:
+            return None
+        del self._sets[key]
+        text = "".join(parts[part].world for part in range(record.parts))
+        return Whole(record.m, record.id, record.upto, offset, record.parts, text)
+
+
+def begin_at(snapshot: Whole) -> int:
+    """Where to fold from with this snapshot: `upto`, never the snapshot's own place."""
+    return snapshot.upto
+
+
+class Reader:
+    """Follows one group in one partition. Feed it what stands from `position` on; read `world`."""
+
+    def __init__(self, group: str, member: str = "") -> None:
+        self.group = group
+        self.member = member
+        """Whose own counted records are collected in `mine`."""
+        self.world = World()
+        self.state = State.SEARCHING
+        self.position = 0
+        self.start = 0
+        self.end = 0
+        """Where the log ended at the last attach: before that, this reader is not up to date."""
+        self.anchor: tuple[int, bytes] | None = None
+        """The last entry read: each attach begins by reading it again (R12)."""
+        self.mine: list[tuple[int, int, bytes]] = []
+        """(offset, n, payload) of `member`'s records that counted in the last feed."""
+        self.bad: Counter[str] = Counter()
+        self.bad_samples: list[Bad] = []
+        self.uncounted = 0
+        self.places: dict[int, str] = {}
+        self.wanted = False
+        """Set to have the world at the next place kept in `taken`, as (upto, text)."""
+        self.taken: tuple[int, str] | None = None
+        self.verified = -1
+        """`upto` of the newest snapshot in the log that agrees with this reader's own world."""
+        self.defects: list[Defect] = []
+        self.last_seen = -1
+        """Adrift: the offset of the group's last record, or of the entry before the log's start."""
+        self.longest_ms = 0
+        """Adrift: the longest session named by a join that is still there."""
+        self.largest = 0
+        """The largest base + offset that any record of the group let this reader see: a new base must be above it."""
+        self.newest_base = 0
+        """Adrift: the base that the group's last record was written under."""
+        self._parts = Parts()
+        self._refused: set[tuple[str, str]] = set()
+        self._entered: Whole | None = None
+        self._seen_parts = 0
+        self._found: Whole | None = None
+        self._low = 0
+
+    # Beginning -------------------------------------------------------------------------------------------------------
+
+    def attach(self, start: int, end: int) -> None:
+        """Begins (again) with nothing known, on a log that now has the entries from `start` to before `end`."""
+        self.start, self.end = start, end
+        self.world, self.places, self.taken, self.anchor = World(), {}, None, None
+        self._parts, self._found, self._entered = Parts(), None, None
+        if start == 0 and end <= WINDOW:
+            self.state, self.position = State.FOLDING, 0
+        else:
+            self._search(max(start, end - WINDOW))
+
+    @property
+    def entered(self) -> bool:
+        """Whether the world is one to act upon: begun somewhere sound, and read up to where the log ended at attach."""
+        return self.state is State.FOLDING and self.position >= self.end and self._entered is None
+
+    @property
+    def too_new(self) -> bool:
+        """Whether the group writes records that this version can't read (R11): upgrade before joining."""
+        return self.world.highest > READS
+
+    def _search(self, low: int) -> None:
+        self.state, self.position, self._low = State.SEARCHING, low, low
+        self._parts, self._found = Parts(), None
+
+    def _searched(self) -> None:
+        """The window up to the end has been read: begin with what was found, or look further back."""
+        if self._found is not None and self._begin(self._found):
+            return
+        if self._low > self.start:
+            self._search(max(self.start, self.end - 4 * (self.end - self._low)))
+        elif self.start == 0:
+            self.state, self.position, self._parts = State.FOLDING, 0, Parts()
+        else:
+            self.state, self.position, self._parts = State.ADRIFT, self.start, Parts()
+            self.last_seen, self.longest_ms, self.newest_base = self.start - 1, 0, 0
+
+    def _begin(self, snapshot: Whole) -> bool:
+        try:
+            world = World.load(snapshot.text)
+        except ValueError:
+            self._refused.add((snapshot.author, snapshot.id))
+            return False
+        self.world, self.position, self.state = world, begin_at(snapshot), State.FOLDING
+        self.places = {snapshot.upto: world.digest()}
+        self._entered, self._seen_parts, self._parts, self.anchor = snapshot, 0, Parts(), None
+        return True
+
+    def _check_entry(self) -> None:
+        """A snapshot whose own records do not count in the world that it carries is nobody's to begin with."""
+        entered = self._entered
+        if entered is None or self.position <= entered.last:
+            return
+        self._entered = None
+        if self._seen_parts < entered.parts:
+            self._refused.add((entered.author, entered.id))
+            self.attach(self.start, self.end)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def feed(self, entries: Iterable[EntryLike]) -> list[Change]:
+        """Takes the entries that follow `position`, in order. Returns what they changed in the world."""
+        changes: list[Change] = []
+        self.mine = []
+        if self.state is State.FOLDING:
+            self._fold(entries, changes)
+            self._check_entry()
+        elif self.state is State.SEARCHING:
+            for offset, _, payload in entries:
+                self._look(offset, payload)
+        else:
+            self._drift(entries, changes)
+        if self.state is State.SEARCHING and self.position >= self.end:
+            self._searched()
+        return changes
+
+    def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
+        world, group, member, beat = self.world, self.group, self.member, Beat
+        sender, fold = _fold.sender, _fold.fold
+        offset, payload, due = -1, b"", world.next_place()
+        for offset, _, payload in entries:
+            try:
+                record = decode_fast(payload) if len(payload) <= MAX_RECORD else decode(payload)
+            except Exception:
+                try:
+                    record = decode(payload)
+                except BadRecord as bad:
+                    self._note_bad(offset, bad.reason, payload)
+                    continue
+            if record.g != group:
+                continue
+            if type(record) is beat and record.marks is None and record.v <= world.highest:
+                # Nineteen of twenty records are plain beats: what `fold` does for them, without the detour.
+                state = sender(world, record)
+                if state is None:
+                    self.uncounted += 1
+                    continue
+                world.count = state.count = world.count + 1
+                world.last = state.offset = offset
+                state.n, state.due_ms = record.n, record.s
+            elif not fold(world, offset, record, changes):
+                self.uncounted += 1
+                continue
+            else:
+                self._counted(offset, record)
+            if record.m == member:
+                self.mine.append((offset, record.n, payload))
+            if world.count >= due or type(record) is not beat:
+                self._place(offset, record, changes)
+                due = world.next_place()
+        if offset >= 0:
+            self.position, self.anchor = offset + 1, (offset, bytes(payload))
+
+    def _counted(self, offset: int, record: AnyRecord | Unknown) -> None:
+        if type(record) is Genesis:
+            self.places, self._parts, self.verified, self.taken = {}, Parts(), -1, None
+        elif type(record) is Snapshot:
+            if self._entered is not None and (record.m, record.id) == (self._entered.author, self._entered.id):
+                self._seen_parts += 1
+            whole = self._parts.add(offset, record)
+            if whole is not None:
+                self._compare(whole)
+
+    def _place(self, offset: int, record: AnyRecord | Unknown, changes: list[Change]) -> None:
+        if not _fold.at_place(self.world, offset, record, changes):
+            return
+        self.places[offset + 1] = self.world.digest()
+        if len(self.places) > KEPT_PLACES:
+            del self.places[next(iter(self.places))]
+        if self.wanted:
+            self.wanted, self.taken = False, (offset + 1, self.world.dump())
+
+    def _compare(self, whole: Whole) -> None:
+        """Anybody's snapshot against this reader's own world at the same place."""
+        mine = self.places.get(whole.upto)
+        if mine is None:
+            return
+        try:
+            theirs = World.load(whole.text).digest()
+        except ValueError as error:
+            theirs = str(error)
+        if theirs == mine:
+            self.verified = max(self.verified, whole.upto)
+        elif len(self.defects) < KEPT_BAD:
+            self.defects.append(Defect(whole.last, whole.author, whole.upto, mine, whole.text))
+
+    def _look(self, offset: int, payload: bytes) -> None:
+        """Searching: nothing is folded, only snapshots are collected; the newest whole one is kept."""
+        self.position = offset + 1
+        record = self._of_group(offset, payload)
+        if type(record) is Snapshot and (record.m, record.id) not in self._refused:
+            whole = self._parts.add(offset, record)
+            if whole is not None and whole.upto >= self.start:
+                self._found = whole
+
+    def _drift(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
+        entries = iter(entries)
+        for offset, timestamp, payload in entries:
+            self.position, self.anchor = offset + 1, (offset, bytes(payload))
+            record = self._of_group(offset, payload)
+            if record is None:
+                continue
+            if type(record) is Genesis and (-1 if record.over is None else record.over) == self.last_seen:
+                self.state, self.world = State.FOLDING, World()
+                self._fold([(offset, timestamp, payload), *entries], changes)
+                return
+            self.last_seen, self.newest_base = offset, record.b
+            if type(record) is Join:
+                self.longest_ms = max(self.longest_ms, record.session)
+            if type(record) is Snapshot and (record.m, record.id) not in self._refused:
+                whole = self._parts.add(offset, record)
+                if whole is not None and whole.upto >= self.start and self._begin(whole):
+                    self.end = max(self.end, offset + 1)
+                    return
+
+    def _of_group(self, offset: int, payload: bytes) -> AnyRecord | Unknown | None:
+        try:
+            record = decode(payload)
+        except BadRecord:
+            return None
+        if record.g != self.group:
+            return None
+        self.largest = max(self.largest, record.b + offset)
+        return record
+
+    def _note_bad(self, offset: int, reason: str, payload: bytes) -> None:
+        self.bad[reason] += 1
+        if len(self.bad_samples) < KEPT_BAD:
+            self.bad_samples.append(Bad(offset, reason, bytes(payload[:200])))

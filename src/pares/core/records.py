@@ -1,0 +1,325 @@
+"""What stands in the log: one JSON object a record, typed, bounded, and judged the same by every reader (R11).
+
+Every record opens with the same envelope, which never changes, in any version of the format:
+
+    v  format version          g  group              n  the member's own sequence number
+    k  kind                    m  member id          b  the base that the record was written under
+                                                     s  milliseconds until the sender's next record is due
+
+Two readers that disagree on whether a record is well formed would live in different worlds from then on. So `decode`
+depends on nothing but the bytes: the limits below are constants of the format and never options, fields that a known kind
+does not have make a record bad, and the nesting of what is skipped is bounded by counting brackets, because a limit on
+recursion would depend on how deep the reader's own stack happens to be.
+
+A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
+life of its sender (R2) and has no effect.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pares.core.errors import ConfigError
+
+VERSION: Final = 1
+"""The format version that this code writes."""
+READS: Final = 1
+"""The newest format version that this code can read; stated in every `join`."""
+
+MAX_RECORD: Final = 64 * 1024
+MAX_SNAPSHOT: Final = 1024 * 1024
+MAX_PARTS: Final = 1024
+MAX_BRACKETS: Final = 64
+MAX_INT: Final = 2**53
+MIN_SESSION_MS: Final = 20
+MAX_SESSION_MS: Final = 60_000
+MAX_PAUSE_MS: Final = 7 * 24 * 3600 * 1000
+MAX_SEATS: Final = 100
+MAX_ROLES: Final = 10_000
+MAX_MEMBERS: Final = 10_000
+MAX_NAME: Final = 200
+
+Int: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_INT)]
+Index: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_SEATS)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
+MemberId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME + 40)]
+Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
+Weight: TypeAlias = Annotated[float, Meta(ge=0.001, le=1_000_000)]
+Seat: TypeAlias = tuple[str, int]
+"""`(role, index)`: what is held, claimed and handed over."""
+_Seat: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=MAX_NAME)], Index]
+
+
+class Record(Struct, tag_field="k", forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """The envelope. Records are values: nothing changes one after it was made."""
+
+    v: Int
+    g: Annotated[str, Meta(max_length=MAX_NAME)]
+    m: MemberId
+    n: Int
+    b: Int
+    s: Int
+
+
+class Lock(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Which file's lock proves this member alive (R7); `pid` only says where to look first, and proves nothing."""
+
+    boot: Text
+    device: Text
+    inode: Text
+    file: Text
+    pid: Int = 0
+
+
+class Genesis(Record, tag="genesis"):
+    """A log begins, or begins anew over the group's last record (R9)."""
+
+    base: Int
+    over: Int | None = None
+
+
+class Join(Record, tag="join"):
+    """A member makes itself known (R4, R7, R11). `eligible` None: every role; empty: none (administrators, observers)."""
+
+    name: Name
+    session: Annotated[int, Meta(ge=MIN_SESSION_MS, le=MAX_SESSION_MS)]
+    host: Text = ""
+    zone: Text = ""
+    labels: dict[Text, Text] = {}
+    rank: Int = 0
+    weight: Weight = 1.0
+    eligible: tuple[Name, ...] | None = None
+    drift: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    overlap: Int = 0
+    protocol: Text = "claims"
+    reads: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    lock: Lock | None = None
+    adrift: bool = False
+    """The joiner found no way into the log and asks for a snapshot (R10, R12)."""
+
+
+class Beat(Record, tag="beat"):
+    """I live. `marks`: (role, index, token, mark) of seats that the sender holds (R15)."""
+
+    marks: tuple[tuple[str, Index, Int, Int], ...] | None = None
+
+
+class Leave(Record, tag="leave"):
+    """The member is gone for ever, its seats are free."""
+
+    marks: tuple[tuple[str, Index, Int, Int], ...] | None = None
+
+
+class Claim(Record, tag="claim"):
+    """Compare and claim (R3): `over` is the holder and the offset of its last counted record, or None for a free seat."""
+
+    seat: _Seat
+    over: tuple[MemberId, Int] | None = None
+    free: bool = False
+
+
+class Release(Record, tag="release"):
+    seat: _Seat
+    token: Int
+    mark: Int | None = None
+    why: Text = ""
+
+
+class Transfer(Record, tag="transfer"):
+    seat: _Seat
+    token: Int
+    to: MemberId
+    mark: Int | None = None
+    pin: bool = False
+    why: Text = ""
+
+
+class Obituary(Record, tag="obituary"):
+    """Written only with proof (R7): the member `of` is dead, its seats are free, its id never returns."""
+
+    of: MemberId
+
+
+class Ask(Record, tag="ask"):
+    """A request that only holders act upon (R13): hand `seat` over (to `to`), or drain the member `drain`."""
+
+    seat: _Seat | None = None
+    to: MemberId | None = None
+    drain: MemberId | None = None
+
+
+class Role(Record, tag="role"):
+    name: Name
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
+    weight: Weight = 1.0
+    spread: Annotated[str, Meta(pattern=r"^(host|zone|none)\Z")] = "host"
+    removed: bool = False
+
+
+class Pause(Record, tag="pause"):
+    """Holders release and claims fail (R14), in one role or, with `scope` None, in the whole group."""
+
+    ms: Annotated[int, Meta(ge=1, le=MAX_PAUSE_MS)]
+    scope: Name | None = None
+
+
+class Resume(Record, tag="resume"):
+    pause: Int
+
+
+class Take(Record, tag="take"):
+    """At-most-once: from now on nobody else is given `first`..`last` of this seat's source (design, section 7)."""
+
+    seat: _Seat
+    token: Int
+    first: Int
+    last: Int
+
+
+class Done(Record, tag="done"):
+    """`first`..`last` of this seat's source are processed: the mark rises to `last` + 1."""
+
+    seat: _Seat
+    token: Int
+    first: Int
+    last: Int
+
+
+class Rewind(Record, tag="rewind"):
+    """An administrator moves marks, also backwards: only of free seats under a pause (R15)."""
+
+    marks: tuple[tuple[str, Index, Int], ...]
+
+
+class Did(Record, tag="did"):
+    """History for people and for the audit (R17): `what` is "lead" or "stop", `at` the writer's wall clock in ms."""
+
+    seat: _Seat
+    token: Int
+    what: Annotated[str, Meta(max_length=40)]
+    at: Int
+    why: Text = ""
+
+
+class Snapshot(Record, tag="snapshot"):
+    """Part `part` of `parts` of the world after folding everything before `upto` (R10)."""
+
+    upto: Int
+    id: Text
+    part: Int
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)]
+    world: str
+
+
+class Unknown(Struct, gc=False):
+    """A record of a kind that this version does not know: only its envelope is read."""
+
+    v: Int
+    k: Annotated[str, Meta(max_length=40)]
+    g: Annotated[str, Meta(max_length=MAX_NAME)]
+    m: MemberId
+    n: Int
+    b: Int
+    s: Int
+
+
+AnyRecord: TypeAlias = (
+    Genesis
+    | Join
+    | Beat
+    | Leave
+    | Claim
+    | Release
+    | Transfer
+    | Obituary
+    | Ask
+    | Role
+    | Pause
+    | Resume
+    | Take
+    | Done
+    | Rewind
+    | Did
+    | Snapshot
+)
+
+KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
+"""The kinds that this version knows."""
+
+
+class BadRecord(Exception):
+    """The payload is no record: it does not count, whoever reads it. `reason` is one of a few fixed words."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+_typed = msgspec.json.Decoder(AnyRecord)
+decode_fast = _typed.decode
+"""What `decode` tries first, for loops that do so a million times a second and turn to `decode` for whatever it raises."""
+_envelope = msgspec.json.Decoder(Unknown)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(payload: bytes) -> AnyRecord | Unknown:
+    """The record in `payload`, or `BadRecord`. Promised: the answer depends on the bytes alone, and nothing else is raised."""
+    if len(payload) > MAX_RECORD:
+        return _decode_large(payload)
+    try:
+        return _typed.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _decode_envelope(payload, str(error))
+
+
+def _decode_large(payload: bytes) -> AnyRecord:
+    if len(payload) > MAX_SNAPSHOT:
+        raise BadRecord("too large", f"{len(payload)} bytes, a record has at most {MAX_SNAPSHOT}")
+    try:
+        record = _typed.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRecord("not a record", str(error)) from None
+    if not isinstance(record, Snapshot):
+        raise BadRecord("too large", f"{len(payload)} bytes, only a snapshot may have more than {MAX_RECORD}")
+    return record
+
+
+def _decode_envelope(payload: bytes, error: str) -> Unknown:
+    """Only what a later version may have added gets through here: another kind, or another form of a known one."""
+    if payload.count(b"{") + payload.count(b"[") > MAX_BRACKETS:
+        raise BadRecord("nested too deep", f"more than {MAX_BRACKETS} brackets in a record of no known kind or form")
+    try:
+        record = _envelope.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as second:
+        raise BadRecord("not a record", str(second)) from None
+    if record.k in KINDS and record.v <= READS:
+        raise BadRecord("bad field", error)
+    return record
+
+
+def encode(record: AnyRecord) -> bytes:
+    """The bytes of `record`. Raises `ConfigError` for one that no reader would count: it must never reach a log."""
+    payload = _encoder.encode(record)
+    try:
+        decode(payload)
+    except BadRecord as bad:
+        kind = type(record).__name__.lower()
+        raise ConfigError(f"this {kind} can't be written: {bad}; shorten or correct that value") from None
+    return payload
+
+
+def check_name(what: str, name: object) -> str:
+    """`name` if it can name a group, a role or a member: 1 to 200 characters, none of them a control character."""
+    if not isinstance(name, str):
+        raise ConfigError(f"{what} must be a string, not {type(name).__name__} ({name!r})")
+    try:
+        return msgspec.convert(name, Name)
+    except msgspec.ValidationError:
+        shown = name if len(name) <= 60 else name[:57] + "..."
+        raise ConfigError(
+            f"{what} {shown!r} ({len(name)} characters) can't be used: "
+            f"give 1 to {MAX_NAME} characters and no control characters"
+        ) from None

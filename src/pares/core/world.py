@@ -1,0 +1,304 @@
+"""The world: what everybody who has read the log up to some place knows (promise 5).
+
+It is data and nothing else: `fold` changes it, record by record, and never looks at a clock. Whatever is not a function of
+the records in order (when something was *read*, for example) is kept elsewhere, so that two readers of one prefix hold
+equal worlds, and equal hashes of them.
+
+A world goes into a snapshot whole (R10). What is derived from it for speed (`held`, `reads`) is rebuilt when one is
+loaded.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pares.core.records import MAX_INT, Join, Lock, Seat
+
+FORGET: Final = 10_000
+"""Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
+PLACE_EVERY: Final = 16
+"""A place for snapshots comes when so many records, plus four for each member, have counted since the last one (R10).
+
+Four to a member, because hashing a place costs in proportion to the members; a lone holder, which writes four records in a
+session, still comes to a place every five sessions.
+"""
+
+
+class MemberState(Struct):
+    """One incarnation in the group: what its `join` said, and what it last wrote."""
+
+    id: str
+    name: str
+    host: str
+    zone: str
+    labels: dict[str, str]
+    rank: int
+    weight: float
+    eligible: tuple[str, ...] | None
+    session_ms: int
+    drift: float
+    overlap_ms: int
+    protocol: str
+    reads: int
+    lock: Lock | None
+    joined: int
+    draining: bool
+    offset: int
+    """Where its last counted record stands; with `n`, `due_ms` and `count` the only fields that a beat changes."""
+    n: int
+    due_ms: int
+    count: int
+
+    @property
+    def administrator(self) -> bool:
+        """Eligible for nothing: it may ask, pause and rewind, and never holds a seat."""
+        return self.eligible == ()
+
+
+class SeatState(Struct):
+    """One seat. `token` is the last term's when nobody holds it."""
+
+    role: str
+    index: int
+    holder: str | None = None
+    token: int = 0
+    mark: int = 0
+    taken: int = 0
+    pinned: bool = False
+    avoid: str | None = None
+    """The member that stepped down from it, until somebody else has held it (R13)."""
+    asked: tuple[str | None, int] | None = None
+    """A hand-over asked for: to whom (None: anybody else), and the offset of the `ask`."""
+
+    @property
+    def seat(self) -> Seat:
+        return (self.role, self.index)
+
+
+class RoleState(Struct):
+    name: str
+    seats: int
+    weight: float
+    spread: str
+    removed: bool = False
+
+
+class PauseState(Struct):
+    offset: int
+    scope: str | None
+    ms: int
+    by: str
+
+
+Key = tuple[str, Any]
+"""A part of the world: the name of its table and its key there."""
+
+
+class _Frozen(Struct, forbid_unknown_fields=True):
+    """A world as a snapshot carries it. No field has a default: one that is missing makes the snapshot unusable."""
+
+    base: int
+    last: int
+    count: int
+    placed: int
+    highest: int
+    members: list[MemberState]
+    seats: list[SeatState]
+    roles: list[RoleState]
+    pauses: list[PauseState]
+    gone: dict[str, int]
+
+
+class World:
+    """Members, seats, roles, pauses and the base in force, after some prefix of the log."""
+
+    __slots__ = (
+        "_dirty",
+        "_hashes",
+        "_still",
+        "base",
+        "count",
+        "gone",
+        "held",
+        "highest",
+        "last",
+        "members",
+        "pauses",
+        "placed",
+        "reads",
+        "roles",
+        "seats",
+        "shape",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.base = 0
+        """0 until a genesis has counted; then part of every record that counts (R9)."""
+        self.last = -1
+        """The offset of the group's last counted record."""
+        self.count = 0
+        self.placed = 0
+        """`count` at the last place for a snapshot."""
+        self.highest = 0
+        """The highest format version among the counted records (R11)."""
+        self.members: dict[str, MemberState] = {}
+        self.seats: dict[Seat, SeatState] = {}
+        self.roles: dict[str, RoleState] = {}
+        self.pauses: dict[int, PauseState] = {}
+        self.gone: dict[str, int] = {}
+        """Who left or was declared dead, with `count` at that time: such an id never returns (R2)."""
+        self.held: dict[str, set[Seat]] = {}
+        self.reads = MAX_INT
+        self.version = 0
+        """Rises with every change that is more than a sign of life."""
+        self.shape = 0
+        """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
+        self._hashes: dict[Key, int] = {}
+        self._still = 0
+        self._dirty: set[Key] = set()
+
+    def changed(self, *keys: Key) -> None:
+        """The fold calls this after a change to anything but marks, with what has changed."""
+        self._dirty.update(keys)
+        self.version += 1
+        self.shape += 1
+
+    def marked(self, seat: Seat) -> None:
+        """The fold calls this after a mark has moved: nobody need think again about who holds what."""
+        self._dirty.add(("seats", seat))
+        self.version += 1
+
+    def next_place(self) -> int:
+        """The `count` at which the next place comes, whatever it is that counts."""
+        return self.placed + PLACE_EVERY + 4 * len(self.members)
+
+    def paused(self, role: str) -> bool:
+        return any(p.scope is None or p.scope == role for p in self.pauses.values())
+
+    def may_hold(self, member: MemberState, role: str) -> bool:
+        """Whether the member is eligible for the role, by its own `join`."""
+        return member.eligible is None or role in member.eligible
+
+    def open(self, seat: Seat) -> bool:
+        """Whether the seat takes holders: its role is there, not removed, and has that many seats (R3a)."""
+        role = self.roles.get(seat[0])
+        return role is not None and not role.removed and seat[1] < role.seats and seat in self.seats
+
+    def holds_in_role(self, member: str, role: str) -> bool:
+        return any(seat[0] == role for seat in self.held.get(member, ()))
+
+    def refresh(self) -> None:
+        """Rebuilds what is derived from the rest."""
+        self.held = {id: set() for id in self.members}
+        for seat in self.seats.values():
+            if seat.holder is not None:
+                self.held[seat.holder].add(seat.seat)
+        self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self._hashes, self._still = {}, 0
+        self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
+        self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
+        self.changed(*(("gone", k) for k in self.gone))
+
+    # Hashes and snapshots ------------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """A hash of the whole world, equal for equal worlds however they came about.
+
+        It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
+        members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
+        hashed again.
+        """
+        for key in self._dirty:
+            part = getattr(self, key[0]).get(key[1])
+            fresh = 0 if part is None else _hash((key, _still(part)))
+            self._still += fresh - self._hashes.pop(key, 0)
+            if fresh:
+                self._hashes[key] = fresh
+        self._dirty.clear()
+        moving = [(m.id, m.n, m.offset, m.due_ms, m.count) for m in self.members.values()]
+        moving.sort()
+        head = (self.base, self.last, self.count, self.placed, self.highest, str(self._still % 2**128))
+        return blake2b(_encoder.encode((head, moving)), digest_size=16).hexdigest()
+
+    def dump(self) -> str:
+        """The world as the text that snapshots carry."""
+        frozen = _Frozen(
+            base=self.base,
+            last=self.last,
+            count=self.count,
+            placed=self.placed,
+            highest=self.highest,
+            members=[self.members[id] for id in sorted(self.members)],
+            seats=[self.seats[seat] for seat in sorted(self.seats)],
+            roles=[self.roles[name] for name in sorted(self.roles)],
+            pauses=[self.pauses[offset] for offset in sorted(self.pauses)],
+            gone=self.gone,
+        )
+        return _encoder.encode(frozen).decode()
+
+    @classmethod
+    def load(cls, text: str) -> World:
+        """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself."""
+        try:
+            frozen = _decoder.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"not a world: {error}") from None
+        world = cls()
+        world.base, world.last, world.count = frozen.base, frozen.last, frozen.count
+        world.placed, world.highest = frozen.placed, frozen.highest
+        world.members = {m.id: m for m in frozen.members}
+        world.seats = {s.seat: s for s in frozen.seats}
+        world.roles = {r.name: r for r in frozen.roles}
+        world.pauses = {p.offset: p for p in frozen.pauses}
+        world.gone = frozen.gone
+        for seat in frozen.seats:
+            if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
+                raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
+        world.refresh()
+        return world
+
+
+def member_state(join: Join, offset: int, count: int) -> MemberState:
+    """The member that a `join` makes known."""
+    return MemberState(
+        id=join.m,
+        name=join.name,
+        host=join.host,
+        zone=join.zone,
+        labels=dict(join.labels),
+        rank=join.rank,
+        weight=join.weight,
+        eligible=join.eligible,
+        session_ms=join.session,
+        drift=join.drift,
+        overlap_ms=join.overlap,
+        protocol=join.protocol,
+        reads=join.reads,
+        lock=join.lock,
+        joined=offset,
+        draining=False,
+        offset=offset,
+        n=join.n,
+        due_ms=join.s,
+        count=count,
+    )
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(_Frozen)
+
+
+def _still(part: Any) -> Any:
+    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
+    if type(part) is MemberState:
+        return msgspec.structs.replace(part, n=0, offset=0, due_ms=0, count=0)
+    return part
+
+
+def _hash(value: Any) -> int:
+    return int.from_bytes(blake2b(_encoder.encode(value), digest_size=16).digest())

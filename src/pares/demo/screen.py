@@ -1,0 +1,220 @@
+"""What the demo shows: a live table on a terminal, lines elsewhere, nothing with `--json`.
+
+Moves and faults are printed above the table and scroll away, as a log does, so that everything is still there to read when
+the demo has ended; only the table is redrawn.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pares.demo.cast import Actor
+from pares.demo.quotes import TICK_MS, Last, now_ms
+from pares.demo.schedule import Step
+from pares.view import Move, Story, name_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green", "bright_yellow")
+AROUND_TABLE: Final = 8
+"""Lines that the live part needs besides one for each instrument."""
+STEADY_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One moment of the demo."""
+
+    at: float
+    seconds: float
+    story: Story
+    actors: dict[str, Actor]
+    quotes: dict[str, Last]
+    next: Step | None
+
+
+class Screen(Protocol):
+    """Where the demo speaks."""
+
+    def note(self, text: str) -> None:
+        """A remark."""
+        ...
+
+    def fault(self, at: float, text: str) -> None:
+        """Something was done to a member."""
+        ...
+
+    def move(self, at: float, move: Move) -> None:
+        """A seat has changed hands."""
+        ...
+
+    def show(self, frame: Frame) -> None:
+        """The present state."""
+        ...
+
+    def close(self) -> None:
+        """The live part is over."""
+        ...
+
+
+class Silent:
+    """For `--json`."""
+
+    def note(self, text: str) -> None: ...
+    def fault(self, at: float, text: str) -> None: ...
+    def move(self, at: float, move: Move) -> None: ...
+    def show(self, frame: Frame) -> None: ...
+    def close(self) -> None: ...
+
+
+class Plain:
+    """Lines only: for logs, pipes and terminals that can't redraw."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._steady = time.monotonic()
+
+    def note(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+
+    def fault(self, at: float, text: str) -> None:
+        self.console.print(f"{at:6.2f}  [bold]{text}[/]", soft_wrap=True)
+
+    def move(self, at: float, move: Move) -> None:
+        self.console.print(move_line(at, move), soft_wrap=True)
+
+    def show(self, frame: Frame) -> None:
+        if time.monotonic() - self._steady < STEADY_SECONDS:
+            return
+        self._steady = time.monotonic()
+        self.console.print(f"{frame.at:6.2f}  [dim]{shares(frame)}[/]", soft_wrap=True)
+
+    def close(self) -> None: ...
+
+
+class Table(Plain):
+    """The live table."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
+        super().__init__(console)
+        self.live = Live(console=console, auto_refresh=False, transient=True)
+        self._shown = 0.0
+
+    def show(self, frame: Frame) -> None:
+        # Ten times a second is as much as an eye can follow, and leaves the machine to the members.
+        if time.monotonic() - self._shown < 0.1:
+            return
+        self._shown = time.monotonic()
+        if not self.live.is_started:
+            self.live.start()
+        self.live.update(draw(frame, self.console.height), refresh=True)
+
+    def close(self) -> None:
+        if self.live.is_started:
+            self.live.stop()
+
+
+def colour(actors: dict[str, Actor], name: str) -> str:
+    names = list(actors)
+    return COLOURS[names.index(name) % len(COLOURS)] if name in names else "white"
+
+
+def move_line(at: float, move: Move) -> str:
+    """One move and its reason."""
+    after = f" [dim](free for {move.free_ms} ms)[/]" if move.free_ms else ""
+    hands = f"{name_of(move.before)} → {name_of(move.to)}"
+    return f"{at:6.2f}  {move.role:<6} {hands:<11} {move.reason()}{after}"
+
+
+def shares(frame: Frame) -> str:
+    """Who leads how much."""
+    counts: dict[str, int] = {name: 0 for name, actor in frame.actors.items() if actor.there}
+    for seat in frame.story.world.seats.values():
+        if seat.holder is not None:
+            counts[name_of(seat.holder)] = counts.get(name_of(seat.holder), 0) + 1
+    quotes = sum(1 for last in frame.quotes.values() if now_ms() - last.at_ms < 3 * TICK_MS)
+    held = ", ".join(f"{name} {count}{_mark(frame.actors.get(name))}" for name, count in counts.items())
+    return f"leading: {held}; {quotes} of {len(frame.story.world.seats)} instruments have a fresh quote"
+
+
+def _mark(actor: Actor | None) -> str:
+    return "" if actor is None or actor.state == "live" else f" ({actor.state})"
+
+
+def draw(frame: Frame, height: int) -> RenderableType:
+    """The whole live part."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    for title in ("instrument", "leader"):
+        grid.add_column(title, no_wrap=True)
+    for title in ("token", "leads for", "last quote", "ago"):
+        grid.add_column(title, justify="right", no_wrap=True)
+    seats = sorted(frame.story.world.seats.values(), key=lambda seat: seat.seat)
+    room = max(3, height - AROUND_TABLE)
+    now = now_ms()
+    for seat in seats[:room]:
+        name = None if seat.holder is None else name_of(seat.holder)
+        since, last = frame.story.since.get(seat.seat), frame.quotes.get(seat.role)
+        grid.add_row(
+            seat.role,
+            Text("nobody", style="red") if name is None else Text(name, style=colour(frame.actors, name)),
+            "" if name is None else str(seat.token),
+            "" if since is None or name is None else f"{max(0, now - since) / 1000:.1f} s",
+            Text("") if last is None else _price(last),
+            Text("") if last is None else _ago(now - last.at_ms),
+        )
+    below = [_members(frame)]
+    if len(seats) > room:
+        below.insert(0, Text(f"and {len(seats) - room} instruments more", style="dim"))
+    below.append(_next(frame))
+    return Group(grid, *below)
+
+
+def _price(last: Last) -> Text:
+    from rich.text import Text
+
+    if last.before is None or last.before == last.price:
+        return Text(f"{last.price:.2f}  ")
+    up = last.price > last.before
+    return Text(f"{last.price:.2f} {'▲' if up else '▼'}", style="green" if up else "red")
+
+
+def _ago(ms: int) -> Text:
+    from rich.text import Text
+
+    return Text(f"{max(0, ms)} ms", style="" if ms < 2.5 * TICK_MS else "bold red")
+
+
+def _members(frame: Frame) -> Text:
+    from rich.text import Text
+
+    text = Text("members: ")
+    held: dict[str, int] = {}
+    for seat in frame.story.world.seats.values():
+        held[name_of(seat.holder)] = held.get(name_of(seat.holder), 0) + 1
+    for name, actor in frame.actors.items():
+        if actor.there:
+            text.append(name, style=colour(frame.actors, name))
+            text.append(f" {held.get(name, 0)}{_mark(actor)}  ")
+        else:
+            text.append(f"{name} {actor.state}  ", style="dim strike")
+    return text
+
+
+def _next(frame: Frame) -> Text:
+    from rich.text import Text
+
+    left = max(0.0, frame.seconds - frame.at)
+    if frame.next is None:
+        return Text(f"{left:4.1f} s to go", style="bold")
+    wait = max(0.0, frame.next.at - frame.at)
+    return Text(f"{left:4.1f} s to go; in {wait:.1f} s: {frame.next.words}", style="bold")

@@ -1,0 +1,313 @@
+"""What a ledger is, to everything above it: bytes in a total order per partition, and nothing else.
+
+The kernel's proof rests on assumption A1 alone: *reads of one partition are in order, and acknowledged records stay*.
+So a `Log` may refuse, be late, or not know what became of an append, but it must never
+
+- reorder: two readers that have read up to the same offset have read the same entries (else two readers hold two worlds);
+- reuse an offset, not even after everything was trimmed and the process restarted (tokens are offsets, and only grow);
+- skip in silence: a position that is no longer in the log is `LedgerGap`, one that is not yet in it `LedgerRewound`
+  (a cursor beyond the end is silent on most servers, so a member would wait for ever on a log that was begun anew);
+- half do something: an append is in the log whole, or it raises, and then says whether it may still land.
+
+A ledger knows bytes, not records. It has no opinion on time either: `Entry.timestamp_ms` is for people and for ageing,
+and no rule of the kernel looks at it.
+
+Three capabilities, each a protocol here: `Log`, `Group` (native assignment of partitions) and `Bus` (broadcast). A
+ledger has at least one of them.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+from pares.core.errors import ConfigError, LedgerGap, LedgerRewound
+
+MAX_PAYLOAD: Final = 1 << 20
+"""Bytes that one payload may have: 1 MiB, on every ledger, so that what one ledger takes every ledger takes."""
+
+MAX_BATCH: Final = 10_000
+"""Payloads that one `append_many` may have."""
+
+MAX_BATCH_BYTES: Final = 16 << 20
+"""Bytes that one `append_many` may have in all: 16 MiB; a larger one would keep every other writer waiting."""
+
+MAX_READ_BYTES: Final = 16 << 20
+"""A `read` returns early once it holds this many bytes, so that `max_records` large payloads can't fill the memory."""
+
+MAX_NAME: Final = 200
+"""Characters that a topic's name may have."""
+
+MAX_PARTITIONS: Final = 10_000
+"""Partitions that one log may have."""
+
+DEFAULT_RETENTION: Final = 3600.0
+"""Seconds of age that a ledger keeps at least, unless its URL says otherwise."""
+
+
+class Entry(NamedTuple):
+    """One acknowledged payload in its place in the log."""
+
+    offset: int
+    timestamp_ms: int
+    """Wall-clock milliseconds by whoever appended it (by the broker, where there is one); it may jump, also backwards."""
+    payload: bytes
+
+
+class Bell(Protocol):
+    """A wake-up for readers: rings soon after an append to its log by anybody, in whichever process.
+
+    It promises no more than that. It may ring for nothing, and once for many appends; after `clear` the reader must
+    read until there is nothing new, then wait again. A reader should wake from time to time without it (ten times a
+    second is plenty): a bell can be taken away, for example when its file is deleted.
+    """
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when the bell rings, for `select`; the same until `close`."""
+        ...
+
+    def clear(self) -> None:
+        """Silence the bell. What is appended after `clear` was called rings again."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class Log(Protocol):
+    """A partitioned, ordered log. All methods are safe to call from several threads at once.
+
+    Offsets begin at 0 and grow, with or without holes. `start() == 0` means that the log is read from its origin.
+    After `close` every method but `close` raises `ClosedError`; in a forked child `ForkedError`.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The scheme of its URL: "sqlite", "memory", ..."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """The URL that opens this ledger from any folder, options included. For a topic: its ledger's, with `#name`."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are, numbered from 0; it may grow, never shrink."""
+        ...
+
+    @property
+    def retention(self) -> float | None:
+        """Seconds of age that are kept at least; None: kept for ever. See `expire`."""
+        ...
+
+    @property
+    def place(self) -> Path | None:
+        """A folder on this host, next to the log, for the lock files of members; whoever uses it makes it.
+
+        None if the ledger has none. Whether it is on a local file system is for its user to check (`localfs`).
+        """
+        ...
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        """Append one payload and return its offset, once it is acknowledged and readable by everybody.
+
+        An empty payload is a payload like any other. Raises `ConfigError` for one larger than `MAX_PAYLOAD`, or for a
+        partition that isn't there; `LedgerUnavailable` when the ledger did not do it, with `unknown=True` if it may
+        have done it all the same or may still do it.
+        """
+        ...
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        """Append several payloads, all or nothing, and return their offsets, which grow.
+
+        One group commit: it costs little more than one `append`. Nobody's entries come in between on SQLite and memory.
+        At most `MAX_BATCH` payloads and `MAX_BATCH_BYTES` bytes. An empty list does nothing. Errors as for `append`.
+        """
+        ...
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        """Entries from `offset` on, in order; an empty list when there are none yet.
+
+        Waits up to `timeout` seconds for the first one. Returns at most `max_records`, and fewer once it has
+        `MAX_READ_BYTES`. Raises `LedgerGap` if `offset` is below `start`, `LedgerRewound` if it is above `end`, and
+        `LedgerUnavailable`. It does not notice that the log is another one if that one is long enough: see `identity`.
+        """
+        ...
+
+    def start(self, partition: int = 0) -> int:
+        """The lowest offset that can still be read; `end` if there is none."""
+        ...
+
+    def end(self, partition: int = 0) -> int:
+        """The offset that the next append gets, or a lower bound of it where the ledger leaves holes."""
+        ...
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        """Delete every entry below `before`; `start` becomes `before`. Offsets are not used again.
+
+        A `before` at or below `start` does nothing; one above `end` raises `LedgerRewound`. If it raises
+        `LedgerUnavailable` it has done a part, visible in `start`; call it again.
+        """
+        ...
+
+    def identity(self) -> str:
+        """Says which log this is: another string when what stands behind the URL is another log than before."""
+        ...
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        """A new bell, for the caller to close; None where the ledger or platform has none, or has run out of them."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. May be called twice, by any thread, also while others wait in `read`."""
+        ...
+
+
+@runtime_checkable
+class Ledger(Log, Protocol):
+    """What `open` returns for a service with a log: the log that its URL names, and named logs for users' data."""
+
+    def topic(self, name: str, partitions: int = 4) -> Log:
+        """The named log in the same ledger, made with so many partitions if it isn't there.
+
+        One that is there keeps the number it was made with: see its `partitions`. Closing a topic leaves the ledger
+        open; closing the ledger closes its topics. Raises `ConfigError` for a name or number that can't be.
+        """
+        ...
+
+
+@runtime_checkable
+class Bus(Protocol):
+    """Broadcast to everybody who listens now. Nothing is kept, nothing is acknowledged; a message may be lost.
+
+    Messages of one publisher to one subject arrive in the order sent, at most once each.
+    """
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """Send to all who listen to exactly this subject, in this process and others, the sender included.
+
+        Raises `ConfigError` for a bad subject or size, `LedgerUnavailable` when it could not be sent.
+        """
+        ...
+
+    def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call `on_message(payload)` on a thread of the bus for whatever is published after this returns.
+
+        Returns what stops it; once that has returned, `on_message` is not called again (if called from within
+        `on_message`: after that call). An exception in `on_message` is reported to `threading.excepthook` and ends
+        nothing. It should return soon: one thread serves all listeners.
+        """
+        ...
+
+
+class Membership(Protocol):
+    """One process' place in a `Group`."""
+
+    @property
+    def reassignment_bound(self) -> float:
+        """Seconds after which the partitions of a silent member may be given to another, at the earliest."""
+        ...
+
+    def poll(self, timeout: float = 0.0) -> None:
+        """Let callbacks run, for up to `timeout` seconds. They run in here and nowhere else.
+
+        Raises `LedgerUnavailable` when the group can't be reached; the partitions may then already be another's.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Give up all partitions (`on_revoked` is called for them) and leave. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class Group(Protocol):
+    """Assignment of partitions, by the service, to those who joined: each partition to one member at a time.
+
+    "At a time" is the service's own view: a member that can't hear it may go on believing for a while. That is why
+    nothing exclusive is built on a `Group` alone.
+    """
+
+    def join(
+        self,
+        group: str,
+        partitions: int,
+        on_assigned: Callable[[Sequence[int]], None],
+        on_revoked: Callable[[Sequence[int]], None],
+        on_lost: Callable[[Sequence[int]], None],
+    ) -> Membership:
+        """Join `group` for the partitions 0 to `partitions - 1`.
+
+        `on_revoked` is planned: the service waits for it, within its own bound. `on_lost` comes after the fact: the
+        partitions may already be another's.
+        """
+        ...
+
+
+def check_payload(payload: bytes) -> None:
+    """Raise unless `payload` is bytes that every ledger takes."""
+    if not isinstance(payload, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise ConfigError(f"a payload must be bytes, not {type(payload).__name__}: encode it first")
+    if len(payload) > MAX_PAYLOAD:
+        raise ConfigError(
+            f"a payload of {len(payload)} bytes is over the limit of {MAX_PAYLOAD}: "
+            "store it elsewhere and append a reference, or split it"
+        )
+
+
+def check_payloads(payloads: Sequence[bytes]) -> None:
+    """Raise unless `payloads` may go into one `append_many`."""
+    if isinstance(payloads, (bytes, bytearray, memoryview, str)):
+        raise ConfigError("append_many takes a sequence of payloads, not a single one: use append")
+    if len(payloads) > MAX_BATCH:
+        raise ConfigError(f"{len(payloads)} payloads in one append_many are over the limit of {MAX_BATCH}: split them")
+    for payload in payloads:
+        check_payload(payload)
+    total = sum(map(len, payloads))
+    if total > MAX_BATCH_BYTES:
+        raise ConfigError(f"{total} bytes in one append_many are over the limit of {MAX_BATCH_BYTES}: split them")
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise unless `name` is 1 to 200 characters, none of them a control character. `what` names it in the error."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise ConfigError(f"{what} must be a string, not {type(name).__name__}")
+    if not 1 <= len(name) <= MAX_NAME:
+        raise ConfigError(f"{what} has {len(name)} characters: use 1 to {MAX_NAME}")
+    for at, character in enumerate(name):
+        # Cs: a lone surrogate is no text, and can't be stored as UTF-8.
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            raise ConfigError(f"{what} {name!r} has a control character at position {at}: remove it")
+
+
+def check_partitions(partitions: int, what: str) -> None:
+    """Raise unless `partitions` is a number of partitions that a log may have."""
+    if isinstance(partitions, bool) or not isinstance(partitions, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"{what} has partitions={partitions!r}: use a whole number")
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise ConfigError(f"{what} has partitions={partitions}: use 1 to {MAX_PARTITIONS}")
+
+
+def no_such_partition(partition: int, partitions: int, url: str) -> ConfigError:
+    """The error for a partition that isn't there."""
+    there = "only partition 0" if partitions == 1 else f"partitions 0 to {partitions - 1}"
+    return ConfigError(f"{url} has no partition {partition!r}: it has {there}")
+
+
+def gap(url: str, partition: int, offset: int, start: int) -> LedgerGap:
+    """The error for a position that was trimmed away."""
+    return LedgerGap(
+        f"offset {offset} of partition {partition} is no longer in {url}, which starts at {start}: "
+        "start over from a snapshot, or from its start"
+    )
+
+
+def rewound(url: str, partition: int, offset: int, end: int) -> LedgerRewound:
+    """The error for a position that the log has not reached."""
+    return LedgerRewound(
+        f"offset {offset} of partition {partition} is beyond the end {end} of {url}: "
+        "it lost its tail or was begun anew, so start over"
+    )

@@ -1,0 +1,361 @@
+"""R7, proof of death: the operating system itself says that a process is gone.
+
+Silence proves nothing, so without more a group must wait a whole session before it takes a silent member's seats. On one
+host there is a witness: a member holds an flock on a file of its own for as long as it lives, and the kernel gives the lock
+up when the last process that has the open file is gone, however it went. Whoever gets that very lock knows.
+
+What "that very lock" takes, and what breaks without it:
+
+- The lock is taken before the file has its final name, and the file is named in the log only after that. [Somebody could
+  'prove' the death of a member that is just starting.]
+- The same boot, the same device and inode, the member's id as content, no symbolic link, and after the lock was obtained the
+  path must still lead to that inode. [Another file under the same name, or another file with a number used again, is
+  nobody's lock.] A file that is missing proves nothing.
+- flock, never POSIX record locks: those vanish when *any* descriptor of the file is closed in the process.
+- A forked child closes its copy and never unlocks it: unlocking acts on the open file, which it shares with its parent.
+  [The parent would look dead.] A child that keeps it (one that `pares run` starts, on purpose) is covered by the proof.
+- Only local file systems. [Over a network, locks are emulated, get lost with a server, and know nothing of `boot`.]
+
+A lock is probed by taking it, so two provers may get in each other's way for some microseconds: a failed attempt says
+"not now", never "alive". A prover unlocks in so many words, because a process forked in that moment shares its open file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from functools import cache
+from pathlib import Path
+from typing import Final, Protocol
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.records import Lock
+from pares.ledger.localfs import is_local
+
+SUFFIX: Final = ".alive"
+UNNAMED: Final = ".taking"
+"""A lock file that has not got its final name yet."""
+MAX_CONTENT: Final = 2048
+STALE_AFTER: Final = 3600.0
+"""Seconds for which a file must have been known as a dead member's before `sweep` removes it: long beyond every session."""
+_LIVING: Final = 0o600
+_FOUND_DEAD: Final = 0o400
+
+
+class Inherited(Protocol):
+    """Something that has descriptors which a forked child must close."""
+
+    def close_in_child(self) -> None: ...
+
+
+class _Forks:
+    """One handler for all locks and watches of the process, which it knows by weak references only.
+
+    Whoever opens a descriptor and enters it here does both under `guard`, and a fork waits for it: so no child is born with a
+    descriptor that nobody knows of.
+    """
+
+    def __init__(self) -> None:
+        self.guard = threading.RLock()
+        self._known: weakref.WeakSet[Inherited] = weakref.WeakSet()
+        os.register_at_fork(before=self.guard.acquire, after_in_parent=self.guard.release, after_in_child=self._child)
+
+    def add(self, holder: Inherited) -> None:
+        self._known.add(holder)
+
+    def _child(self) -> None:
+        for holder in list(self._known):
+            holder.close_in_child()
+        self._known.clear()
+        self.guard.release()
+
+
+forks: Final = _Forks()
+
+
+@cache
+def boot_id() -> str:
+    """What is the same for all processes since the machine started, and another after the next start. "" if unknown."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            return subprocess.check_output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], text=True).strip()
+    return ""
+
+
+class DeathLock:
+    """A member's lock on its own life.
+
+    Promised: from before `take` returns until the process (and every process that was given `descriptor`) is gone or
+    `release` is called, `prove` is False for everybody. After the process is gone, it becomes True at once, whatever ended it.
+    Not promised: that death can be proven at all. A child forked behind Python's back keeps the lock alive, and a file that
+    somebody removes proves nothing; then only silence decides.
+    """
+
+    def __init__(self, path: Path, member: str, descriptor: int) -> None:
+        self.path = path
+        self.member = member
+        self._descriptor = descriptor
+        found = os.fstat(descriptor)
+        self.statement: Final = Lock(
+            boot=boot_id(), device=str(found.st_dev), inode=str(found.st_ino), file=path.name, pid=os.getpid()
+        )
+        """What the member's `join` says about this lock."""
+
+    @classmethod
+    def take(cls, folder: Path, member: str) -> DeathLock:
+        """The lock of `member`, on a new file in `folder`, which is made (for its owner only) when it is missing.
+
+        Raises `CapabilityError` where locks can't prove anything (a network file system, no boot id) and `ConfigError` when
+        the folder can't be used.
+        """
+        content = member.encode()
+        if not member or len(content) > MAX_CONTENT:
+            raise ConfigError(f"a member id has 1 to {MAX_CONTENT} bytes, this one has {len(content)}: {member[:60]!r}")
+        if not boot_id():
+            raise CapabilityError("this system has no boot id, so no lock can prove a death here; go on without proof")
+        try:
+            _make(folder)
+            path = folder / (hashlib.sha256(content).hexdigest()[:32] + "-" + secrets.token_hex(4) + SUFFIX)
+            with forks.guard:
+                lock = cls(path, member, _create(path, content))
+                forks.add(lock)
+        except OSError as error:
+            raise ConfigError(
+                f"no lock file can be made in {folder}: {error.strerror or error}; name a folder that can be written"
+            ) from error
+        return lock
+
+    @property
+    def descriptor(self) -> int:
+        """The open file. A process that inherits it (`pass_fds`) is covered by the proof. -1 after `release` or a fork."""
+        return self._descriptor
+
+    def release(self) -> None:
+        """Gives the lock up and removes its file; for a member that has left. May be called twice, and in a forked child."""
+        with forks.guard:
+            if self._descriptor < 0:
+                return
+            # Removed while it is still locked: afterwards a prover could take it for a death, or for a file of its own.
+            _remove(self.path, self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def close_in_child(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Candidate:
+    """A lock file that was found to be the one that a member stated, held open so that it can be tried again and again.
+
+    Not safe for several threads at once.
+    """
+
+    def __init__(self, path: Path, content: bytes, statement: Lock, descriptor: int) -> None:
+        self._path = path
+        self._content = content
+        self._statement = statement
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, folder: Path, member: str, statement: Lock) -> Candidate | None:
+        """None when there is no such file (here, since this boot, of this member): then nothing can be proven."""
+        if not statement.boot or statement.boot != boot_id() or not _is_base_name(statement.file):
+            return None
+        path = folder / statement.file
+        try:
+            # O_NONBLOCK: whoever put a pipe in the place of the file must not stop the reader.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            with forks.guard:
+                candidate = cls(path, member.encode(), statement, os.open(path, flags))
+                forks.add(candidate)
+        except (OSError, ValueError):  # ValueError: a NUL in the name
+            return None
+        if candidate._is_stated():
+            return candidate
+        candidate.close()
+        return None
+
+    def attempt(self, *, remove: bool = False) -> bool:
+        """True: the member's process is gone for good. False: not proven, now. Never waits. `remove` as in `forget`."""
+        if self._descriptor < 0 or not _lock(self._descriptor):
+            return False
+        try:
+            proven = self._is_stated() and is_at(self._path, self._descriptor)
+            if proven and remove:
+                _remove(self._path, self._descriptor)
+            return proven
+        finally:
+            _unlock(self._descriptor)
+
+    def close(self) -> None:
+        with forks.guard:
+            self.close_in_child()
+
+    def close_in_child(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _is_stated(self) -> bool:
+        try:
+            found = os.fstat(self._descriptor)
+            return (
+                stat.S_ISREG(found.st_mode)
+                and str(found.st_dev) == self._statement.device
+                and str(found.st_ino) == self._statement.inode
+                and os.pread(self._descriptor, MAX_CONTENT + 1, 0) == self._content
+            )
+        except OSError:
+            return False
+
+
+def prove(folder: Path, member: str, statement: Lock) -> bool:
+    """Whether `member`, whose `join` stated this lock, is gone for good. One attempt, which never waits.
+
+    Promised: True means that every process that had the lock has ended. False means nothing but "not proven now": the
+    member lives, its file is gone, or another prover was at it in this very moment; ask again shortly.
+    """
+    return _attempt(folder, member, statement, remove=False)
+
+
+def forget(folder: Path, member: str, statement: Lock) -> bool:
+    """Removes the lock file of `member` if it is proven dead: for whoever has proven it *and* written the obituary.
+
+    Whether it was removed. A member whose file is gone can no longer be proven dead by anybody.
+    """
+    return _attempt(folder, member, statement, remove=True)
+
+
+def _attempt(folder: Path, member: str, statement: Lock, *, remove: bool) -> bool:
+    candidate = Candidate.open(folder, member, statement)
+    if candidate is None:
+        return False
+    try:
+        return candidate.attempt(remove=remove)
+    finally:
+        candidate.close()
+
+
+def sweep(folder: Path, older: float = STALE_AFTER) -> int:
+    """Removes the files of members that have been known as dead for `older` seconds. How many it removed.
+
+    A file's age says nothing: its member may have lived for months and died just now, and its file is what proves that. So
+    the first sweep that gets a file's lock marks it as a dead member's (its mode), and only a later one, `older` seconds after
+    the mark, removes it.
+    """
+    removed = 0
+    try:
+        names = [entry.name for entry in os.scandir(folder)]
+    except OSError:
+        return 0
+    for name in names:
+        if name.endswith((SUFFIX, UNNAMED)):
+            removed += _sweep_one(folder / name, older)
+    return removed
+
+
+def _sweep_one(path: Path, older: float) -> bool:
+    try:
+        with forks.guard:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or not _lock(descriptor):
+            return False
+        try:
+            if not is_at(path, descriptor):
+                return False
+            if stat.S_IMODE(found.st_mode) != _FOUND_DEAD:
+                os.fchmod(descriptor, _FOUND_DEAD)  # also sets st_ctime: the time of the mark
+                return False
+            return time.time() - found.st_ctime >= older and _remove(path, descriptor)
+        finally:
+            _unlock(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether `path` itself (no link) is the open file."""
+    try:
+        there, here = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
+def _make(folder: Path) -> None:
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not is_local(existing):
+        raise CapabilityError(
+            f"{folder} is on a network file system, where a lock proves nothing; name a folder on a local disk, "
+            "or go on without proof of death"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _create(path: Path, content: bytes) -> int:
+    """A new file at `path`, locked before it got that name. It is renamed, not linked: not every file system has links,
+    and the random part of the name has it that nothing is overwritten."""
+    unnamed = path.with_suffix(UNNAMED)
+    descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _LIVING)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # nobody but a sweep can have it, and that for microseconds
+        os.fchmod(descriptor, _LIVING)  # in case that sweep has marked it
+        os.write(descriptor, content)
+        os.rename(unnamed, path)
+        if not is_at(path, descriptor):
+            raise OSError(f"{path} was replaced while it was made")
+        return descriptor
+    except BaseException:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(unnamed)
+        raise
+
+
+def _remove(path: Path, descriptor: int) -> bool:
+    """Unlinks `path` if it still is the open file, whose lock the caller has."""
+    if not is_at(path, descriptor):
+        return False
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _unlock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _is_base_name(name: str) -> bool:
+    return name.endswith(SUFFIX) and "/" not in name and "\0" not in name

@@ -1,0 +1,232 @@
+"""A local Spark that nobody notices: quick to be there, silent on the console, and gone with the process.
+
+Rules, each with what breaks without it:
+
+* The JVM is started on a thread of its own, as early as the caller likes (`prestart`): it takes five seconds, and a person
+  who has just watched takeovers of milliseconds should not wait for it.
+* Whatever the JVM and its workers print goes to a file. Spark logs from three places (the launcher, log4j, the Python
+  workers), and quieting each by its own setting forgets one; one redirected descriptor does not. The file is quoted when
+  something fails.
+* Workers run this very interpreter. Spark's own choice is the first ``python3`` on PATH, which lacks the packages of a
+  virtual environment.
+* Every folder is this process's own and all addresses are loopback: two runs at once never meet, nothing listens outside.
+* The session is made on a background thread also because Spark, on the main thread, puts a handler of its own in place of
+  the program's for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import CapabilityError
+from pares.spark.java import require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHUFFLE_PARTITIONS: Final = 2
+"""An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
+_LOG_LINES: Final = 15
+_EXIT_SECONDS: Final = 10.0
+_DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
+
+
+class _Starting:
+    """One start of Spark: under way, then either `session` or `error`."""
+
+    def __init__(self, app: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="pares-spark-"))
+        self.log = self.folder / "spark.log"
+        self.session: SparkSession | None = None
+        self.error: BaseException | None = None
+        self._app = app
+        self._thread = threading.Thread(target=self._run, name="pares-spark-start", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> SparkSession:
+        self._thread.join()
+        if self.session is None:
+            assert self.error is not None
+            raise self.error
+        return self.session
+
+    def _run(self) -> None:
+        try:
+            self.session = _start(self._app, self.folder, self.log)
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        """Stops the JVM, if there is one, and removes the folder; the log of a failed start is kept."""
+        if self.session is not None:
+            # Not session.stop(), which takes half a second: the JVM leaves when its standard input ends.
+            from pyspark import SparkContext
+
+            # Its thread would report the end of its connection to the JVM as an error, on the console.
+            accumulators: Any = getattr(self.session.sparkContext, "_accumulatorServer", None)
+            if accumulators is not None:
+                accumulators.handle_error = lambda request, client_address: None
+            gateway: Any = SparkContext._gateway
+            if (process := getattr(gateway, "proc", None)) is not None:
+                with contextlib.suppress(Exception):
+                    process.stdin.close()
+                    process.wait(_EXIT_SECONDS)
+        if self.error is None or isinstance(self.error, CapabilityError) and not self.log.exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_lock = threading.Lock()
+_current: _Starting | None = None
+
+
+def prestart(app: str = "pares") -> None:
+    """Begins to start Spark on a background thread and returns at once; `session` then waits only for what is left.
+
+    Called again, or after `session`, it does nothing. What goes wrong is raised by `session`, not here.
+    """
+    global _current
+    with _lock:
+        if _current is None:
+            _current = _Starting(app)
+            atexit.register(_at_exit)
+
+
+def session(app: str = "pares") -> SparkSession:
+    """The local Spark session of this process, started if need be; one that the program already has is used as it is.
+
+    Promised of a session started here: nothing on the console, no web interface, no address but 127.0.0.1, UTC, workers of
+    this interpreter, everything temporary removed when the process ends. Raises `CapabilityError` if there is no
+    pyspark, no Java, or Spark does not start; the message quotes Spark's own log.
+    """
+    if _current is None and (existing := _existing()) is not None:
+        return existing
+    prestart(app)
+    starting = _current
+    assert starting is not None
+    return starting.wait()
+
+
+def log_file() -> Path | None:
+    """Where the JVM's output of the session started here goes; None if none was started."""
+    return None if _current is None else _current.log
+
+
+def log_tail(lines: int = _LOG_LINES) -> str:
+    """The last lines that Spark has logged, for an error message."""
+    return "" if _current is None else _tail(_current.log, lines)
+
+
+def _existing() -> SparkSession | None:
+    """A session that the program made itself. Asks nothing of pyspark if it was never imported."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() or SparkSession._instantiatedSession
+
+
+def _at_exit() -> None:
+    if _current is not None:
+        _current.end()
+
+
+def _start(app: str, folder: Path, log: Path) -> SparkSession:
+    try:
+        import pandas  # noqa: F401
+        import pyarrow  # noqa: F401
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
+    java = require_java()
+    conf = SparkConf(loadDefaults=False)
+    for key, value in _settings(app, folder).items():
+        conf.set(key, value)
+    try:
+        with _environment(java.home), log.open("ab") as output:
+            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": output, "stderr": output})
+            context = SparkContext(conf=conf, gateway=gateway)
+            return SparkSession(context)
+    except Exception as error:
+        said = _tail(log, _LOG_LINES) or str(error)
+        raise CapabilityError(
+            f"Spark did not start with Java {java.version} at {java.home} (from {java.source}).\n"
+            f"Its last words, of {log}:\n{said}"
+        ) from error
+
+
+def _settings(app: str, folder: Path) -> dict[str, str]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # A small heap and the quick compiler: jobs here last seconds, and what they gain most from is an early start.
+    options = f"-Dderby.system.home={folder} -Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+    return {
+        "spark.app.name": app,
+        "spark.master": f"local[{min(cores, 4)}]",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": options,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        "spark.default.parallelism": str(SHUFFLE_PARTITIONS),
+        # Re-planning between stages pays for large data; with one row a term each extra job is only a delay.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+    }
+
+
+@contextlib.contextmanager
+def _environment(java_home: Path) -> Iterator[None]:
+    """The environment that the JVM inherits, and with it the workers; as it was before, afterwards."""
+    import pyspark
+
+    import pares
+
+    package = str(Path(pares.__file__).resolve().parent.parent)
+    path = os.environ.get("PYTHONPATH")
+    wanted: dict[str, str | None] = {
+        "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(Path(pyspark.__file__).resolve().parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": package if not path else f"{path}{os.pathsep}{package}",
+        **dict.fromkeys(_DROPPED),
+    }
+    before = {key: os.environ.get(key) for key in wanted}
+    _apply(wanted)
+    try:
+        yield
+    finally:
+        _apply(before)
+
+
+def _apply(values: dict[str, str | None]) -> None:
+    for key, value in values.items():
+        if value is None:
+            os.environ.pop(key, None)
+        else:
+            os.environ[key] = value
+
+
+def _tail(log: Path, lines: int) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

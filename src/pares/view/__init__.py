@@ -1,0 +1,9 @@
+"""What a group looks like to people: who holds what, since when, and why it moved.
+
+It reads a ledger and nothing else, joins nothing, and writes nothing. The command line and the demo show what it finds.
+"""
+
+from pares.view.story import Move, Story, name_of
+from pares.view.state import state
+
+__all__ = ["Move", "Story", "name_of", "state"]
