@@ -28,6 +28,7 @@ from pares.core import fold as _fold
 from pares.core.changes import Change
 from pares.core.records import (
     MAX_RECORD,
+    MAX_SESSION_MS,
     READS,
     AnyRecord,
     BadRecord,
@@ -148,7 +149,7 @@ class Reader:
         self.last_seen = -1
         """Adrift: the offset of the group's last record, or of the entry before the log's start."""
         self.longest_ms = 0
-        """Adrift: the longest session named by a join that is still there."""
+        """Adrift: the longest session that any sender still in the log may have; the longest there is, if its join is gone."""
         self.largest = 0
         """The largest base + offset that any record of the group let this reader see: a new base must be above it."""
         self.newest_base = 0
@@ -159,6 +160,7 @@ class Reader:
         self._seen_parts = 0
         self._found: Whole | None = None
         self._low = 0
+        self._joined: set[str] = set()
 
     # Beginning -------------------------------------------------------------------------------------------------------
 
@@ -197,6 +199,7 @@ class Reader:
         else:
             self.state, self.position, self._parts = State.ADRIFT, self.start, Parts()
             self.last_seen, self.longest_ms, self.newest_base = self.start - 1, 0, 0
+            self._joined = set()
 
     def _begin(self, snapshot: Whole) -> bool:
         try:
@@ -290,7 +293,7 @@ class Reader:
         self.places[offset + 1] = self.world.digest()
         if len(self.places) > KEPT_PLACES:
             del self.places[next(iter(self.places))]
-        if self.wanted:
+        if self.wanted or type(record) is Join:
             self.wanted, self.taken = False, (offset + 1, self.world.dump())
 
     def _compare(self, whole: Whole) -> None:
@@ -329,7 +332,10 @@ class Reader:
                 return
             self.last_seen, self.newest_base = offset, record.b
             if type(record) is Join:
+                self._joined.add(record.m)
                 self.longest_ms = max(self.longest_ms, record.session)
+            elif type(record) is not Genesis and record.m not in self._joined:
+                self.longest_ms = MAX_SESSION_MS
             if type(record) is Snapshot and (record.m, record.id) not in self._refused:
                 whole = self._parts.add(offset, record)
                 if whole is not None and whole.upto >= self.start and self._begin(whole):

@@ -1,0 +1,337 @@
+"""The claims protocol, a member's side of it: ``effects = protocol.step(event, now)`` (design, section 3).
+
+The order of things in every step is part of the protocol:
+
+1. The lease is looked at first: what has run out is fenced before anything else can happen (R4).
+2. A `Read` is folded, and beliefs follow the fold: what the log took away is over, what it gave is believed when the lease is
+   good. Nothing is written in answer to a read: `now` was read after the fetch, and an append needs one read before it.
+3. A `Tick` decides and writes. One append is under way at a time. Whoever has an append of its own that it has not read back
+   decides nothing new; and if that lasts for a lease, it is deaf: it releases what it held and falls silent until it has caught
+   up. [deaf, but beating: would block everybody for ever]
+
+A record of unknown outcome is never repeated. What it was to achieve is looked at again, and if still due it is written as a
+new record: a beat with a new number, a release with the same token (R4, R5).
+
+This file has the way in and out: reading, joining, answers, being over. What a member that is in the group does at a tick is
+in `living`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pares.core import records
+from pares.core.changes import Change, MemberJoined
+from pares.core.lease import MS, challenge_ns, lease_ns
+from pares.core.living import Living
+from pares.core.outbox import Outbox
+from pares.core.protocol import (
+    Acked,
+    Ask,
+    Attached,
+    BarrierReturned,
+    Close,
+    Closed,
+    Declare,
+    Died,
+    Effect,
+    Event,
+    Failed,
+    HandOver,
+    Jumped,
+    Live,
+    Marked,
+    Moved,
+    PauseFor,
+    Read,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    RewindTo,
+    StepDown,
+    Stop,
+    Tick,
+    Wake,
+)
+from pares.core.reader import Reader, State
+from pares.core.records import Lock
+from pares.core.tenure import Phase, Tenures
+from pares.core.watch import Stopwatches
+
+JOIN_TRIES: Final = 5
+
+
+class RoleSpec(Struct, frozen=True):
+    """A role as its users declare it."""
+
+    name: str
+    seats: int = 1
+    weight: float = 1.0
+    spread: str = "host"
+
+
+class Config(Struct, frozen=True):
+    """One incarnation. All of it is fixed for the incarnation's life (R4)."""
+
+    group: str
+    id: str
+    name: str
+    session_ms: int = 1000
+    drift: float = 0.1
+    overlap_ms: int = 0
+    host: str = ""
+    zone: str = ""
+    labels: dict[str, str] = {}
+    rank: int = 0
+    weight: float = 1.0
+    eligible: tuple[str, ...] | None = None
+    roles: tuple[RoleSpec, ...] = ()
+    settle_ms: int = 500
+    barrier_ms: int = 30_000
+    lock: Lock | None = None
+    retention_ms: int | None = None
+
+
+class Stage(Enum):
+    NEW = "new"
+    READING = "reading"
+    JOINING = "joining"
+    LIVE = "live"
+    OVER = "over"
+
+
+class Claims:
+    """One incarnation of a member. Feed it events, carry out its effects, in order."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.me = config.id
+        self.stage = Stage.NEW
+        lease = lease_ns(config.session_ms, config.drift, config.overlap_ms)
+        self.reader = Reader(config.group, config.id)
+        self.outbox = Outbox(config.group, config.id, config.session_ms, lease)
+        self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
+        self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
+        self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self._joins = 0
+        self._drift_base = 0
+        self._drift_seen = (-2, 0)
+
+    @property
+    def position(self) -> int:
+        """Where to read next."""
+        return self.reader.position
+
+    @property
+    def until(self) -> int:
+        """Up to when beliefs last."""
+        return self.tenures.until
+
+    def step(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
+        if self.stage is Stage.OVER:
+            return []
+        effects = self.tenures.expire(now)
+        HANDLERS[type(event)](self, event, now, effects)
+        return effects
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def _attached(self, event: Attached, now: int, effects: list[Effect]) -> None:
+        self.reader.attach(event.start, event.end)
+        self.stage = Stage.READING
+
+    def _read(self, event: Read, now: int, effects: list[Effect]) -> None:
+        reader = self.reader
+        changes = reader.feed(event.entries)
+        for _, n, payload in reader.mine:
+            if not self.outbox.sent.read_back(n, payload):
+                text = (
+                    f"record {n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
+                )
+                self._over(Stop("cloned", text), "cloned", now, effects)
+                return
+        self.outbox.read_up_to(reader.position)
+        self.watches.read(reader.world, changes, now)
+        if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
+            self._drift_seen = (reader.last_seen, now)
+        if changes:
+            effects.append(Moved(changes))
+            self._warn_of_namesakes(changes, effects)
+        if self.stage is Stage.LIVE and self.me not in reader.world.members:
+            # By its own leave, or because the others took it for dead, forgot it, or began the log anew.
+            end = self.living.ending if self.tenures.left else Restart("the group no longer knows this member")
+            self._over(end, "no longer in the group", now, effects)
+        elif reader.state is State.FOLDING:
+            effects += self.tenures.update(reader.world, self.outbox.sent, changes, now)
+            self.tenures.still_here(reader.position)
+
+    def _warn_of_namesakes(self, changes: list[Change], effects: list[Effect]) -> None:
+        for change in changes:
+            if type(change) is not MemberJoined or self.stage is not Stage.LIVE:
+                continue
+            if change.name == self.config.name and change.member != self.me:
+                text = f"{change.member} joined under the name of this member ({self.me}); give each process its own"
+                effects.append(Report("duplicate-name", text))
+
+    def _jumped(self, event: Jumped, now: int, effects: list[Effect]) -> None:
+        self._over(Restart(event.why), event.why, now, effects)
+
+    def _over(self, end: Effect, why: str, now: int, effects: list[Effect]) -> None:
+        """This incarnation is over: beliefs first, then the word to the runtime."""
+        self.stage = Stage.OVER
+        effects += self.tenures.drop_all(why, now)
+        effects.append(end)
+
+    # Answers and requests ------------------------------------------------------------------------------------------------
+
+    def _acked(self, event: Acked, now: int, effects: list[Effect]) -> None:
+        if not self.outbox.acked(event.ticket, event.offset, self.position):
+            return
+        self.tenures.acked(event.ticket, event.offset)
+        self.tenures.still_here(self.position)
+        if self.tenures.left:
+            self._over(self.living.ending, "left", now, effects)
+
+    def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
+        if self.outbox.failed(event.ticket, now):
+            self.tenures.failed(event.ticket)
+
+    def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
+        self.tenures.barrier_returned(event.token)
+
+    def _request(self, event: Event, now: int, effects: list[Effect]) -> None:
+        self.living.request(event)
+
+    # Acting ----------------------------------------------------------------------------------------------------------
+
+    def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
+        wakes: list[int] = []
+        effects += self.tenures.overdue_barriers(now)
+        for tenure in self.tenures.by_seat.values():
+            if tenure.phase is Phase.STOPPING:
+                wakes.append(tenure.barrier_until)
+        if self.tenures.by_seat and now < self.until:
+            wakes.append(self.until)
+        if self.outbox.in_flight is None:
+            if now < self.outbox.retry_at:
+                wakes.append(self.outbox.retry_at)
+            else:
+                self._act(event.wall_us, now, effects, wakes)
+        if wakes and self.stage is not Stage.OVER:
+            effects.append(Wake(min(wakes)))
+
+    def _act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        if self.stage is Stage.READING:
+            self._begin(wall_us, now, effects, wakes)
+        if self.stage is Stage.JOINING:
+            self._check_join(now, effects)
+        if self.stage is Stage.LIVE:
+            self.living.act(wall_us, now, effects, wakes)
+        append = self.outbox.flush(now)
+        if append is not None:
+            effects.append(append)
+
+    def _begin(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        reader = self.reader
+        if self.living.closing:
+            self._over(Closed(), "closed", now, effects)
+        elif reader.state is State.ADRIFT:
+            self._drift(wall_us, now, wakes)
+        elif not reader.entered or not self.outbox.quiet:
+            return
+        elif reader.too_new:
+            text = (
+                f"group {self.config.group!r} writes format {reader.world.highest} and this version of pares reads up to "
+                f"{records.READS}: upgrade pares here first"
+            )
+            self._over(Stop("newer-format", text), "newer format", now, effects)
+        elif reader.world.base == 0:
+            self._genesis(reader.world.last, wall_us, now)
+        elif self.me in reader.world.members:
+            self.stage = Stage.JOINING  # the join that asked for a snapshot has counted
+        else:
+            self.stage = Stage.JOINING
+            self._join(reader.world.base, now)
+
+    def _genesis(self, over: int, wall_us: int, now: int) -> None:
+        """Base: the wall clock, or more if a larger token may have been given (R9)."""
+        reader = self.reader
+        base = max(wall_us, reader.largest + 1, reader.world.base + reader.world.last + 1)
+        fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
+        self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
+
+    def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
+        c = self.config
+        self._joins += 1
+        self.outbox.due_ms = c.session_ms // 2
+        self.outbox.write(
+            self.reader.world,
+            records.Join,
+            now,
+            b=base,
+            name=c.name,
+            session=c.session_ms,
+            host=c.host,
+            zone=c.zone,
+            labels=c.labels,
+            rank=c.rank,
+            weight=c.weight,
+            eligible=c.eligible,
+            drift=c.drift,
+            overlap=c.overlap_ms,
+            reads=records.READS,
+            lock=c.lock,
+            adrift=adrift,
+        )
+
+    def _check_join(self, now: int, effects: list[Effect]) -> None:
+        world = self.reader.world
+        if self.me in world.members:
+            self.stage = Stage.LIVE
+            self.living.begin(now)
+            effects.append(Live())
+        elif self.outbox.quiet and self.outbox.idle and self.reader.entered:
+            self.stage = Stage.READING
+            if self._joins >= JOIN_TRIES:
+                full = len(world.members) >= records.MAX_MEMBERS
+                why = f"it has {len(world.members)} members, no more fit" if full else "its members read another format"
+                text = f"group {self.config.group!r} does not let {self.me} in: {why}"
+                self._over(Stop("refused", text), "refused", now, effects)
+
+    def _drift(self, wall_us: int, now: int, wakes: list[int]) -> None:
+        """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
+        reader = self.reader
+        if reader.position < reader.end or not self.outbox.quiet:
+            return
+        if reader.newest_base and reader.newest_base != self._drift_base:
+            self._drift_base = reader.newest_base
+            self._join(reader.newest_base, now, adrift=True)
+            return
+        longest = max(reader.longest_ms, self.config.session_ms)
+        at = self._drift_seen[1] + challenge_ns(longest, 0.0, self.config.drift)
+        if now >= at:
+            self._genesis(reader.last_seen, wall_us, now)
+        else:
+            wakes.append(at)
+
+
+Handler = Callable[[Claims, Any, int, list[Effect]], None]
+
+HANDLERS: Final[dict[type, Handler]] = {
+    Attached: Claims._attached,  # pyright: ignore[reportPrivateUsage]
+    Read: Claims._read,  # pyright: ignore[reportPrivateUsage]
+    Tick: Claims._tick,  # pyright: ignore[reportPrivateUsage]
+    Acked: Claims._acked,  # pyright: ignore[reportPrivateUsage]
+    Failed: Claims._failed,  # pyright: ignore[reportPrivateUsage]
+    Jumped: Claims._jumped,  # pyright: ignore[reportPrivateUsage]
+    BarrierReturned: Claims._barrier_returned,  # pyright: ignore[reportPrivateUsage]
+} | dict.fromkeys(
+    (Died, HandOver, StepDown, Declare, Ask, PauseFor, ResumeNow, RewindTo, Marked, Ready, Close),
+    Claims._request,  # pyright: ignore[reportPrivateUsage]
+)

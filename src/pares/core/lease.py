@@ -1,0 +1,79 @@
+"""How long a holder may believe, and how long a challenger must wait (R3, R4).
+
+Let k be the holder's last counted record before a successful claim. The holder believes until
+
+    s + L,    L = session * (1 - drift) / (1 + drift) - margin
+
+where s is when it first handed k over for sending, by its own stopwatch. The challenger claims only after a session has run
+on *its* stopwatch since it read k. It read k after k was sent; L on a clock that is slow by `drift` takes at most
+L / (1 - drift) of true time, a session on a clock that is fast by `drift` at least session / (1 + drift); so the belief ends
+before the claim is sent. No clock was compared with another, only rates are assumed to be within `drift` of true time.
+
+What breaks without it: counting from when k was *read* adds the whole delay of the log to the belief; a retry that renews s
+does the same for an append that had landed all along; a record that only its sender takes for accepted prolongs a belief
+that no challenger knows about.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MS: Final = 1_000_000
+"""Nanoseconds in a millisecond."""
+MAX_MARGIN: Final = 2 * MS
+
+
+def margin_ns(session_ms: int) -> int:
+    """What a belief ends earlier than it need, for the time between reading the clock and acting on it."""
+    return min(MAX_MARGIN, session_ms * MS // 20)
+
+
+def lease_ns(session_ms: int, drift: float, overlap_ms: int = 0) -> int:
+    """L: how long one may believe after handing over a record that counted (R4); `overlap` prolongs it (non-exclusive)."""
+    return int(session_ms * MS * (1 - drift) / (1 + drift)) - margin_ns(session_ms) + overlap_ms * MS
+
+
+def challenge_ns(session_ms: int, holder_drift: float, own_drift: float) -> int:
+    """How long a challenger's stopwatch must run for a silent holder (R3).
+
+    The holder's lease allows for clocks as bad as its own `drift`; a challenger that grants itself more waits longer.
+    """
+    return int(session_ms * MS * max(1.0, (1 + own_drift) / (1 + holder_drift))) + 1
+
+
+class Sent:
+    """The records that this incarnation handed over, until a later one has been read back.
+
+    Number, content and time are fixed before the first append, and never change (R4).
+    """
+
+    __slots__ = ("_records", "counted", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        """The last number used."""
+        self._records: dict[int, tuple[int, bytes]] = {}
+        self.counted: int | None = None
+        """When the newest record that was read back, and counted, was handed over; None before the first."""
+
+    def next_number(self) -> int:
+        self.n += 1
+        return self.n
+
+    def hand_over(self, n: int, payload: bytes, now: int) -> None:
+        """`payload` is about to be appended for the first time."""
+        self._records[n] = (now, payload)
+
+    def read_back(self, n: int, payload: bytes) -> bool:
+        """The record `n` of this id has been read, and counted. False: this incarnation never wrote it (R8)."""
+        sent = self._records.get(n)
+        if sent is None or sent[1] != payload:
+            return False
+        self.counted = sent[0]
+        for old in [k for k in self._records if k < n]:
+            del self._records[old]
+        return True
+
+    def sent_at(self, n: int) -> int | None:
+        record = self._records.get(n)
+        return None if record is None else record[0]

@@ -1,0 +1,330 @@
+"""What a member that is in the group does at a tick, in this order:
+
+    give up    releases and transfers of terms whose time is over: always first, also when the lease has run out
+    decide     only when everything written so far has been read back: give terms up by plan, bury the dead, claim seats,
+               declare roles, end pauses, write a snapshot
+    tell       what it did, for people (R17)
+    beat       if nothing else was written and a record is due (R16)
+
+A deaf member stops after the first of these (R2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pares.core import records
+from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch
+from pares.core.fold import STEPPED_DOWN
+from pares.core.lease import MS
+from pares.core.moves import Moves
+from pares.core.outbox import Outbox
+from pares.core.placement import place
+from pares.core.protocol import (
+    Ask,
+    Close,
+    Closed,
+    Declare,
+    Died,
+    Effect,
+    Event,
+    HandOver,
+    Marked,
+    PauseFor,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    RewindTo,
+    StepDown,
+    Trim,
+    Watch,
+)
+from pares.core.reader import Reader
+from pares.core.records import Seat
+from pares.core.tenure import Phase, Tenure, Tenures
+from pares.core.watch import Stopwatches
+from pares.core.world import FORGET
+
+if TYPE_CHECKING:
+    from pares.core.claims import Config
+
+
+class Living:
+    """The part of `claims.Claims` that acts; it has no life of its own."""
+
+    def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
+        self.config = config
+        self.me = config.id
+        self.reader = reader
+        self.outbox = outbox
+        self.tenures = tenures
+        self.watches = watches
+        self.moves = Moves(config.id, config.session_ms, watches, tenures)
+        self.closing = False
+        self.ready = True
+        self.ending: Effect = Closed()
+        """What a leave leads to: the end, or a new incarnation."""
+        self._requests: list[Event] = []
+        self._dead: set[str] = set()
+        self._marks: dict[Seat, tuple[int, int]] = {}
+        self._live_at = 0
+        self._undeclared = {role.name: role for role in config.roles}
+        self._watch_key: object = None
+        self._watching: object = None
+        self._snapshot_at = 0
+        self._verified = self._trimmed = -1
+        self._snapshots = 0
+        self._defects = 0
+
+    def begin(self, now: int) -> None:
+        """The join has counted."""
+        self._live_at = self._snapshot_at = now
+
+    def request(self, event: Event) -> None:
+        """Keeps what the user, or the runtime, wants, until a tick may write."""
+        if type(event) is Close:
+            self.closing = True
+        elif type(event) is Died:
+            self._dead.add(event.member)
+        elif type(event) is Marked:
+            self._marks[event.seat] = (event.token, event.mark)
+        elif type(event) is Ready:
+            self._ready(event.ready)
+        else:
+            self._requests.append(event)
+
+    def _ready(self, ready: bool) -> None:
+        """Not ready: drain. Ready again: a new incarnation, for who has drained never holds a seat again."""
+        if self.ready and not ready:
+            self._requests.append(Ask(drain=self.me))
+        elif ready and not self.ready:
+            self.closing, self.ending = True, Restart("ready again")
+        self.ready = ready
+
+    def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        """One tick. Writes into the outbox; adds effects, and when to be called again."""
+        world = self.reader.world
+        self.outbox.due_ms = self._due_ms()
+        self.moves.look(world, now)
+        if not self.tenures.left:
+            self._give_up(now)
+        if self.outbox.deaf(now, self.tenures.until):
+            return
+        if self.tenures.left:
+            self._write(records.Leave, now)
+            return
+        if self.outbox.quiet:
+            self._decide(now, effects, wakes)
+        if not self.tenures.left:
+            self._tell(wall_us, now)
+            self._beat(now, wakes)
+        wakes += self.moves.wakes
+        self._watch(effects)
+        self._report(effects)
+
+    def _write(self, kind: type[records.Record], now: int, **fields: Any) -> None:
+        self.outbox.write(self.reader.world, kind, now, **fields)
+
+    # Giving up -------------------------------------------------------------------------------------------------------
+
+    def _give_up(self, now: int) -> None:
+        world = self.reader.world
+        for tenure in self.tenures.ready_to_give():
+            if not self.outbox.room():
+                break
+            heir = self.moves.heir(world, tenure, now)
+            mark = self._mark_of(tenure)
+            if heir is None:
+                self._write(records.Release, now, seat=tenure.seat, token=tenure.token, mark=mark, why=tenure.why)
+            else:
+                fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "to": heir, "mark": mark}
+                self._write(records.Transfer, now, **fields, pin=tenure.pin, why=tenure.why)
+            tenure.sent_to = self.outbox.next_ticket
+
+    def _mark_of(self, tenure: Tenure) -> int | None:
+        mark = self._marks.pop(tenure.seat, None)
+        return mark[1] if mark is not None and mark[0] == tenure.token else None
+
+    # Deciding --------------------------------------------------------------------------------------------------------
+
+    def _decide(self, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        world = self.reader.world
+        me = world.members[self.me]
+        self._serve(now, effects)
+        for give in self.moves.gives(world, now, closing=self.closing):
+            effects += self.tenures.stop(give.tenure, give.why, now, to=give.to, pin=give.pin)
+        self._give_up(now)
+        if self.closing:
+            self._leave(now)
+            return
+        self._bury(now)
+        if self.ready and not me.draining:
+            self._claim(now)
+        self._declare(now)
+        self._end_pauses(now)
+        self._snapshot(now, wakes)
+
+    def _leave(self, now: int) -> None:
+        """Leaves when every term is given up; until then it drains, so that nobody hands it more."""
+        if all(t.phase is Phase.GIVEN and t.sent_to is not None for t in self.tenures.by_seat.values()):
+            self._write(records.Leave, now)
+            self.tenures.left = True
+        elif not self.reader.world.members[self.me].draining:
+            self._write(records.Ask, now, drain=self.me)
+
+    def _serve(self, now: int, effects: list[Effect]) -> None:
+        """What the user asked for. Requests about seats take effect here, the others become records."""
+        requests, self._requests = self._requests, []
+        for request in requests:
+            if not self.outbox.room():
+                self._requests.append(request)
+            elif isinstance(request, HandOver | StepDown):
+                self._move_out(request, now, effects)
+            elif isinstance(request, ResumeNow):
+                for pause in list(self.reader.world.pauses.values()):
+                    if pause.scope == request.scope:
+                        self._write(records.Resume, now, pause=pause.offset)
+            elif isinstance(request, Declare):
+                fields: dict[str, Any] = {"seats": request.seats, "weight": request.weight, "spread": request.spread}
+                self._write(records.Role, now, name=request.name, removed=request.removed, **fields)
+            elif isinstance(request, PauseFor):
+                self._write(records.Pause, now, ms=request.ms, scope=request.scope)
+            elif isinstance(request, Ask):
+                self._write(records.Ask, now, seat=request.seat, to=request.to, drain=request.drain)
+            elif isinstance(request, RewindTo):
+                self._write(records.Rewind, now, marks=request.marks)
+
+    def _move_out(self, request: HandOver | StepDown, now: int, effects: list[Effect]) -> None:
+        world = self.reader.world
+        target = self.moves.target(world, now, without=frozenset({self.me}))
+        to = request.to if isinstance(request, HandOver) else None
+        why = request.why or ("handed over" if isinstance(request, HandOver) else STEPPED_DOWN)
+        for tenure in list(self.tenures.by_seat.values()):
+            if request.role is None or tenure.seat[0] == request.role:
+                heir = to or target.get(tenure.seat)
+                if isinstance(request, HandOver) and heir is None:
+                    text = f"nobody else can take {tenure.seat[0]!r} now: it stays with {self.me}"
+                    effects.append(Report("not-handed-over", text))
+                else:
+                    effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None)
+
+    def _bury(self, now: int) -> None:
+        """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7)."""
+        world = self.reader.world
+        dead = sorted(id for id in self._dead if id in world.members)
+        self._dead = set()
+        if not dead:
+            return
+        for id in dead:
+            self._write(records.Obituary, now, of=id)
+        if self.closing or not self.ready:
+            return
+        target = place(world, self.moves.alive - frozenset(dead))
+        roles = {seat[0] for seat in world.held.get(self.me, ())}
+        for seat in sorted(seat for id in dead for seat in world.held[id]):
+            if target.get(seat) == self.me and seat[0] not in roles and self.outbox.room():
+                self._write(records.Claim, now, seat=seat)
+                roles.add(seat[0])
+
+    def _claim(self, now: int) -> None:
+        for take in self.moves.takes(self.reader.world, now):
+            if not self.outbox.room():
+                break
+            self._write(records.Claim, now, seat=take.seat, over=take.over, free=take.free)
+
+    # For the group ---------------------------------------------------------------------------------------------------
+
+    def _declare(self, now: int) -> None:
+        """Roles that this member was made with and that the group does not know yet: once in its life."""
+        world = self.reader.world
+        if not self._undeclared:
+            return
+        missing = [r for name, r in self._undeclared.items() if name not in world.roles or world.roles[name].removed]
+        if not missing:
+            self._undeclared = {}
+        elif self.moves.in_line(self._live_at, now):
+            for role in missing:
+                if not self.outbox.room():
+                    return
+                fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
+                self._write(records.Role, now, name=role.name, **fields)
+                del self._undeclared[role.name]
+
+    def _end_pauses(self, now: int) -> None:
+        """A pause ends when this member's own stopwatch has measured its length since reading it (R14)."""
+        for pause in list(self.reader.world.pauses.values()):
+            if self.moves.in_line(self.watches.paused_until(pause.offset, pause.ms), now):
+                self._write(records.Resume, now, pause=pause.offset)
+
+    def _snapshot(self, now: int, wakes: list[int]) -> None:
+        """Writes the world at a place, when it is this member's turn and time (R10)."""
+        reader, world = self.reader, self.reader.world
+        if reader.verified > self._verified:
+            self._verified, self._snapshot_at = reader.verified, now
+        if snapshot_writer(world, self.moves.alive) != self.me:
+            reader.wanted, reader.taken = False, None
+            return
+        retention = self.config.retention_ms
+        every = snapshot_every_ns(world, None if retention is None else retention * MS)
+        if reader.taken is not None and self.outbox.room():
+            upto, text = reader.taken
+            reader.taken, self._snapshot_at = None, now
+            self._snapshots += 1
+            chunks = [text[i : i + SNAPSHOT_TEXT] for i in range(0, len(text), SNAPSHOT_TEXT)]
+            for part, chunk in enumerate(chunks):
+                fields: dict[str, Any] = {"id": f"{upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
+                self._write(records.Snapshot, now, upto=upto, world=chunk, **fields)
+        elif now >= self._snapshot_at + every:
+            reader.wanted = True
+        else:
+            wakes.append(self._snapshot_at + every)
+
+    # Telling and beating ---------------------------------------------------------------------------------------------
+
+    def _tell(self, wall_us: int, now: int) -> None:
+        history = self.tenures.history
+        while history and self.outbox.room():
+            seat, token, what, at, why = history.pop(0)
+            wall_ms = (wall_us - (now - at) // 1000) // 1000
+            self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
+
+    def _due_ms(self) -> int:
+        return beat_ms(self.reader.world, self.me, self.config.session_ms)
+
+    def _beat(self, now: int, wakes: list[int]) -> None:
+        """Due by the clock; at once for who was given a seat and has no good lease (R16); in a busy group also before the
+        group forgets a slow member (R13)."""
+        world = self.reader.world
+        at = self.outbox.last_at + self.outbox.due_ms * MS
+        waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and now >= self.tenures.until
+        fading = world.count - world.members[self.me].count > FORGET // 4
+        if self.outbox.idle and (now >= at or ((waiting or fading) and self.outbox.quiet)):
+            held = world.held.get(self.me, set[Seat]())
+            marks = tuple((*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items()) if seat in held)
+            self._marks = {}
+            self._write(records.Beat, now, marks=marks or None)
+            at = now + self.outbox.due_ms * MS
+        wakes.append(at)
+
+    def _watch(self, effects: list[Effect]) -> None:
+        key = (self.reader.world.shape, self.moves.alive)
+        if key == self._watch_key:
+            return
+        self._watch_key = key
+        locks = to_watch(self.reader.world, self.me, self.moves.alive)
+        if locks != self._watching:
+            self._watching = locks
+            effects.append(Watch(locks))
+
+    def _report(self, effects: list[Effect]) -> None:
+        reader = self.reader
+        for defect in reader.defects[self._defects :]:
+            text = (
+                f"a snapshot by {defect.author} at {defect.upto} differs from the world that this member has read there"
+            )
+            effects.append(Report("defect", text))
+        self._defects = len(reader.defects)
+        if self._verified > self._trimmed:
+            self._trimmed = self._verified
+            effects.append(Trim(self._verified))

@@ -1,0 +1,209 @@
+"""What a member should do about seats now: claim, hand over, give up. Decisions as values; nothing here writes or waits.
+
+Each decision may come out differently for two members (they see different members alive), and all are safe: what it says is
+done by a record whose effect the log decides (R3). What is at stake here is speed and calm:
+
+* the designated member claims a free seat at once; the others wait a little, longer for each place further back, so that a
+  deaf designated member stops nobody, and a live one meets no crowd (R13);
+* a silent holder is challenged a session after its last record was read, never earlier (R3);
+* the surplus is handed over by its holder, only when the group has been stable for `settle` (R13).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pares.core.fold import may_take
+from pares.core.lease import MS
+from pares.core.placement import place
+from pares.core.records import Seat
+from pares.core.tenure import Phase, Tenure, Tenures
+from pares.core.watch import Stopwatches
+from pares.core.world import MemberState, World
+
+MIN_STEP_MS = 15
+
+
+class Take(Struct, frozen=True, gc=False):
+    """Claim the seat: over nobody, or over a silent holder; `free`: only to free it, for nobody may hold it now."""
+
+    seat: Seat
+    over: tuple[str, int] | None
+    free: bool = False
+
+
+class Give(Struct, frozen=True):
+    """Begin to give this term up."""
+
+    tenure: Tenure
+    why: str
+    to: str | None = None
+    pin: bool = False
+
+
+class Moves:
+    """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
+
+    def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures) -> None:
+        self.me = me
+        self._step = max(MIN_STEP_MS, session_ms // 8) * MS
+        self._watches = watches
+        self._tenures = tenures
+        self._targets: dict[frozenset[str], tuple[object, dict[Seat, str | None]]] = {}
+        self._shape = -1
+        self._free: list[Seat] = []
+        self.alive: frozenset[str] = frozenset()
+        self.crew: list[str] = []
+        """Who is alive and may hold seats, in order; the place in it is the place in line."""
+        self.wakes: list[int] = []
+        """When a decision will be due that is not due yet."""
+
+    def look(self, world: World, now: int) -> None:
+        """Begins a tick: who is alive, which seats are free."""
+        self.wakes = []
+        alive = self._watches.alive(world, now)
+        if alive != self.alive or world.shape != self._shape:
+            self.alive = alive
+            self.crew = sorted(id for id in alive if not world.members[id].administrator)
+        if self._watches.next_overdue:
+            self.wakes.append(self._watches.next_overdue)
+        if world.shape != self._shape:
+            self._shape = world.shape
+            self._free = sorted(s.seat for s in world.seats.values() if s.holder is None)
+
+    def target(self, world: World, now: int, *, without: frozenset[str] = frozenset()) -> dict[Seat, str | None]:
+        """Placement as this member sees it now; computed again only when the world or who is alive has changed."""
+        unsettled = self._watches.unsettled(self.crew, now)
+        key = (world.shape, self.alive, unsettled)
+        known = self._targets.get(without)
+        if known is None or known[0] != key:
+            known = (key, place(world, self.alive, unsettled=unsettled, without=without))
+            self._targets[without] = known
+        return known[1]
+
+    def line(self) -> int:
+        """This member's place in line for what anybody might do: 0 for the first."""
+        return self.crew.index(self.me) if self.me in self.crew else len(self.crew)
+
+    def due(self, at: int, now: int) -> bool:
+        """Whether `at` has come; if not, it is noted as a time to look again."""
+        if now >= at:
+            return True
+        self.wakes.append(at)
+        return False
+
+    def in_line(self, since: int, now: int) -> bool:
+        """Whether it is this member's turn at what anybody might do since `since`."""
+        return self.due(since + self.line() * self._step, now)
+
+    # Claims ----------------------------------------------------------------------------------------------------------
+
+    def takes(self, world: World, now: int) -> list[Take]:
+        """The seats to claim now."""
+        me = world.members[self.me]
+        if me.administrator:
+            return []
+        found = self._takes_free(world, me, now) if self._free else []
+        for id, seats in world.held.items():
+            if id == self.me or not seats:
+                continue
+            holder = world.members[id]
+            if self.due(self._watches.silent_at(holder), now):
+                found += self._takes_silent(world, me, holder, now)
+        return _one_a_role(found)
+
+    def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
+        target = self.target(world, now)
+        found: list[Take] = []
+        for seat in self._free:
+            if not may_take(world, me, seat):
+                continue
+            since = self._watches.free_since(seat, now)
+            if target.get(seat) == self.me or self.due(since + self._wait(world, seat, target.get(seat)), now):
+                found.append(Take(seat, None))
+        return found
+
+    def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
+        target = self.target(world, now)
+        found: list[Take] = []
+        for seat in sorted(world.held[holder.id]):
+            at = self._watches.claimable_at(seat, holder)
+            over = (holder.id, holder.offset)
+            designated = target.get(seat)
+            if designated is None:
+                if self.due(at + (1 + self.line()) * self._step, now):
+                    found.append(Take(seat, over, free=True))
+            elif may_take(world, me, seat):
+                wait = 0 if designated == self.me else self._wait(world, seat, designated)
+                if self.due(at + wait, now):
+                    found.append(Take(seat, over))
+        return found
+
+    def _wait(self, world: World, seat: Seat, designated: str | None) -> int:
+        """How long to let the designated member, and those before this one, go first."""
+        able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
+        place = able.index(self.me) if self.me in able else len(able)
+        return (2 + place) * self._step
+
+    # Giving up -------------------------------------------------------------------------------------------------------
+
+    def gives(self, world: World, now: int, *, closing: bool = False) -> list[Give]:
+        """The terms to give up by plan now."""
+        tenures = [t for t in self._tenures.by_seat.values() if t.phase in (Phase.WAITING, Phase.LEADING)]
+        settled = self._watches.settled_at(frozenset(self.crew), now)
+        if not tenures:
+            return []
+        without = frozenset({self.me}) if closing else frozenset[str]()
+        target = self.target(world, now, without=without)
+        found: list[Give] = []
+        for tenure in tenures:
+            give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
+            if give is not None:
+                found.append(give)
+        return found
+
+    def _gives(
+        self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: bool
+    ) -> Give | None:
+        seat = world.seats[tenure.seat]
+        if not world.open(tenure.seat):
+            return Give(tenure, "role removed")
+        if world.paused(seat.role):
+            return Give(tenure, "paused")
+        if closing:
+            return Give(tenure, "closed", to)
+        if world.members[self.me].draining:
+            return Give(tenure, "drained", to)
+        if to is None or to == self.me:
+            return None
+        if seat.asked is not None:
+            return Give(tenure, "asked", to, pin=seat.asked[0] is not None)
+        if self.due(settled, now):
+            return Give(tenure, "balance", to)
+        return None
+
+    def heir(self, world: World, tenure: Tenure, now: int) -> str | None:
+        """To whom a term is handed over, looked at again when its barrier has returned; None: it is released."""
+        if tenure.why in ("fenced", "barrier timed out", "paused", "role removed"):
+            return None
+        if tenure.to is not None and self._takes_it(world, tenure.to, tenure.seat):
+            return tenure.to
+        to = self.target(world, now, without=frozenset({self.me})).get(tenure.seat)
+        return to if to is not None and self._takes_it(world, to, tenure.seat) else None
+
+    def _takes_it(self, world: World, to: str, seat: Seat) -> bool:
+        """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
+        member = world.members.get(to)
+        return member is not None and to != self.me and to in self.alive and may_take(world, member, seat)
+
+
+def _one_a_role(takes: list[Take]) -> list[Take]:
+    """At most one claim a role: a second seat of one role would be refused anyway (R3)."""
+    seen: set[str] = set()
+    found: list[Take] = []
+    for take in takes:
+        if take.free or take.seat[0] not in seen:
+            found.append(take)
+            if not take.free:
+                seen.add(take.seat[0])
+    return found

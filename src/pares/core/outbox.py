@@ -1,0 +1,106 @@
+"""What this member writes, and what it knows of it afterwards (R2, R4).
+
+Number, content and time of a record are fixed here, right before it is handed over for its first append, and never change.
+One append is under way at a time. Its outcome is one of three: acknowledged and read back; acknowledged and not read yet
+(`unread`); or failed, which says nothing about the log: the records may stand there, or come to stand there at any later time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+from pares.core import records
+from pares.core.lease import MS, Sent
+from pares.core.protocol import Append
+from pares.core.world import World
+
+MAX_BATCH: Final = 500
+"""Records in one append."""
+MAX_BYTES: Final = 2 * 1024 * 1024
+
+
+class Outbox:
+    """Collects the records of one tick into one append."""
+
+    def __init__(self, group: str, me: str, session_ms: int, lease_ns: int) -> None:
+        self.group = group
+        self.me = me
+        self.sent = Sent()
+        self.in_flight: int | None = None
+        self.retry_at = 0
+        """After a failure: when to try again."""
+        self.last_at = 0
+        """When the last record was handed over: the next beat is due some time after."""
+        self.due_ms = 0
+        """What the next record says about when its successor is due (R16)."""
+        self._pause = max(5, session_ms // 20) * MS
+        self._lease = lease_ns
+        self._ticket = 0
+        self._batch: list[bytes] = []
+        self._bytes = 0
+        self._unread: deque[tuple[int, int]] = deque()
+
+    def room(self) -> bool:
+        """Whether this append takes more records; the rest must wait for the next one."""
+        return len(self._batch) < MAX_BATCH and self._bytes < MAX_BYTES
+
+    def write(self, world: World, kind: type[records.Record], now: int, **fields: Any) -> None:
+        """Adds a record. `now` was read right before this tick, and is what beliefs will be counted from."""
+        fields.setdefault("b", world.base)
+        n = self.sent.next_number()
+        record: Any = kind(v=records.VERSION, g=self.group, m=self.me, n=n, s=self.due_ms, **fields)
+        payload = records.encode(record)
+        self.sent.hand_over(n, payload, now)
+        self._batch.append(payload)
+        self._bytes += len(payload)
+
+    @property
+    def next_ticket(self) -> int:
+        """The ticket that the records written in this tick will go under."""
+        return self._ticket + 1
+
+    @property
+    def idle(self) -> bool:
+        """Nothing was written in this tick."""
+        return not self._batch
+
+    def flush(self, now: int) -> Append | None:
+        """The append of this tick, if anything was written."""
+        if not self._batch:
+            return None
+        self._ticket += 1
+        self.in_flight, self.last_at = self._ticket, now
+        append = Append(self._ticket, tuple(self._batch))
+        self._batch, self._bytes = [], 0
+        return append
+
+    def acked(self, ticket: int, offset: int, position: int) -> bool:
+        """False for an answer to an append that nobody waits for any more."""
+        if ticket != self.in_flight:
+            return False
+        self.in_flight = None
+        if offset >= position:
+            self._unread.append((offset, self.last_at))
+        return True
+
+    def failed(self, ticket: int, now: int) -> bool:
+        if ticket != self.in_flight:
+            return False
+        self.in_flight = None
+        self.retry_at = now + self._pause
+        return True
+
+    def read_up_to(self, position: int) -> None:
+        while self._unread and self._unread[0][0] < position:
+            self._unread.popleft()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether everything acknowledged has been read back: else this member decides nothing new."""
+        return not self._unread
+
+    def deaf(self, now: int, until: int) -> bool:
+        """Whether this member may write nothing but releases (R2): its lease, up to `until`, has run out, or could have
+        been renewed by an append that stands in the log for a whole lease; and it has not read what it wrote."""
+        return bool(self._unread) and (now >= until or now >= self._unread[0][1] + self._lease)

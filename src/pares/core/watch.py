@@ -1,0 +1,125 @@
+"""Stopwatches over the other members: who is silent (R3), who is overdue (R16), who has settled (R13).
+
+What is known here is when *this* member read something, by its own stopwatch. It is kept out of the world on purpose: no two
+members agree on it, and nothing that all must agree on may depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pares.core.changes import Change, SeatChanged
+from pares.core.lease import MS, challenge_ns
+from pares.core.records import Seat
+from pares.core.world import MemberState, World
+
+
+class Watched:
+    """One other member: its last counted record, and when this member read it."""
+
+    __slots__ = ("back_at", "offset", "read_at", "was_overdue")
+
+    def __init__(self, offset: int, now: int) -> None:
+        self.offset = offset
+        self.read_at = now
+        self.back_at = now
+        """When it was first read of, or came back after having been overdue."""
+        self.was_overdue = False
+
+
+class Stopwatches:
+    """Kept by one member over all the others of its group."""
+
+    def __init__(self, me: str, drift: float, settle_ns: int) -> None:
+        self.me = me
+        self._drift = drift
+        self._settle = settle_ns
+        self._members: dict[str, Watched] = {}
+        self._seats: dict[Seat, int] = {}
+        """When the record was read that last gave or freed a seat."""
+        self._pauses: dict[int, int] = {}
+        self._crew: frozenset[str] = frozenset()
+        self._crew_since = 0
+        self.next_overdue = 0
+        """When somebody will be overdue next, if nothing is read of it before."""
+
+    def read(self, world: World, changes: Iterable[Change], now: int) -> None:
+        """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned."""
+        members = self._members
+        for id, member in world.members.items():
+            seen = members.get(id)
+            if seen is None:
+                members[id] = Watched(member.offset, now)
+            elif seen.offset != member.offset:
+                seen.offset, seen.read_at = member.offset, now
+                if seen.was_overdue:
+                    seen.was_overdue, seen.back_at = False, now
+        if len(members) > len(world.members):
+            for id in [id for id in members if id not in world.members]:
+                del members[id]
+        for change in changes:
+            if type(change) is SeatChanged:
+                self._seats[change.seat] = now
+        for offset in world.pauses:
+            self._pauses.setdefault(offset, now)
+        if len(self._pauses) > len(world.pauses):
+            self._pauses = {offset: at for offset, at in self._pauses.items() if offset in world.pauses}
+        if len(self._seats) > 2 * len(world.seats) + 16:
+            self._seats = {seat: at for seat, at in self._seats.items() if seat in world.seats}
+
+    def alive(self, world: World, now: int) -> frozenset[str]:
+        """Who is not overdue: its next record is no later than it said itself, with as much again for delays (R16).
+
+        Safety never depends on this; a member wrongly left out is left out of placement for a while.
+        """
+        found: list[str] = []
+        self.next_overdue = 0
+        for id, member in world.members.items():
+            seen = self._members.get(id)
+            if id == self.me or seen is None:
+                found.append(id)
+                continue
+            late = seen.read_at + (2 * member.due_ms + member.session_ms // 4) * MS
+            if now < late:
+                found.append(id)
+                self.next_overdue = min(self.next_overdue or late, late)
+            else:
+                seen.was_overdue = True
+        return frozenset(found)
+
+    def silent_at(self, member: MemberState) -> int:
+        """From when on its seats may be claimed, as far as its last record is concerned (R3)."""
+        seen = self._members.get(member.id)
+        read_at = 0 if seen is None else seen.read_at
+        return read_at + challenge_ns(member.session_ms, member.drift, self._drift)
+
+    def claimable_at(self, seat: Seat, holder: MemberState) -> int:
+        """From when on this seat may be claimed: a session after reading the holder's last record, or the record that made
+        it the holder, whichever was read later (R3)."""
+        made = self._seats.get(seat, 0) + challenge_ns(holder.session_ms, holder.drift, self._drift)
+        return max(self.silent_at(holder), made)
+
+    def free_since(self, seat: Seat, now: int) -> int:
+        """When this member read that the seat is free (or now, if it has been so ever since it looks)."""
+        return self._seats.setdefault(seat, now)
+
+    def read_of(self, member: str) -> int | None:
+        """When the member's last record was read."""
+        seen = self._members.get(member)
+        return None if seen is None else seen.read_at
+
+    def paused_until(self, pause: int, ms: int) -> int:
+        """When this member's stopwatch has measured the pause's whole length since reading it (R14)."""
+        return self._pauses.get(pause, 0) + ms * MS
+
+    def unsettled(self, alive: Iterable[str], now: int) -> frozenset[str]:
+        """Who came, or came back, less than `settle` ago: its rank does not count yet (R13)."""
+        return frozenset(
+            id for id in alive if (seen := self._members.get(id)) is not None and now < seen.back_at + self._settle
+        )
+
+    def settled_at(self, crew: frozenset[str], now: int) -> int:
+        """When the group will have been stable for `settle`: the same members alive that may hold seats (R13)."""
+        if crew != self._crew:
+            self._crew, self._crew_since = crew, now
+        return self._crew_since + self._settle
