@@ -132,6 +132,17 @@ class Claims:
         """Up to when beliefs last."""
         return self.tenures.until
 
+    @property
+    def settled(self) -> bool:
+        """Whether everything asked for so far has been written and read back."""
+        return self.stage is Stage.OVER or (
+            self.stage is Stage.LIVE
+            and not self.living.busy
+            and self.outbox.in_flight is None
+            and self.outbox.quiet
+            and self.outbox.idle
+        )
+
     def step(self, event: Event, now: int) -> list[Effect]:
         """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
         if self.stage is Stage.OVER:

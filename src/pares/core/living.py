@@ -81,6 +81,11 @@ class Living:
         """The join has counted."""
         self._live_at = self._snapshot_at = now
 
+    @property
+    def busy(self) -> bool:
+        """Whether requests wait for a tick that may write."""
+        return bool(self._requests)
+
     def request(self, event: Event) -> None:
         """Keeps what the user, or the runtime, wants, until a tick may write."""
         if type(event) is Close:

@@ -104,14 +104,15 @@ class _Placement:
         return others or found
 
     def _clashes(self, seat: SeatState, member: MemberState) -> tuple[int, int]:
-        """How many other seats of the role this member's host, and its zone, would have."""
-        inside = self.in_role.get(seat.role)
-        spread = self.world.roles[seat.role].spread
-        if not inside or spread == "none":
+        """How many *other* seats of the role this member's host, and its zone, would have."""
+        role = self.world.roles[seat.role]
+        if role.seats == 1 or role.spread == "none":
             return (0, 0)
-        hosts = sum(1 for m in inside if m is not member and m.host and m.host == member.host)
-        zones = sum(1 for m in inside if m is not member and m.zone and m.zone == member.zone)
-        return (hosts, zones) if spread == "host" else (zones, hosts)
+        holding = self.target.get(seat.seat)
+        inside = [m for m in self.in_role.get(seat.role, ()) if m is not member and m.id != holding]
+        hosts = sum(1 for m in inside if m.host and m.host == member.host)
+        zones = sum(1 for m in inside if m.zone and m.zone == member.zone)
+        return (hosts, zones) if role.spread == "host" else (zones, hosts)
 
     # Putting ---------------------------------------------------------------------------------------------------------
 
@@ -138,11 +139,9 @@ class _Placement:
             self._put(seat, candidates[0])
             return
         weight = self._weight(seat)
-        plain = self.world.roles[seat.role].seats == 1
 
         def key(m: MemberState) -> tuple[bool, int, tuple[int, int], float, str]:
-            clash = (0, 0) if plain else self._clashes(seat, m)
-            return (m.name != name, self.rank[m.id], clash, (self.load[m.id] + weight) / m.weight, m.id)
+            return (m.name != name, self.rank[m.id], self._clashes(seat, m), (self.load[m.id] + weight) / m.weight, m.id)
 
         self._put(seat, min(candidates, key=key))
 

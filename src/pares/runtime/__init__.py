@@ -1,0 +1,28 @@
+"""Members, terms and what drives them: the only part of pares with threads and clocks."""
+
+from pares.runtime.admin import Admin
+from pares.runtime.clock import stopwatch
+from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
+from pares.runtime.forks import leave_on_signals
+from pares.runtime.member import Member
+from pares.runtime.observer import Observer
+from pares.runtime.term import Term
+from pares.runtime.views import Health, Holder, Peer
+
+__all__ = [
+    "Acquired",
+    "Admin",
+    "Event",
+    "Fenced",
+    "Health",
+    "Holder",
+    "Joined",
+    "Left",
+    "Member",
+    "Observer",
+    "Peer",
+    "Revoked",
+    "Term",
+    "leave_on_signals",
+    "stopwatch",
+]

@@ -1,11 +1,11 @@
 """Watching the few members whose death this member should notice first (R7), inside the member's own loop.
 
-The proof is the lock (proof.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process that
-stated it: readable as soon as the process has ended, by which time the kernel has closed its files. But a pid is a hint. It
-may mean another process here (another pid namespace, a number used again), so it is believed only if the kernel's own list
-of locks shows that pid with that inode; and even then the lock is tried now and then all the same. Without a pidfd, and
-after one that fired while the lock is still held (by a forked child, by the command of `pares run`), the lock is tried every
-few milliseconds: one system call.
+The proof is the lock (proof.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process
+that stated it: readable as soon as the process has ended, by which time the kernel has closed its files. But a pid is
+a hint. It may mean another process here (another pid namespace, a number used again), so it is believed only if the
+kernel's own list of locks shows that pid with that inode; and even then the lock is tried now and then all the same.
+Without a pidfd, and after one that fired while the lock is still held (by a forked child, by the command of `pares
+run`), the lock is tried every few milliseconds: one system call.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class _Watched:
 class DeathWatch:
     """Which of a changing set of members are proven dead.
 
-    Promised: a member that `check` returns is gone for good. Not promised: that a death is noticed at all (see `prove`); when
-    the lock is free and somebody calls `check` as `filenos` and `poll_interval` ask for, it is noticed within milliseconds,
-    or a quarter of a second when the process can't be watched by its pid. No thread, no waiting. Not safe for several threads.
+    Promised: a member that `check` returns is gone for good. Not promised: that a death is noticed at all (see
+    `prove`); when the lock is free and somebody calls `check` as `filenos` and `poll_interval` ask for, it is noticed
+    within milliseconds, or a quarter of a second when the process can't be watched by its pid. No thread, no waiting.
+    Not safe for several threads.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,13 +79,13 @@ class DeathWatch:
         return frozenset(self._proven)
 
     def filenos(self) -> list[int]:
-        """What to select for reading: readable when a watched process has ended. The same for the life of this watch, however
-        the set changes; empty where the system has no pidfd."""
+        """What to select for reading: readable when a watched process has ended. The same for the life of this watch,
+        however the set changes; empty where the system has no pidfd."""
         return [] if self._epoll is None else [self._epoll.fileno()]
 
     def check(self, now_ns: int | None = None) -> list[str]:
-        """The members proven dead since the last check; each is returned once. `now_ns`: any stopwatch, but always the same
-        one. Call it when `filenos` are readable and when `poll_interval` has passed."""
+        """The members proven dead since the last check; each is returned once. `now_ns`: any stopwatch, but always the
+        same one. Call it when `filenos` are readable and when `poll_interval` has passed."""
         now = time.monotonic_ns() if now_ns is None else now_ns
         self._woken()
         dead: list[str] = []
@@ -160,7 +161,8 @@ class DeathWatch:
             watched.pidfd = -1
 
     def _woken(self) -> None:
-        """Notes whose pidfd has fired, and stops listening to it: it would fire for ever, and has nothing more to say."""
+        """Notes whose pidfd has fired, and stops listening to it: it would fire for ever, and has nothing more to
+        say."""
         if self._epoll is None or not self._pids:
             return
         for pidfd, _ in self._epoll.poll(0):
@@ -171,7 +173,8 @@ class DeathWatch:
 
 
 def _holds_lock(statement: Lock) -> bool:
-    """Whether the kernel says that this pid, as seen from here, holds a lock on that inode; False if it can't be asked."""
+    """Whether the kernel says that this pid, as seen from here, holds a lock on that inode; False if it can't be
+    asked."""
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
             lines = locks.readlines()

@@ -1,23 +1,24 @@
 """R7, proof of death: the operating system itself says that a process is gone.
 
-Silence proves nothing, so without more a group must wait a whole session before it takes a silent member's seats. On one
-host there is a witness: a member holds an flock on a file of its own for as long as it lives, and the kernel gives the lock
-up when the last process that has the open file is gone, however it went. Whoever gets that very lock knows.
+Silence proves nothing, so without more a group must wait a whole session before it takes a silent member's seats. On
+one host there is a witness: a member holds an flock on a file of its own for as long as it lives, and the kernel gives
+the lock up when the last process that has the open file is gone, however it went. Whoever gets that very lock knows.
 
 What "that very lock" takes, and what breaks without it:
 
-- The lock is taken before the file has its final name, and the file is named in the log only after that. [Somebody could
-  'prove' the death of a member that is just starting.]
-- The same boot, the same device and inode, the member's id as content, no symbolic link, and after the lock was obtained the
-  path must still lead to that inode. [Another file under the same name, or another file with a number used again, is
-  nobody's lock.] A file that is missing proves nothing.
+- The lock is taken before the file has its final name, and the file is named in the log only after that. [Somebody
+  could 'prove' the death of a member that is just starting.]
+- The same boot, the same device and inode, the member's id as content, no symbolic link, and after the lock was
+  obtained the path must still lead to that inode. [Another file under the same name, or another file with a number
+  used again, is nobody's lock.] A file that is missing proves nothing.
 - flock, never POSIX record locks: those vanish when *any* descriptor of the file is closed in the process.
 - A forked child closes its copy and never unlocks it: unlocking acts on the open file, which it shares with its parent.
   [The parent would look dead.] A child that keeps it (one that `pares run` starts, on purpose) is covered by the proof.
 - Only local file systems. [Over a network, locks are emulated, get lost with a server, and know nothing of `boot`.]
 
 A lock is probed by taking it, so two provers may get in each other's way for some microseconds: a failed attempt says
-"not now", never "alive". A prover unlocks in so many words, because a process forked in that moment shares its open file.
+"not now", never "alive". A prover unlocks in so many words, because a process forked in that moment shares its open
+file.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ import hashlib
 import os
 import secrets
 import stat
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -46,7 +45,8 @@ UNNAMED: Final = ".taking"
 """A lock file that has not got its final name yet."""
 MAX_CONTENT: Final = 2048
 STALE_AFTER: Final = 3600.0
-"""Seconds for which a file must have been known as a dead member's before `sweep` removes it: long beyond every session."""
+"""Seconds for which a file must have been known as a dead member's before `sweep` removes it: long beyond every
+session."""
 _LIVING: Final = 0o600
 _FOUND_DEAD: Final = 0o400
 
@@ -60,8 +60,8 @@ class Inherited(Protocol):
 class _Forks:
     """One handler for all locks and watches of the process, which it knows by weak references only.
 
-    Whoever opens a descriptor and enters it here does both under `guard`, and a fork waits for it: so no child is born with a
-    descriptor that nobody knows of.
+    Whoever opens a descriptor and enters it here does both under `guard`, and a fork waits for it: so no child is born
+    with a descriptor that nobody knows of.
     """
 
     def __init__(self) -> None:
@@ -85,21 +85,19 @@ forks: Final = _Forks()
 @cache
 def boot_id() -> str:
     """What is the same for all processes since the machine started, and another after the next start. "" if unknown."""
-    with contextlib.suppress(OSError):
+    try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    if sys.platform == "darwin":
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            return subprocess.check_output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], text=True).strip()
-    return ""
+    except OSError:
+        return ""
 
 
 class DeathLock:
     """A member's lock on its own life.
 
     Promised: from before `take` returns until the process (and every process that was given `descriptor`) is gone or
-    `release` is called, `prove` is False for everybody. After the process is gone, it becomes True at once, whatever ended it.
-    Not promised: that death can be proven at all. A child forked behind Python's back keeps the lock alive, and a file that
-    somebody removes proves nothing; then only silence decides.
+    `release` is called, `prove` is False for everybody. After the process is gone, it becomes True at once, whatever
+    ended it. Not promised: that death can be proven at all. A child forked behind Python's back keeps the lock alive,
+    and a file that somebody removes proves nothing; then only silence decides.
     """
 
     def __init__(self, path: Path, member: str, descriptor: int) -> None:
@@ -116,8 +114,8 @@ class DeathLock:
     def take(cls, folder: Path, member: str) -> DeathLock:
         """The lock of `member`, on a new file in `folder`, which is made (for its owner only) when it is missing.
 
-        Raises `CapabilityError` where locks can't prove anything (a network file system, no boot id) and `ConfigError` when
-        the folder can't be used.
+        Raises `CapabilityError` where locks can't prove anything (a network file system, no boot id) and `ConfigError`
+        when the folder can't be used.
         """
         content = member.encode()
         if not member or len(content) > MAX_CONTENT:
@@ -138,11 +136,13 @@ class DeathLock:
 
     @property
     def descriptor(self) -> int:
-        """The open file. A process that inherits it (`pass_fds`) is covered by the proof. -1 after `release` or a fork."""
+        """The open file. A process that inherits it (`pass_fds`) is covered by the proof. -1 after `release` or a
+        fork."""
         return self._descriptor
 
     def release(self) -> None:
-        """Gives the lock up and removes its file; for a member that has left. May be called twice, and in a forked child."""
+        """Gives the lock up and removes its file; for a member that has left. May be called twice, and in a forked
+        child."""
         with forks.guard:
             if self._descriptor < 0:
                 return
@@ -252,9 +252,9 @@ def _attempt(folder: Path, member: str, statement: Lock, *, remove: bool) -> boo
 def sweep(folder: Path, older: float = STALE_AFTER) -> int:
     """Removes the files of members that have been known as dead for `older` seconds. How many it removed.
 
-    A file's age says nothing: its member may have lived for months and died just now, and its file is what proves that. So
-    the first sweep that gets a file's lock marks it as a dead member's (its mode), and only a later one, `older` seconds after
-    the mark, removes it.
+    A file's age says nothing: its member may have lived for months and died just now, and its file is what proves
+    that. So the first sweep that gets a file's lock marks it as a dead member's (its mode), and only a later one,
+    `older` seconds after the mark, removes it.
     """
     removed = 0
     try:
@@ -302,13 +302,10 @@ def is_at(path: Path, descriptor: int) -> bool:
 
 
 def _make(folder: Path) -> None:
-    existing = folder.absolute()
-    while not existing.exists():
-        existing = existing.parent
-    if not is_local(existing):
+    if not is_local(folder):
         raise CapabilityError(
-            f"{folder} is on a network file system, where a lock proves nothing; name a folder on a local disk, "
-            "or go on without proof of death"
+            f"{folder} is not known to be on a local file system, and elsewhere a lock proves nothing; name a folder on a "
+            "local disk, or go on without proof of death"
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -1,0 +1,107 @@
+"""Steering a group from outside. An administrator is a member that is eligible for nothing: it asks, holders act (R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from pares.core.errors import ConfigError
+from pares.core.protocol import Ask, RewindTo
+from pares.ledger import Ledger
+from pares.runtime.member import Member
+
+
+class Admin:
+    """Pauses, drains, hands over, adds and removes roles, moves marks.
+
+    Promised: when a call returns, what it asks stands in the group's log. Not promised: that holders have done it; they do when
+    they read it and their barriers have returned. Raises `LedgerUnavailable` when the ledger does not answer in time, and
+    `ConfigError` for a role or member that the group doesn't have.
+    """
+
+    def __init__(
+        self, ledger: str | Ledger, *, group: str, name: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._member = Member(ledger, group=group, roles=(), name=name, options=options)
+
+    def pause(self, role: str | None = None, *, seconds: float) -> None:
+        """Nobody holds `role` (None: any role) for `seconds`, or until `resume`."""
+        self._live()
+        self._member.pause(role, seconds=seconds)
+
+    def resume(self, role: str | None = None) -> None:
+        """Ends the pauses of `role` (None: those of the whole group)."""
+        self._live()
+        self._member.resume(role)
+
+    def roles(self) -> dict[str, int]:
+        """The group's roles and how many seats each has."""
+        self._live()
+        return self._member.roles()
+
+    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+        """Adds a role, or changes it; held by members that are eligible for it."""
+        self._live()
+        self._member.add_role(name, seats, weight, spread)
+
+    def remove_role(self, name: str) -> None:
+        """Removes a role: its holders run their barriers and release, then it is gone."""
+        self._live()
+        self._member.remove_role(name)
+
+    def hand_over(self, role: str, to: str | None = None, seat: int | None = None) -> None:
+        """Asks the holder of `role` (of its seat `seat`; None: the first that is held) to hand it over, to the member `to`
+        (name or id) or to anybody else."""
+        self._live()
+        member = self._member
+        member._known_role(role)  # pyright: ignore[reportPrivateUsage]
+        held = [holder.seat for holder in member.leaders(role)]
+        if seat is None and held:
+            seat = held[0]
+        if seat not in held:
+            what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
+            raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
+        target = None if to is None else member._resolve(to)  # pyright: ignore[reportPrivateUsage]
+        member._perform(Ask(seat=(role, seat), to=target))  # pyright: ignore[reportPrivateUsage]
+
+    def drain(self, member: str) -> None:
+        """Asks a member (name or id) to hand everything over and to take nothing more."""
+        self._live()
+        target = self._member._resolve(member)  # pyright: ignore[reportPrivateUsage]
+        self._member._perform(Ask(drain=target))  # pyright: ignore[reportPrivateUsage]
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The mark of every seat: the next offset to consume (R15)."""
+        self._live()
+        world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+        return {seat.seat: seat.mark for seat in sorted(world.seats.values(), key=lambda s: s.seat)}
+
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
+        """Moves marks, also backwards. It works only for free seats under a pause (R15); raises `ConfigError` for others."""
+        self._live()
+        world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+        for key in marks:
+            seat = world.seats.get(key)
+            if seat is None:
+                raise ConfigError(f"group {self._member.group!r} has no seat {key}")
+            if seat.holder is not None or not world.paused(seat.role):
+                raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
+        moves = tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))
+        self._member._perform(RewindTo(moves))  # pyright: ignore[reportPrivateUsage]
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self._member.close()
+
+    def _live(self) -> None:
+        """Waits until the administrator's join has counted, so that checks look at a whole world."""
+        self._member._perform(Ask())  # pyright: ignore[reportPrivateUsage]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

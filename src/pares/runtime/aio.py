@@ -1,0 +1,289 @@
+"""The same member for asyncio: the same names with `async with`, `async for` and `await`.
+
+Leadership is kept by the member's own thread, so an event loop that is blocked for a while loses nothing but time to notice:
+the check stays right, and a body that runs past the end of its term is cancelled as soon as the event loop runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from pares.runtime import events as told
+from pares.runtime.member import Member as SyncMember
+from pares.runtime.term import Term as SyncTerm
+from pares.runtime.views import Health, Holder, Peer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Term:
+    """A term. ``async with term:`` cancels its body when the term ends, and leaves quietly.
+
+    Promised and not promised: as `pares.Term`. The body is also what a planned handover waits for.
+    """
+
+    def __init__(self, term: SyncTerm, member: SyncMember) -> None:
+        self._term = term
+        self._member = member
+        self._watch: asyncio.Task[None] | None = None
+        self._cancelled = False
+
+    def __bool__(self) -> bool:
+        return bool(self._term)
+
+    def __repr__(self) -> str:
+        return repr(self._term)
+
+    @property
+    def role(self) -> str:
+        return self._term.role
+
+    @property
+    def seat(self) -> int:
+        return self._term.seat
+
+    @property
+    def token(self) -> int:
+        return self._term.token
+
+    @property
+    def member(self) -> str:
+        return self._term.member
+
+    @property
+    def why(self) -> str:
+        return self._term.why
+
+    def remaining(self) -> float:
+        """Seconds that the belief lasts if nothing renews it."""
+        return self._term.remaining()
+
+    def check(self) -> None:
+        """Raises `LeadershipLost` if the term is over."""
+        self._term.check()
+
+    async def wait_lost(self, timeout: float | None = None) -> bool:
+        """Waits until the term is over, `timeout` seconds at most. Whether it is."""
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        changed = asyncio.Event()
+        listener = functools.partial(_wake, loop, changed)
+        beliefs = self._member._beliefs  # pyright: ignore[reportPrivateUsage]
+        beliefs.listeners.append(listener)
+        try:
+            while self._term:
+                left = self._term.remaining() + 0.001
+                if end is not None:
+                    left = min(left, end - loop.time())
+                    if left <= 0:
+                        return False
+                changed.clear()
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except TimeoutError:
+                    pass
+            return True
+        finally:
+            beliefs.listeners.remove(listener)
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._member._barriers.body_begins(self.token)  # pyright: ignore[reportPrivateUsage]
+        self._watch = asyncio.create_task(self._cancel_when_lost(task))
+        return self
+
+    async def _cancel_when_lost(self, task: asyncio.Task[Any]) -> None:
+        await self.wait_lost()
+        self._cancelled = True
+        task.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._member._barriers.body_ends(self.token)  # pyright: ignore[reportPrivateUsage]
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._cancelled and kind is asyncio.CancelledError:
+            task = asyncio.current_task()
+            # Others may want this task cancelled too: then the cancellation goes on (asyncio counts the requests).
+            return task is not None and task.uncancel() == 0
+        return False
+
+
+def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(event.set)
+
+
+class Member:
+    """`pares.Member` for asyncio. Takes the same arguments, and promises the same.
+
+    It opens the ledger and joins in ``async with`` (or on the first use), on a thread. `barrier`, `ready` and `on_lost` are
+    plain callables, called on threads as by `pares.Member`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._make = functools.partial(SyncMember, *args, **kwargs)
+        self._made: SyncMember | None = None
+
+    @property
+    def _member(self) -> SyncMember:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    async def __aenter__(self) -> Self:
+        if self._made is None:
+            self._made = await asyncio.to_thread(self._make)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def id(self) -> str:
+        return self._member.id
+
+    @property
+    def name(self) -> str:
+        return self._member.name
+
+    @property
+    def state(self) -> str:
+        return self._member.state
+
+    def holds(self, role: str) -> bool:
+        """The check; no lock, no I/O, and nothing to await."""
+        return self._member.holds(role)
+
+    def term(self, role: str) -> Term | None:
+        term = self._member.term(role)
+        return None if term is None else Term(term, self._member)
+
+    async def wait(self, role: str, timeout: float | None = None) -> Term | None:
+        """Waits until this member leads `role`; None after `timeout` seconds or when it is closed."""
+        return await self._newer(role, -1, timeout)
+
+    async def terms(self, role: str, timeout: float | None = None) -> AsyncIterator[Term]:
+        """The terms of `role` as they come, one for each tenure."""
+        last = -1
+        while (term := await self._newer(role, last, timeout)) is not None:
+            barriers = self._member._barriers  # pyright: ignore[reportPrivateUsage]
+            barriers.body_begins(term.token)
+            try:
+                yield term
+            finally:
+                barriers.body_ends(term.token)
+            last = term.token
+
+    async def pulse(self, timeout: float | None = None) -> bool:
+        """Waits until this member leads any role; whether it does."""
+        member = self._member
+        return await self._until(lambda: member.pulse(0), timeout)
+
+    async def _newer(self, role: str, last: int, timeout: float | None) -> Term | None:
+        member = self._member
+        member.term(role)
+
+        def newer() -> bool:
+            term = member.term(role)
+            return term is not None and term.token > last
+
+        await self._until(newer, timeout)
+        if member.state == "failed":
+            member.wait(role, 0)  # raises what ended it
+        return self.term(role) if newer() else None
+
+    async def _until(self, what: Callable[[], bool], timeout: float | None) -> bool:
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        listener = functools.partial(_wake, loop, changed)
+        beliefs = self._member._beliefs  # pyright: ignore[reportPrivateUsage]
+        beliefs.listeners.append(listener)
+        try:
+            async with asyncio.timeout(timeout):
+                while not what() and self._member.state not in ("closed", "failed"):
+                    changed.clear()
+                    if not what():
+                        await changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            beliefs.listeners.remove(listener)
+        return what()
+
+    def members(self) -> list[Peer]:
+        return self._member.members()
+
+    def leader(self, role: str) -> Holder | None:
+        return self._member.leader(role)
+
+    def leaders(self, role: str) -> list[Holder]:
+        return self._member.leaders(role)
+
+    def roles(self) -> dict[str, int]:
+        return self._member.roles()
+
+    def health(self) -> Health:
+        return self._member.health()
+
+    async def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+        await asyncio.to_thread(self._member.add_role, name, seats, weight, spread)
+
+    async def remove_role(self, name: str) -> None:
+        await asyncio.to_thread(self._member.remove_role, name)
+
+    async def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
+        self._member.hand_over(role, to, why)
+
+    async def step_down(self, role: str | None = None) -> None:
+        self._member.step_down(role)
+
+    async def drain(self) -> None:
+        await asyncio.to_thread(self._member.drain)
+
+    async def pause(self, role: str | None = None, *, seconds: float) -> None:
+        await asyncio.to_thread(lambda: self._member.pause(role, seconds=seconds))
+
+    async def resume(self, role: str | None = None) -> None:
+        await asyncio.to_thread(self._member.resume, role)
+
+    async def events(self) -> AsyncIterator[told.Event]:
+        """What happens to this member and its group, from the first step of the iteration on."""
+        iterator = self._member.events()
+        while True:
+            event = await asyncio.to_thread(next, iterator, None)
+            if event is None:
+                return
+            yield event
+
+    def only(self, role: str) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+        """Decorator: the coroutine function runs only while this member leads `role`, and is cancelled when the term ends; it
+        returns None otherwise."""
+
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
+            @functools.wraps(function)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
+                term = self.term(role)
+                if term is None:
+                    return None
+                async with term:
+                    return await function(*args, **kwargs)
+                return None
+
+            return guarded
+
+        return decorate
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Hands everything over and leaves; bodies under ``async with term`` are cancelled by that."""
+        if self._made is not None:
+            await asyncio.to_thread(self._made.close, timeout)

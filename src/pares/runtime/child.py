@@ -1,0 +1,412 @@
+"""A command that runs only while this process leads: what `pares run` is made of.
+
+Nobody else leads before the lease has run out, so the command must be gone by then, whatever becomes of the processes
+around it. Who ends it in time:
+
+    the wrapper lives, the lease runs out       the watchdog (child_watchdog.py): TERM, then KILL before the end
+    the wrapper is frozen                       the watchdog: it counts by itself, to the last deadline that it was given
+    the wrapper is killed                       the watchdog: KILL, at once
+    the watchdog is frozen                      the wrapper: KILL of the process group, before the end
+    the watchdog is killed                      the kernel: KILL of the command; the wrapper: KILL of its process group
+
+What is not covered: watchdog and wrapper frozen, or killed, both of them; and what the command asks others to do. As
+everywhere, it is the fence that covers the rest: the command has its token in `PARES_TOKEN`.
+
+Renewals cost a store into shared memory, and are passed on every tick; a deadline that is passed on late is a lower
+one, so that errs on the safe side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.lease import lease_ns
+from pares.core.records import MAX_SESSION_MS
+from pares.runtime import child_watchdog
+from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
+
+SECOND: Final = 1_000_000_000
+BEAT: Final = 1 / 4
+"""Of a session: between two beats of a holder (R16)."""
+LATE: Final = 1 / 8
+"""Of a session: how late a beat may come back without the command being ended for it."""
+TICK: Final = 1 / 20
+"""Of a session: how often a new deadline is passed on."""
+MAX_TICK: Final = 0.25
+CLOSE_SECONDS: Final = 10.0
+FORWARDED: Final = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGWINCH,
+)
+"""The signals that a wrapper passes on to its command."""
+
+
+class Leadership(Protocol):
+    """A term, as far as a supervisor needs it."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def seat(self) -> int: ...
+
+    @property
+    def token(self) -> int: ...
+
+    @property
+    def deadline_ns(self) -> int:
+        """Up to when, by `child_watchdog.now_ns`, nobody else may lead; 0 = others may already. Asked for often."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    """Its exit code as a shell reports it: 128 + n when signal n ended it."""
+    why: str
+    """"ended": by itself; "lost": the lease ran out; "stopped": by `stop`; "watchdog": the watchdog died."""
+
+
+def kill_margin(session: float) -> float:
+    """Seconds before the end of the lease at which the command is killed: a killer may have to wait for a processor."""
+    return 0.02 + 0.03 * session
+
+
+def room_for_grace(session: float, drift: float = 0.1) -> float:
+    """The largest `grace` that fits a session, both in seconds; negative when none does."""
+    lease = lease_ns(int(session * 1000), drift) / SECOND
+    return lease - session * (BEAT + LATE) - _tick(session) - kill_margin(session)
+
+
+def check_grace(grace: float, session: float, drift: float = 0.1) -> None:
+    """Raises `ConfigError` when a healthy holder would have to send TERM between two of its own beats."""
+    room = room_for_grace(session, drift)
+    if 0 <= grace <= room:
+        return
+    if grace < 0:
+        raise ConfigError(f"a grace of {grace:g} s can't be: give 0 or more")
+    lease = lease_ns(int(session * 1000), drift) / SECOND
+    per_second = room_for_grace(2.0, drift) - room_for_grace(1.0, drift)
+    needed = 1.0 + (grace - room_for_grace(1.0, drift)) / per_second + 0.05
+    longer = f", or a session of {needed:.1f} s or more" if needed <= MAX_SESSION_MS / 1000 else ""
+    less = f"take a grace of {int(room * 1000) / 1000:g} s or less" if room > 0 else "no grace fits it"
+    raise ConfigError(
+        f"a grace of {grace:g} s does not fit a session of {session:g} s: a lease lasts {lease:.3f} s from sending a "
+        f"beat; of that, {session * BEAT:.3f} s pass until the next beat, {session * LATE:.3f} s are for a late one, "
+        f"{_tick(session):.3f} s for noticing it, {kill_margin(session):.3f} s for killing in time, which leaves "
+        f"{max(0.0, room):.3f} s; {less}{longer}"
+    )
+
+
+def _tick(session: float) -> float:
+    return min(MAX_TICK, session * TICK)
+
+
+class _Limits(NamedTuple):
+    """What a run must keep to, in nanoseconds."""
+
+    grace: int
+    margin: int
+    tick: int
+
+
+class _Inbox:
+    """Requests from other threads and from signal handlers, for the thread that runs the command."""
+
+    def __init__(self) -> None:
+        self._requests: deque[tuple[int | None, str]] = deque()
+        self._woken, self._wake = os.pipe()
+        for descriptor in (self._woken, self._wake):
+            os.set_blocking(descriptor, False)
+
+    def put(self, token: int | None, line: str) -> None:
+        self._requests.append((token, line))
+        with contextlib.suppress(OSError):  # full: then the loop is awake already
+            os.write(self._wake, b"!")
+
+    def take(self, token: int) -> list[str]:
+        """What is there for the command of that term, or for any."""
+        with contextlib.suppress(OSError):
+            os.read(self._woken, 4096)
+        lines: list[str] = []
+        while self._requests:
+            wanted, line = self._requests.popleft()
+            if wanted in (None, token):
+                lines.append(line)
+        return lines
+
+    def fileno(self) -> int:
+        return self._woken
+
+    def close(self) -> None:
+        wake, self._wake = self._wake, -1
+        os.close(wake)
+        os.close(self._woken)
+
+
+class Supervisor:
+    """Runs a command, a term after the other, each time only as long as that term lasts.
+
+    Promised: when `run` has returned, nothing of the command is left that is its descendant (if the watchdog was
+    killed: that is in its process group). It is sent SIGTERM `grace` seconds, and killed shortly, before the deadline
+    of the term; also if this process is frozen, and at once when it is killed. The command is never run
+    through a shell. Not promised: anything about processes that are not descendants, or about both this process and
+    the watchdog standing still; see the top of this module.
+
+    `command`: a program and its arguments. `session` and `drift`: those of the member, which decide what `grace` fits.
+    `descriptors` are inherited by the command and by its watchdog (the lock of R7). `environment`: added to this
+    process'. `run` belongs to one thread; `stop` and `forward` may come from any, and from signal handlers.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        session: float,
+        grace: float,
+        drift: float = 0.1,
+        descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        if sys.platform != "linux":
+            raise CapabilityError("only Linux can end a command in time for certain; use pares.Member in Python here")
+        if not command:
+            raise ConfigError("there is no command to run: give one after --")
+        check_grace(grace, session, drift)
+        self.command: Final = tuple(command)
+        self._limits = _Limits(int(grace * SECOND), int(kill_margin(session) * SECOND), int(_tick(session) * SECOND))
+        self._descriptors = tuple(descriptors)
+        self._environment = dict(environment or {})
+        self._inbox = _Inbox()
+        self._gone = threading.Condition()
+        self._running: int | None = None
+        self._over = -1
+        """The highest token whose term is over: no command of it is started any more."""
+        self._spare: _Watchdog | None = None
+
+    def prepare(self, descriptors: Sequence[int] | None = None) -> None:
+        """Starts the watchdog of the next `run` now, so that the command starts as soon as this process leads. With
+        `descriptors`, from now on it and its command inherit those."""
+        if descriptors is not None and tuple(descriptors) != self._descriptors:
+            self._descriptors = tuple(descriptors)
+            self._drop_spare()
+        if self._spare is not None and self._spare.process.poll() is not None:
+            self._drop_spare()
+        if self._spare is None:
+            self._spare = _Watchdog(self.command, self._limits, self._descriptors, self._environment)
+
+    def run(self, term: Leadership) -> Outcome:
+        """Runs the command for this term and returns when nothing of it is left. Raises `ConfigError` if it can't be
+        run."""
+        with self._gone:
+            if term.token <= self._over:
+                return Outcome(128 + signal.SIGTERM, "stopped")
+            self._running = term.token
+        self.prepare()
+        watchdog, self._spare = self._spare, None
+        assert watchdog is not None
+        adopt_orphans()  # so that the command's processes are ours to bury if its watchdog is killed
+        try:
+            return _Run(self.command[0], watchdog, term, self._limits, self._inbox).outcome()
+        finally:
+            watchdog.close()
+            adopt_orphans(False)
+            with self._gone:
+                self._running = None
+                self._gone.notify_all()
+
+    def stop(self, token: int, *, number: int = signal.SIGTERM, at_once: bool = False) -> None:
+        """Ends the command of the term with this token, and no other: sends it the signal, and kills it after `grace`
+        seconds (or `at_once`), and before the deadline. If it has not started, it never will. Returns immediately."""
+        with self._gone:
+            self._over = max(self._over, token)
+        self._inbox.put(token, f"stop {int(number)} {0 if at_once else self._limits.grace}")
+
+    def wait_gone(self, token: int, timeout: float | None = None) -> bool:
+        """Waits until nothing of the command of this term is left; False if that took longer than `timeout` seconds."""
+        with self._gone:
+            return self._gone.wait_for(lambda: self._running != token, timeout)
+
+    def forward(self, number: int) -> None:
+        """Sends a signal to the command's process group, if one runs."""
+        self._inbox.put(None, f"signal {int(number)}")
+
+    def close(self) -> None:
+        """Ends the watchdog that waits for a next run. For use when nothing runs, and once."""
+        self._drop_spare()
+        self._inbox.close()
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+
+class _Watchdog:
+    """The wrapper's end of a watchdog process."""
+
+    def __init__(
+        self, command: Sequence[str], limits: _Limits, descriptors: Sequence[int], environment: Mapping[str, str]
+    ) -> None:
+        memory = os.memfd_create("pares-deadline")
+        self.socket, theirs = socket.socketpair()
+        try:
+            os.ftruncate(memory, child_watchdog.SIZE)
+            self.deadline = Deadline(memory)
+            numbers = (theirs.fileno(), memory, limits.grace, limits.margin, os.getpid())
+            script = str(Path(child_watchdog.__file__))
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", script, *map(str, numbers), "--", *command],
+                env={**os.environ, **environment},
+                pass_fds=[theirs.fileno(), memory, *descriptors],
+                start_new_session=True,
+            )
+        except BaseException:
+            self.socket.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(memory)
+        self._received = b""
+
+    def send(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # gone: its end of the socket says so
+            self.socket.sendall(line.encode() + b"\n")
+
+    def receive(self) -> list[list[str]] | None:
+        """What it has said since; None when it is gone."""
+        try:
+            received = self.socket.recv(4096)
+        except ConnectionError:
+            received = b""
+        if not received:
+            return None
+        *lines, self._received = (self._received + received).split(b"\n")
+        return [line.decode().split() for line in lines]
+
+    def close(self) -> None:
+        """Its socket closed, it kills what is left of its command and ends."""
+        self.socket.close()
+        try:
+            self.process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:  # frozen
+            self.process.kill()
+            self.process.wait()
+        self.deadline.close()
+
+
+class _Run:
+    """One command, for one term."""
+
+    def __init__(self, name: str, watchdog: _Watchdog, term: Leadership, limits: _Limits, inbox: _Inbox) -> None:
+        self.name, self.watchdog, self.term, self.limits, self.inbox = name, watchdog, term, limits, inbox
+        self.asked = False
+        """The watchdog was told to start the command."""
+        self.group = 0
+        self.killing = False
+        """The watchdog has said that it kills: it is awake, and will see it through."""
+        self.kill_at = 0
+        """When a stop that was asked for turns into a KILL; 0 = none was."""
+        self.late_at = 0
+
+    def outcome(self) -> Outcome:
+        """Starts the command, and turns until it has ended."""
+        poll, watched = select.poll(), self.watchdog.socket.fileno()
+        poll.register(watched, select.POLLIN)
+        poll.register(self.inbox, select.POLLIN)
+        while True:
+            now, deadline = now_ns(), self.term.deadline_ns
+            self.watchdog.deadline.store(deadline)
+            if not self.asked:
+                if self.kill_at:
+                    return Outcome(128 + signal.SIGTERM, "stopped")
+                if deadline <= now:
+                    return Outcome(128 + signal.SIGTERM, "lost")
+                if deadline - self.limits.grace - self.limits.margin > now:
+                    self.asked = True
+                    self.watchdog.send(f"start {self.term.token} {self.term.seat}")
+            late = self.late_from(deadline)
+            pause = min(self.limits.tick, late - now if late > now else self.limits.margin // 2)
+            ready = [descriptor for descriptor, _ in poll.poll(pause / 1e6)]
+            if self.inbox.fileno() in ready:
+                self.pass_on()
+            if watched in ready:
+                said = self.watchdog.receive()
+                if said is None:
+                    return self.without_watchdog()
+                for words in said:
+                    if (outcome := self.hear(words)) is not None:
+                        return outcome
+            elif self.group and not self.killing and now_ns() >= self.late_from(self.term.deadline_ns):
+                self.kill(poll)
+
+    def pass_on(self) -> None:
+        for line in self.inbox.take(self.term.token):
+            self.watchdog.send(line)
+            if line.startswith("stop"):
+                kill_at = now_ns() + int(line.split()[2])
+                self.kill_at = min(self.kill_at or kill_at, kill_at)
+
+    def hear(self, words: list[str]) -> Outcome | None:
+        match words:
+            case ["started", group]:
+                self.group = int(group)
+            case ["late"]:
+                self.asked = False
+            case ["killing"]:
+                self.killing = True
+            case ["error", number]:
+                raise ConfigError(
+                    f"{self.name!r} can't be run: {os.strerror(int(number))}; a command is a program and its "
+                    "arguments, never a line for a shell"
+                )
+            case ["exit", status, why]:
+                code = os.waitstatus_to_exitcode(int(status))
+                return Outcome(code if code >= 0 else 128 - code, "stopped" if self.kill_at else why)
+            case _:
+                pass
+        return None
+
+    def late_from(self, deadline: int) -> int:
+        """From when on the watchdog should have killed, and must be taken for frozen if it says nothing."""
+        late = deadline - self.limits.margin // 2
+        return min(late, self.kill_at + self.limits.margin) if self.kill_at else late
+
+    def kill(self, poll: select.poll) -> None:
+        """Does the watchdog's work. While it says nothing the command is its child, so the group's number is nobody
+        else's; it is asked once more, since this process may itself just have been frozen for a long time."""
+        if poll.poll(0):
+            return
+        signal_group(self.group, signal.SIGKILL)
+        if not self.late_at:
+            self.late_at = now_ns()
+            self.watchdog.send("look")
+        elif now_ns() >= self.late_at + self.limits.margin:
+            self.watchdog.process.kill()
+
+    def without_watchdog(self) -> Outcome:
+        """The watchdog is dead, so the kernel has killed the command. Its children are ours now, to kill and bury."""
+        if self.group:
+            signal_group(self.group, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.waitid(os.P_PGID, self.group, os.WEXITED)
+        return Outcome(1, "watchdog")

@@ -1,0 +1,70 @@
+"""Waiting for whatever comes first: an append by anybody, a death, a request from another thread, or a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from typing import Final
+
+from pares.ledger import Bell, Log
+
+WITH_BELL: Final = 0.1
+"""Seconds after which to look for new entries although no bell has rung: a bell may be taken away."""
+WITHOUT_BELL: Final = 0.005
+
+
+class Doorbell:
+    """Descriptors to select on. `ring` may be called from any thread, also from a signal handler."""
+
+    def __init__(self, ledger: Log, partition: int) -> None:
+        self._ring, self._pushed = os.pipe()
+        os.set_blocking(self._ring, False)
+        os.set_blocking(self._pushed, False)
+        self._bell: Bell | None = ledger.bell(partition)
+        self._poll = select.poll()
+        self._poll.register(self._ring, select.POLLIN)
+        self._others: list[int] = []
+        if self._bell is not None:
+            self._poll.register(self._bell.fileno(), select.POLLIN)
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait at most."""
+        return WITHOUT_BELL if self._bell is None else WITH_BELL
+
+    def also(self, descriptors: list[int]) -> None:
+        """Waits for these, too, from now on (and for no others that were named here before)."""
+        for old in self._others:
+            with contextlib.suppress(KeyError, OSError):
+                self._poll.unregister(old)
+        self._others = descriptors
+        for descriptor in descriptors:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self, seconds: float) -> None:
+        """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
+        ready = self._poll.poll(max(0.0, seconds) * 1000)
+        for descriptor, _ in ready:
+            if descriptor == self._ring:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._ring, 4096)
+            elif self._bell is not None and descriptor == self._bell.fileno():
+                self._bell.clear()
+
+    def ring(self) -> None:
+        """Ends a wait, or the next one."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(self._pushed, b"!")
+
+    def close(self) -> None:
+        if self._bell is not None:
+            self._bell.close()
+        self.close_in_child()
+
+    def close_in_child(self) -> None:
+        for descriptor in (self._ring, self._pushed):
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self._ring = self._pushed = -1

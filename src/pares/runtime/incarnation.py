@@ -1,0 +1,63 @@
+"""One incarnation of a member: an id that was never used before, and a lock on its life (R7, R8)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+
+from pares.core.claims import Claims, Config
+from pares.core.errors import CapabilityError, ConfigError
+from pares.ledger import Log
+from pares.runtime.proof import DeathLock, forks
+
+log: Final = logging.getLogger("pares.member")
+
+
+def default_name() -> str:
+    """A name that no other process on this host has now."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def lock_folder(ledger: Log) -> Path | None:
+    """Where the members of a ledger put their locks: next to it, or in the user's state folder. None inside one process."""
+    if ledger.place is not None:
+        return ledger.place
+    if ledger.kind == "memory":
+        return None
+    return Path(platformdirs.user_state_dir("pares")) / "locks"
+
+
+class Incarnation:
+    """A protocol with its id and its lock."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path | None) -> None:
+        id = f"{settings['name']}~{secrets.token_hex(4)}"
+        self.folder = folder
+        self.no_proof: str | None = None
+        """Why this member's death can't be proven, if it can't: then only silence decides."""
+        self.lock: DeathLock | None = None
+        if folder is not None:
+            try:
+                self.lock = DeathLock.take(folder, id)
+            except (CapabilityError, ConfigError) as error:
+                self.folder, self.no_proof = None, str(error)
+                log.warning("no proof of death for %s: %s", id, error)
+        statement = None if self.lock is None else self.lock.statement
+        self.claims = Claims(Config(id=id, lock=statement, **settings))
+
+    def end(self) -> None:
+        """It has left: its lock proves nothing that anybody needs."""
+        if self.lock is not None:
+            self.lock.release()
+
+    def abandon(self) -> None:
+        """It is over without having left: the lock is let go but the file stays, so that others can prove the death."""
+        if self.lock is not None:
+            with forks.guard:
+                self.lock.close_in_child()

@@ -1,0 +1,297 @@
+"""One thread a member, which drives a protocol against a real ledger.
+
+Each round: wait for whatever comes first, read what is new, and only then tick, with the clock read again (R4): reads are
+judged by a time after the fetch, appends by one before it. Appends are made here, one after the other; while one is stuck
+nothing is lost but speed, because every check of a belief looks at the stopwatch and needs no thread.
+
+A ledger that is out of reach is tried again and again; beliefs end by themselves meanwhile. Before going on with a log that
+was out of reach, or from time to time anyway, it is looked at whether it is still the same one: its identity, its ends, and the
+last entry that was read, byte for byte (R12).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from pares.core.claims import Claims
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.protocol import (
+    Acked,
+    Append,
+    Attached,
+    Closed,
+    Died,
+    Effect,
+    Event,
+    Failed,
+    Jumped,
+    Read,
+    Report,
+    Restart,
+    Stop,
+    Tick,
+    Trim,
+    Wake,
+    Watch,
+)
+from pares.ledger import Log, expire
+from pares.runtime.clock import stopwatch, wall_us
+from pares.runtime.deathwatch import DeathWatch
+from pares.runtime.doorbell import Doorbell
+from pares.runtime.incarnation import Incarnation
+
+log: Final = logging.getLogger("pares.member")
+
+CHUNK: Final = 1000
+SECOND: Final = 1_000_000_000
+LOOK_EVERY: Final = SECOND // 2
+"""How often to look whether the log is still the same one."""
+SHORTEST: Final = 0.0005
+"""Seconds between two rounds when nothing rings: no mistake of anybody's makes this thread spin."""
+TRIM_EVERY: Final = 60 * SECOND
+
+Carry = Callable[[Effect], None]
+
+
+class Loop:
+    """Drives one member's protocol, incarnation after incarnation, until it is closed or can't go on.
+
+    `carry` gets the effects that concern the user, on this thread, in order.
+    """
+
+    def __init__(self, ledger: Log, partition: int, begin: Callable[[], Incarnation], carry: Carry, name: str) -> None:
+        self.ledger = ledger
+        self.partition = partition
+        self._begin = begin
+        self._carry = carry
+        self._requests: deque[Event] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
+        """Called when every request made before has been written and read back."""
+        self.doorbell = Doorbell(ledger, partition)
+        self.incarnation = begin()
+        self.claims: Claims = self.incarnation.claims
+        self.over: Closed | Stop | None = None
+        self.unreachable: str | None = None
+        """Why the ledger is out of reach; None while it is in reach."""
+        self.failure: BaseException | None = None
+        self.read_at = stopwatch()
+        """When the ledger was last read."""
+        self._deaths: DeathWatch | None = None
+        self._watch_deaths()
+        self._attached = False
+        self._wake = 0
+        self._looked_at = 0
+        self._identity = ""
+        self._trimmed_at = stopwatch()
+        self._abandoned = False
+        self.each_round: Callable[[], None] | None = None
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    # From other threads ----------------------------------------------------------------------------------------------
+
+    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+        """Hands `event` to the protocol; `when_done` is called once what follows from it stands in the log and was read."""
+        self._requests.append(event)
+        if when_done is not None:
+            self._waiting.append(when_done)
+        self.doorbell.ring()
+
+    def abandon(self) -> None:
+        """Ends the thread without leaving the group: the ledger is out of reach, or the caller has no more time."""
+        self._abandoned = True
+        self.doorbell.ring()
+
+    # The thread ------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self.over is None and not self._abandoned:
+                self._round()
+        except BaseException as error:
+            # No silent death: whoever asks sees it, and no belief outlives the loop that renews it.
+            log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
+            self.failure = error
+        finally:
+            if self.over is None:
+                for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
+                    if not isinstance(effect, Restart):
+                        self._carry(effect)
+            self._clean_up()
+            self._carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+
+    def _clean_up(self) -> None:
+        if self._deaths is not None:
+            self._deaths.close()
+        self.doorbell.close()
+        if isinstance(self.over, Closed):
+            self.incarnation.end()
+        else:
+            self.incarnation.abandon()
+        waiting, self._waiting = self._waiting, deque()
+        for done in waiting:
+            done()
+
+    def _round(self) -> None:
+        self.doorbell.wait(self._patience())
+        while self._requests:
+            self._step(self._requests.popleft())
+        self._check_deaths()
+        self._read()
+        if self.over is None:
+            self._tick()
+        if self.each_round is not None:
+            self.each_round()
+
+    def _patience(self) -> float:
+        """Seconds to wait at most."""
+        if self._requests:
+            return 0.0
+        now = stopwatch()
+        seconds = self.doorbell.patience
+        if self._wake > now or (self._wake and self.unreachable is None):
+            seconds = min(seconds, (self._wake - now) / SECOND)
+        if self._deaths is not None:
+            interval = self._deaths.poll_interval(now)
+            if interval is not None:
+                seconds = min(seconds, interval)
+        return max(seconds, SHORTEST)
+
+    def _tick(self) -> None:
+        """Ticks until nothing more follows: an append that was made is read back at once, and may lead to the next."""
+        for _ in range(100):
+            self._wake = 0
+            appended = self._step(Tick(wall_us()))
+            if self.over is not None:
+                return
+            if appended or self._requests:
+                while self._requests:
+                    self._step(self._requests.popleft())
+                self._read()
+                continue
+            break
+        if self._waiting and not self._requests and self.claims.settled:
+            waiting, self._waiting = self._waiting, deque()
+            for done in waiting:
+                done()
+
+    # Effects ---------------------------------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> bool:
+        """One step, and its effects. Whether something was appended."""
+        appended = False
+        for effect in self.claims.step(event, stopwatch()):
+            if isinstance(effect, Append):
+                self._append(effect)
+                appended = True
+            elif isinstance(effect, Wake):
+                self._wake = effect.at
+            elif isinstance(effect, Watch):
+                if self._deaths is not None:
+                    self._deaths.watch(effect.locks)
+            elif isinstance(effect, Trim):
+                self._trim(effect)
+            elif isinstance(effect, Restart):
+                self._restart(effect)
+            else:
+                if isinstance(effect, Closed | Stop):
+                    self.over = effect
+                if not isinstance(effect, Closed | Stop):
+                    self._carry(effect)
+        return appended
+
+    def _append(self, append: Append) -> None:
+        try:
+            offsets = self.ledger.append_many(append.payloads, self.partition)
+        except LedgerUnavailable as error:
+            self._out_of_reach(error)
+            answer: Event = Failed(append.ticket)
+        else:
+            answer = Acked(append.ticket, offsets[-1])
+        self._step(answer)
+
+    def _restart(self, effect: Restart) -> None:
+        """A new incarnation of the same member; the old one is left for dead, with its lock to prove it (R8)."""
+        log.warning("%s begins anew: %s", self.claims.me, effect.why)
+        self._carry(effect)
+        self.incarnation.abandon()
+        self.incarnation = self._begin()
+        self.claims = self.incarnation.claims
+        self._watch_deaths()
+        self._attached = False
+
+    def _watch_deaths(self) -> None:
+        if self._deaths is not None:
+            self._deaths.close()
+            self._deaths = None
+        if self.incarnation.folder is not None:
+            self._deaths = DeathWatch(self.incarnation.folder)
+            self.doorbell.also(self._deaths.filenos())
+
+    def _check_deaths(self) -> None:
+        if self._deaths is not None:
+            for member in self._deaths.check(stopwatch()):
+                self._step(Died(member))
+
+    def _trim(self, effect: Trim) -> None:
+        now = stopwatch()
+        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+            return
+        self._trimmed_at = now
+        try:
+            expire(self.ledger, effect.before, self.partition)
+        except (LedgerUnavailable, LedgerRewound, LedgerGap) as error:
+            log.info("old entries stay for now: %s", error)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Everything that is new, in chunks; or what came of trying."""
+        try:
+            if not self._attached:
+                self._attach()
+            elif self.unreachable is not None or stopwatch() >= self._looked_at + LOOK_EVERY:
+                self._look()
+            while self.over is None and self._attached:
+                entries = self.ledger.read(self.claims.position, self.partition, CHUNK)
+                self.read_at, self.unreachable = stopwatch(), None
+                self._step(Read(list(entries)))
+                if not entries:
+                    break
+        except LedgerUnavailable as error:
+            self._out_of_reach(error)
+        except (LedgerGap, LedgerRewound) as error:
+            self._step(Jumped(str(error)))
+        except ClosedError:
+            self._abandoned = True
+            self._carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+
+    def _attach(self) -> None:
+        self._identity = self.ledger.identity()
+        self._step(Attached(self.ledger.start(self.partition), self.ledger.end(self.partition)))
+        self._attached, self._looked_at = True, stopwatch()
+
+    def _look(self) -> None:
+        """Whether this is still the log that was read so far (R12)."""
+        self._looked_at = stopwatch()
+        identity = self.ledger.identity()
+        if identity != self._identity:
+            self._step(Jumped("the log was replaced by another one"))
+            return
+        anchor = self.claims.reader.anchor
+        if self.unreachable is None or anchor is None:
+            return
+        offset, payload = anchor
+        if offset < self.ledger.start(self.partition):
+            return  # gone by retention: that says nothing; a gap shows when reading on
+        entries = self.ledger.read(offset, self.partition, 1)
+        if not entries or entries[0].offset != offset or entries[0].payload != payload:
+            self._step(Jumped(f"entry {offset} of the log is not what it was: it is another log, or it lost its tail"))
+
+    def _out_of_reach(self, error: LedgerUnavailable) -> None:
+        if self.unreachable is None:
+            log.warning("%s: the ledger is out of reach: %s", self.claims.me, error)
+        self.unreachable = str(error)

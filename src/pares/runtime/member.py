@@ -1,0 +1,607 @@
+"""A member of a group: what users of pares hold in their hands."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TypeVar
+
+from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
+from pares.core.errors import (
+    CapabilityError,
+    ClosedError,
+    ConfigError,
+    ForkedError,
+    LedgerUnavailable,
+    ParesError,
+)
+from pares.core.protocol import (
+    Barrier,
+    BarrierReturned,
+    Close,
+    Closed,
+    Declare,
+    Effect,
+    Event,
+    Follow,
+    HandOver,
+    Lead,
+    Live,
+    Marked,
+    Moved,
+    PauseFor,
+    Ready,
+    Renew,
+    Report,
+    Restart,
+    ResumeNow,
+    StepDown,
+    Stop,
+)
+from pares.core.records import MAX_PAUSE_MS, Seat, check_name
+from pares.ledger import Ledger, partition_of
+from pares.ledger import open as open_ledger
+from pares.runtime import events as told
+from pares.runtime import forks
+from pares.runtime.barriers import Barriers, Callback
+from pares.runtime.beliefs import Beliefs
+from pares.runtime.clock import stopwatch, wall_us
+from pares.runtime.incarnation import Incarnation, lock_folder
+from pares.runtime.loop import Loop
+from pares.runtime.settings import Eligible, Roles, seconds_to_ms, settings, whole
+from pares.runtime.term import Term
+from pares.runtime.views import Health, Holder, Peer
+from pares.runtime.work import Background, only_while
+
+log: Final = logging.getLogger("pares.member")
+
+REQUEST_TIMEOUT: Final = 10.0
+MAX_PROBLEMS: Final = 20
+MAX_EVENTS: Final = 10_000
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Member:
+    """One process' place in a group.
+
+    Promised (exclusive mode, the default): at no instant do two members of the group believe that they hold the same seat,
+    provided that the ledger keeps what it acknowledged in order, and that every clock's *rate* is within `drift` of true time.
+    Nothing is assumed of clock readings, delays or pauses. After a crash somebody else leads within
+    ``session / (1 - drift)`` plus one append and read-back, or within milliseconds where the death can be proven (same host).
+    Not promised: anything between a check and the act that follows it; for that, give `Term.token` to a fence.
+
+    `ledger`: a URL or an opened ledger. `group`: who contends for the same roles. `roles`: names that this member declares and
+    is eligible for; `seats`: how many members hold each of them at once. `name`: stable over restarts, one live process each
+    (host and process id if not given). `host`, `zone`: seats of one role go to different ones. `rank`: lower first.
+    `weight`: its share of the roles. `eligible`: other roles than the declared ones; "*" for all.
+    `session`: seconds of silence (0.02 to 60) after which others may take what it holds. `overlap`: seconds for which it goes
+    on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
+    `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
+    `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
+    twice a session; while it says False this member gives leadership up. `on_lost`: called with each term that has ended.
+    `options`: for the ledger, when it is given as a URL.
+
+    Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
+    when the ledger can't be opened. (Design, sections 2 and 3.)
+    """
+
+    def __init__(
+        self,
+        ledger: str | Ledger,
+        *,
+        group: str,
+        roles: Roles = (),
+        seats: int = 1,
+        name: str | None = None,
+        host: str | None = None,
+        zone: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        rank: int = 0,
+        weight: float = 1,
+        eligible: Eligible = None,
+        session: float = 1.0,
+        overlap: float = 0.0,
+        protocol: str = "claims",
+        barrier: Callback | None = None,
+        barrier_timeout: float = 30.0,
+        settle: float | None = None,
+        drift: float = 0.1,
+        ready: Callable[[], bool] | None = None,
+        on_lost: Callable[[Term], object] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        given: dict[str, Any] = {
+            "group": group,
+            "roles": roles,
+            "seats": seats,
+            "name": name,
+            "host": host,
+            "zone": zone,
+        }
+        given |= {"labels": labels, "rank": rank, "weight": weight, "eligible": eligible, "session": session}
+        given |= {"overlap": overlap, "protocol": protocol, "barrier_timeout": barrier_timeout, "settle": settle}
+        checked = settings(**given, drift=drift, retention=None)
+        self._own_ledger = isinstance(ledger, str)
+        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        if self._ledger.retention is not None:
+            checked["retention_ms"] = int(self._ledger.retention * 1000)
+        self.group = group
+        self.name: str = checked["name"]
+        self.session = session
+        self._eligible: tuple[str, ...] | None = checked["eligible"]
+        self._barrier_timeout = barrier_timeout
+        self._state = "joining"
+        self._end: Stop | None = None
+        self._forked = False
+        self._beliefs = Beliefs()
+        self._until = self._beliefs.until
+        self._on_lost = on_lost
+        self._ready = ready
+        self._ready_at = 0
+        self._was_ready = True
+        self._queues: list[queue.Queue[told.Event | None]] = []
+        self._since: dict[Seat, float] = {}
+        self._problems: list[str] = []
+        self._fences = self._lapses = self._restarts = 0
+        self._closing = threading.Lock()
+        folder = lock_folder(self._ledger)
+        try:
+            partition = partition_of(self._ledger.url)
+            self._loop = Loop(
+                self._ledger, partition, lambda: Incarnation(checked, folder), self._carry, f"pares {group}"
+            )
+        except BaseException:
+            self._close_ledger()
+            raise
+        self._barriers = Barriers(f"pares {group}", barrier, lambda token: self._loop.request(BarrierReturned(token)))
+        if ready is not None:
+            self._loop.each_round = self._ask_ready
+        forks.register(self)
+        self._loop.thread.start()
+
+    # The check -------------------------------------------------------------------------------------------------------
+
+    def holds(self, role: str) -> bool:
+        """Whether this member holds a seat of `role` now. No lock, no I/O; False after a fork, a close, or for a role that it
+        has never heard of. What is true of `Term` is true here: nothing is promised for the time after the check."""
+        return stopwatch() < self._until.get(role, 0)
+
+    def term(self, role: str) -> Term | None:
+        """The current term of `role`, or None."""
+        self._check_role(role)
+        return self._beliefs.valid(role)
+
+    def wait(self, role: str, timeout: float | None = None) -> Term | None:
+        """Waits until this member leads `role`; None after `timeout` seconds (None: no limit), or when it is closed."""
+        return self._wait_newer(role, -1, timeout)
+
+    def terms(self, role: str, timeout: float | None = None) -> Iterator[Term]:
+        """The terms of `role`, one for each tenure, as they come. Ends when the member is closed, or when none has come for
+        `timeout` seconds. What runs between two steps is a body of the term: a planned handover waits for it to see that the
+        term is over, up to `barrier_timeout`."""
+        last = -1
+        while (term := self._wait_newer(role, last, timeout)) is not None:
+            self._barriers.body_begins(term.token)
+            try:
+                yield term
+            finally:
+                self._barriers.body_ends(term.token)
+            last = term.token
+
+    def pulse(self, timeout: float | None = None) -> bool:
+        """Waits until this member leads any role at all; whether it does."""
+        self._usable()
+        self._beliefs.wait_for(lambda: any(self._leading()) or self._ended, timeout)
+        return any(self._leading())
+
+    def _leading(self) -> list[Term]:
+        return [term for term in list(self._beliefs.terms.values()) if term]
+
+    def _wait_newer(self, role: str, last: int, timeout: float | None) -> Term | None:
+        self._check_role(role)
+
+        def newer() -> Term | None:
+            term = self._beliefs.valid(role)
+            return term if term is not None and term.token > last else None
+
+        self._beliefs.wait_for(lambda: newer() is not None or self._ended, timeout)
+        if self._end is not None and self._state == "failed":
+            raise self._failure()
+        return newer()
+
+    # The group -------------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """`name~incarnation`; another one after each restart of this member within its process."""
+        return self._loop.claims.me
+
+    @property
+    def state(self) -> str:
+        """joining, live, closing, closed or failed."""
+        return self._state
+
+    def members(self) -> list[Peer]:
+        """Who is in the group, as far as this member has read; administrators and observers aside."""
+        world = self._loop.claims.reader.world
+        found: list[Peer] = []
+        for m in sorted(world.members.values(), key=lambda m: m.id):
+            if not m.administrator or m.id == self.id:
+                roles = tuple(sorted(role for role, _ in list(world.held.get(m.id, ()))))
+                session = m.session_ms / 1000
+                found.append(Peer(m.id, m.name, m.host, m.zone, m.labels, m.rank, m.weight, session, m.draining, roles))
+        return found
+
+    def leader(self, role: str) -> Holder | None:
+        """Who holds `role` (of several seats the first that is held), as far as this member has read."""
+        found = self.leaders(role)
+        return found[0] if found else None
+
+    def leaders(self, role: str) -> list[Holder]:
+        """Who holds the seats of `role`, in the order of the seats."""
+        world = self._loop.claims.reader.world
+        found: list[Holder] = []
+        for seat in sorted((s for s in list(world.seats.values()) if s.role == role), key=lambda s: s.index):
+            holder = world.members.get(seat.holder or "")
+            if holder is not None:
+                since = self._since.get(seat.seat)
+                found.append(Holder(holder.id, holder.name, holder.host, role, seat.index, seat.token, since))
+        return found
+
+    def roles(self) -> dict[str, int]:
+        """The group's roles and how many seats each has."""
+        world = self._loop.claims.reader.world
+        return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
+
+    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+        """Adds a role for the whole group, or changes it. Held by members that are eligible for it ("*" is, for every role)."""
+        check_name("a role's name", name)
+        if spread not in ("host", "zone", "none"):
+            raise ConfigError(f"spread is {spread!r}: give 'host', 'zone' or 'none'")
+        self._perform(Declare(name, whole("seats", seats, 1, 100), float(weight), spread))
+
+    def remove_role(self, name: str) -> None:
+        """Removes a role: it takes no claims any more, its holders run their barriers and release, then it is gone."""
+        self._known_role(name)
+        self._perform(Declare(name, removed=True))
+
+    # Planned moves ---------------------------------------------------------------------------------------------------
+
+    def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
+        """Hands the seat of `role` that this member holds to the member `to` (name or id), or to whom placement names.
+
+        It stays there until that member leaves. Returns at once: the barrier runs first. Raises `ConfigError` when nobody of
+        that name is in the group, and does nothing if this member doesn't hold the role.
+        """
+        self._check_role(role)
+        self._usable()
+        self._loop.request(HandOver(role, None if to is None else self._resolve(to), why))
+
+    def step_down(self, role: str | None = None) -> None:
+        """Gives `role` (None: everything) to somebody else; it does not fall back before somebody else has held it."""
+        if role is not None:
+            self._check_role(role)
+        self._usable()
+        self._loop.request(StepDown(role))
+
+    def drain(self) -> None:
+        """Hands everything over and takes nothing more, for the rest of this member's life."""
+        from pares.core.protocol import Ask
+
+        self._perform(Ask(drain=self.id))
+
+    def pause(self, role: str | None = None, *, seconds: float) -> None:
+        """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`."""
+        if role is not None:
+            self._known_role(role)
+        self._perform(PauseFor(seconds_to_ms("seconds", seconds, 0.001, MAX_PAUSE_MS / 1000), role))
+
+    def resume(self, role: str | None = None) -> None:
+        """Ends the pauses of `role` (None: those of the whole group)."""
+        self._perform(ResumeNow(role))
+
+    def mark(self, term: Term, mark: int) -> None:
+        """Writes down how far the work of this term has come (R15): with the next beat, and when the term is given up."""
+        self._loop.request(Marked((term.role, term.seat), term.token, whole("mark", mark, 0, 2**53 - 1)))
+
+    # Work ------------------------------------------------------------------------------------------------------------
+
+    def only(
+        self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+        """Decorator: the function runs only while this member leads `role`, and returns None otherwise.
+
+        With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds.
+        """
+        self._check_role(role)
+        return only_while(self, self._barriers, role, give_up_on_error, stuck_after)
+
+    def background(
+        self,
+        task: Callable[[], object],
+        role: str,
+        *,
+        give_up_on_error: bool = False,
+        stuck_after: float | None = None,
+    ) -> Background:
+        """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
+        the returned handle's `stop()` is called. An exception is logged, and the task runs again after a moment."""
+        self._check_role(role)
+        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
+
+    def events(self) -> Iterator[told.Event]:
+        """What happens to this member and its group from this call on; ends when the member is closed."""
+        mine: queue.Queue[told.Event | None] = queue.Queue(MAX_EVENTS)
+        self._queues.append(mine)
+        if self._ended:
+            mine.put(None)
+        return self._iterate(mine)
+
+    def _iterate(self, mine: queue.Queue[told.Event | None]) -> Iterator[told.Event]:
+        try:
+            while (event := mine.get()) is not None:
+                yield event
+        finally:
+            if mine in self._queues:
+                self._queues.remove(mine)
+
+    # Health and the end ----------------------------------------------------------------------------------------------
+
+    def health(self) -> Health:
+        """How this member is: for probes and metrics."""
+        loop, reader = self._loop, self._loop.claims.reader
+        now = stopwatch()
+        age = (now - loop.read_at) / 1e9
+        alive = loop.thread.is_alive()
+        fresh = age < max(self.session, 1.0) or loop.unreachable is not None
+        terms = self._leading()
+        return Health(
+            ok=alive and fresh and self._state in ("joining", "live", "closing"),
+            state=self._state,
+            thread_alive=alive,
+            read_age=age,
+            lease_left=max((t.remaining() for t in terms), default=0.0),
+            unreachable=loop.unreachable,
+            failure=None if loop.failure is None else repr(loop.failure),
+            no_proof=loop.incarnation.no_proof,
+            terms=self._beliefs.begun,
+            fences=self._fences,
+            lapses=self._lapses,
+            restarts=self._restarts,
+            bad_records=sum(reader.bad.values()),
+            uncounted_records=reader.uncounted,
+            problems=tuple(self._problems),
+        )
+
+    def close(self, timeout: float | None = None) -> None:
+        """Hands everything over and leaves. May be called twice, and from any thread.
+
+        Waits for barriers and bodies, at most `timeout` seconds (None: `barrier_timeout` and two sessions more). If the ledger
+        is out of reach until then, the member ends without having left: nothing is believed any more, and others take its
+        seats when its session, or the proof of its death, says so.
+        """
+        if self._forked:
+            return
+        wait = self._barrier_timeout + 2 * self.session + 1.0 if timeout is None else timeout
+        thread = self._loop.thread
+        with self._closing:
+            if self._state in ("joining", "live"):
+                self._state = "closing"
+                self._loop.request(Close())
+            if threading.current_thread() is not thread:
+                thread.join(wait)
+                if thread.is_alive():
+                    self._loop.abandon()
+                    self._beliefs.end_all("closed")
+                    thread.join(self.session + 1.0)
+            self._close_ledger()
+        forks.unregister(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Member {self.id} of {self.group!r}: {self._state}, leads {sorted(t.role for t in self._leading())}>"
+
+    def _close_ledger(self) -> None:
+        if self._own_ledger:
+            self._ledger.close()
+
+    def _die_in_child(self) -> None:
+        """In a forked child, before anything else runs there."""
+        self._forked, self._state = True, "failed"
+        self._end = Stop("forked", "this member belongs to the parent process; make a new one after the fork")
+        self._beliefs.die_in_child()
+        self._loop.doorbell.close_in_child()
+        self._queues = []
+
+    # From the loop ---------------------------------------------------------------------------------------------------
+
+    def _carry(self, effect: Effect) -> None:
+        handler = _CARRY.get(type(effect))
+        if handler is not None:
+            handler(self, effect)
+
+    def _on_live(self, effect: Live) -> None:
+        if self._state == "joining":
+            self._state = "live"
+        log.info("%s is in group %r", self.id, self.group)
+        self._beliefs.notify()
+
+    def _on_lead(self, effect: Lead) -> None:
+        term = self._beliefs.lead(effect, self.id)
+        log.info("%s leads %r (seat %d, token %d)", self.id, term.role, term.seat, term.token)
+        self._beliefs.notify()
+        self._tell(told.Acquired(term.role, term.seat, term.token, "", wall_us() / 1e6))
+
+    def _on_renew(self, effect: Renew) -> None:
+        self._beliefs.renew(effect)
+
+    def _on_follow(self, effect: Follow) -> None:
+        term = self._beliefs.follow(effect)
+        role, seat = effect.seat
+        log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
+        if effect.fenced:
+            self._fences += 1
+            self._lapses += effect.why == "lease ran out"
+            self._tell(told.Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
+        if term is not None:
+            self._beliefs.notify()
+            if self._on_lost is not None:
+                self._barriers.run(lambda: self._on_lost(term) if self._on_lost else None, "on_lost")
+
+    def _on_barrier(self, effect: Barrier) -> None:
+        role, seat = effect.seat
+        event = told.Revoked(role, seat, effect.token, effect.why, wall_us() / 1e6)
+        self._publish(event)
+        self._barriers.end(effect.seat, effect.token, event)
+
+    def _on_moved(self, effect: Moved) -> None:
+        now = wall_us() / 1e6
+        for change in effect.changes:
+            if isinstance(change, SeatChanged):
+                self._since[change.seat] = now
+            elif self._state == "joining":
+                continue
+            elif isinstance(change, MemberJoined) and change.member != self.id:
+                self._tell(told.Joined(change.member, change.name, change.host, now))
+            elif isinstance(change, MemberLeft) and change.member != self.id:
+                self._tell(told.Left(change.member, change.name, change.cause, now))
+
+    def _on_report(self, effect: Report) -> None:
+        log.warning("%s: %s", effect.kind, effect.text)
+        self._problems = [*self._problems[1 - MAX_PROBLEMS :], f"{effect.kind}: {effect.text}"]
+
+    def _on_restart(self, effect: Restart) -> None:
+        self._restarts += 1
+        if self._state == "live":
+            self._state = "joining"
+        self._on_report(Report("restarted", effect.why))
+
+    def _on_end(self, effect: Closed | Stop) -> None:
+        for term in self._beliefs.end_all("closed"):
+            self._tell(told.Fenced(term.role, term.seat, term.token, "closed", wall_us() / 1e6))
+        if isinstance(effect, Stop):
+            self._end = effect
+            if self._loop.failure is not None:
+                self._end = Stop("failed", f"its loop failed: {self._loop.failure!r}")
+            if effect.kind != "abandoned" or self._loop.failure is not None:
+                self._on_report(Report(self._end.kind, self._end.text))
+        failed = self._end is not None and self._end.kind != "abandoned"
+        self._state = "failed" if failed else "closed"
+        self._beliefs.notify()
+        for mine in self._queues:
+            try:
+                mine.put_nowait(None)
+            except queue.Full:
+                mine.get_nowait()
+                mine.put_nowait(None)
+
+    def _tell(self, event: told.Event) -> None:
+        self._publish(event)
+        self._barriers.tell(event)
+
+    def _publish(self, event: told.Event) -> None:
+        for mine in self._queues:
+            try:
+                mine.put_nowait(event)
+            except queue.Full:
+                log.warning("an iterator over events() of %s is not read: an event was dropped", self.id)
+
+    def _ask_ready(self) -> None:
+        """Twice a session, beside the loop: the user's check may take its time."""
+        now = stopwatch()
+        if self._ready is None or now < self._ready_at or self._state not in ("live", "joining"):
+            return
+        self._ready_at = now + max(int(self.session * 5e8), 20_000_000)
+        self._barriers.run(self._check_ready, "ready")
+
+    def _check_ready(self) -> None:
+        try:
+            ready = bool(self._ready is None or self._ready())
+        except Exception:
+            log.exception("ready() raised: taken for False")
+            ready = False
+        if ready != self._was_ready:
+            self._was_ready = ready
+            self._loop.request(Ready(ready))
+
+    # Checks ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _ended(self) -> bool:
+        return self._state in ("closed", "failed")
+
+    def _usable(self) -> None:
+        if self._forked or self._state == "failed":
+            raise self._failure()
+        if self._state == "closed":
+            raise ClosedError(f"member {self.name!r} of group {self.group!r} was closed; make a new one")
+
+    def _failure(self) -> ParesError:
+        end = self._end or Stop("failed", "it failed")
+        kinds: dict[str, type[ParesError]] = {
+            "forked": ForkedError,
+            "cloned": ForkedError,
+            "newer-format": CapabilityError,
+        }
+        return kinds.get(end.kind, ParesError)(f"member {self.name!r} of group {self.group!r}: {end.text}")
+
+    def _check_role(self, role: str) -> None:
+        if self._forked:
+            raise self._failure()
+        if self._eligible is not None and role not in self._eligible:
+            mine = ", ".join(map(repr, self._eligible[:5])) or "none"
+            raise ConfigError(
+                f"this member never leads {role!r}: it is eligible for {mine}; name it in roles= or eligible="
+            )
+
+    def _known_role(self, role: str) -> None:
+        if role not in self._loop.claims.reader.world.roles:
+            there = ", ".join(sorted(self.roles())[:10]) or "none"
+            raise ConfigError(f"group {self.group!r} has no role {role!r}; it has: {there}")
+
+    def _resolve(self, member: str) -> str:
+        """The id of a member given by id or name (of several incarnations the newest)."""
+        found = [m for m in list(self._loop.claims.reader.world.members.values()) if member in (m.id, m.name)]
+        if not found:
+            there = ", ".join(sorted({p.name for p in self.members()})[:10]) or "none"
+            raise ConfigError(f"group {self.group!r} has no member {member!r}; it has: {there}")
+        return max(found, key=lambda m: m.joined).id
+
+    def _perform(self, request: Event, timeout: float = REQUEST_TIMEOUT) -> None:
+        """Makes a request, and waits until what it writes stands in the log and has been read."""
+        self._usable()
+        if threading.current_thread() is self._loop.thread:
+            raise ParesError("this call would wait for the thread that it is made on: make it from another one")
+        done = threading.Event()
+        self._loop.request(request, done.set)
+        if not done.wait(timeout):
+            why = self._loop.unreachable or f"the member is still {self._state}"
+            raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
+        if self._state == "failed":
+            raise self._failure()
+
+
+_CARRY: Final[dict[type, Callable[[Member, Any], None]]] = {
+    Live: Member._on_live,  # pyright: ignore[reportPrivateUsage]
+    Lead: Member._on_lead,  # pyright: ignore[reportPrivateUsage]
+    Renew: Member._on_renew,  # pyright: ignore[reportPrivateUsage]
+    Follow: Member._on_follow,  # pyright: ignore[reportPrivateUsage]
+    Barrier: Member._on_barrier,  # pyright: ignore[reportPrivateUsage]
+    Moved: Member._on_moved,  # pyright: ignore[reportPrivateUsage]
+    Report: Member._on_report,  # pyright: ignore[reportPrivateUsage]
+    Restart: Member._on_restart,  # pyright: ignore[reportPrivateUsage]
+    Closed: Member._on_end,  # pyright: ignore[reportPrivateUsage]
+    Stop: Member._on_end,  # pyright: ignore[reportPrivateUsage]
+}

@@ -1,0 +1,124 @@
+"""Reading along without being in the group: who leads what, for dashboards, routers and tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pares.core.changes import Change
+from pares.core.errors import LedgerGap, LedgerRewound
+from pares.core.reader import Reader, State
+from pares.core.records import check_name
+from pares.core.world import World
+from pares.ledger import Ledger, partition_of
+from pares.ledger import open as open_ledger
+from pares.runtime.views import Holder
+
+CHUNK: Final = 1000
+
+
+class Observer:
+    """Reads a group's log, and writes nothing.
+
+    Promised: what it says is what the log has decided, up to its end at the moment of the call (promise 5). Not promised: that
+    the holder it names still believes; a holder that is silent keeps its seat until somebody claims it. It has no thread: it
+    reads when it is asked. Safe to use from several threads.
+
+    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do). Raises `ConfigError` and `LedgerUnavailable`.
+    """
+
+    def __init__(self, ledger: str | Ledger, *, group: str, options: Mapping[str, Any] | None = None) -> None:
+        check_name("group", group)
+        self._own = isinstance(ledger, str)
+        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        self._partition = partition_of(self._ledger.url)
+        self.group = group
+        self.reader = Reader(group)
+        self._lock = threading.Lock()
+        self._identity = ""
+        self._attach()
+
+    def _attach(self) -> None:
+        self._identity = self._ledger.identity()
+        self.reader.attach(self._ledger.start(self._partition), self._ledger.end(self._partition))
+
+    def read(self, timeout: float = 0.0) -> list[Change]:
+        """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
+
+        A log that was replaced, cut or emptied is read from its beginning again (R12).
+        """
+        with self._lock:
+            changes: list[Change] = []
+            try:
+                if self._ledger.identity() != self._identity:
+                    self._attach()
+                while True:
+                    entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
+                    before = self.reader.position
+                    changes += self.reader.feed(entries)
+                    timeout = 0.0
+                    if not entries and self.reader.position == before:
+                        return changes
+            except (LedgerGap, LedgerRewound):
+                self._attach()
+                return changes
+
+    @property
+    def adrift(self) -> bool:
+        """The log's beginning is gone and it holds no snapshot: nobody can know who leads (R12)."""
+        return self.reader.state is State.ADRIFT
+
+    @property
+    def world(self) -> World:
+        """The group's state after everything that stands in the log now. Not to be changed."""
+        self.read()
+        return self.reader.world
+
+    def leader(self, role: str) -> Holder | None:
+        """Who holds `role` (of several seats the first that is held), or None."""
+        found = self.leaders(role)
+        return found[0] if found else None
+
+    def leaders(self, role: str) -> list[Holder]:
+        """Who holds the seats of `role`, in the order of the seats."""
+        return holders(self.world, role)
+
+    def events(self, timeout: float | None = None) -> Iterator[Change]:
+        """Changes of the group as they are read: seats, members, roles, pauses, and what members say of their beliefs.
+
+        Ends when nothing has happened for `timeout` seconds (None: never).
+        """
+        quiet_since = time.monotonic()
+        while timeout is None or time.monotonic() - quiet_since < timeout:
+            changes = self.read(timeout=0.25 if timeout is None else min(0.25, timeout))
+            if changes:
+                quiet_since = time.monotonic()
+            yield from changes
+
+    def close(self) -> None:
+        """Closes the ledger, if this observer opened it. May be called twice."""
+        if self._own:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def holders(world: World, role: str, since: Mapping[tuple[str, int], float] | None = None) -> list[Holder]:
+    """Who holds the seats of `role` in this world, in the order of the seats."""
+    found: list[Holder] = []
+    seats = sorted((s for s in list(world.seats.values()) if s.role == role), key=lambda s: s.index)
+    for seat in seats:
+        holder = world.members.get(seat.holder or "")
+        if holder is not None:
+            at = None if since is None else since.get(seat.seat)
+            found.append(Holder(holder.id, holder.name, holder.host, role, seat.index, seat.token, at))
+    return found

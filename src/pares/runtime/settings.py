@@ -1,0 +1,111 @@
+"""What a member is made with, checked: each error names the value, the limit and what to do."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from pares.core.claims import Config, RoleSpec
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.outbox import Outbox
+from pares.core.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Join, check_name
+from pares.core.world import World
+from pares.runtime.incarnation import default_name
+
+Roles = str | Iterable[str]
+Eligible = Iterable[str] | Literal["*"] | None
+
+PROTOCOLS: Final = ("claims",)
+
+
+def seconds_to_ms(what: str, seconds: object, low: float, high: float) -> int:
+    """Seconds as the whole milliseconds that records carry."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not low <= seconds <= high:
+        raise ConfigError(f"{what} is {seconds!r}: give seconds from {low:g} to {high:g}")
+    return round(seconds * 1000)
+
+
+def number(what: str, value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ConfigError(f"{what} is {value!r}: give a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def whole(what: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{what} is {value!r}: give a whole number from {low} to {high}")
+    return value
+
+
+def settings(
+    *,
+    group: str,
+    roles: Roles,
+    seats: int,
+    name: str | None,
+    host: str | None,
+    zone: str | None,
+    labels: Mapping[str, str] | None,
+    rank: int,
+    weight: float,
+    eligible: Eligible,
+    session: float,
+    overlap: float,
+    protocol: str,
+    barrier_timeout: float,
+    settle: float | None,
+    drift: float,
+    retention: float | None,
+) -> dict[str, Any]:
+    """The fields of a `Config`, but for id and lock, which each incarnation has its own."""
+    if protocol not in PROTOCOLS:
+        raise CapabilityError(f"protocol {protocol!r} is not in this version of pares; it has: {', '.join(PROTOCOLS)}")
+    names = [roles] if isinstance(roles, str) else list(roles)
+    seats = whole("seats", seats, 1, MAX_SEATS)
+    specs = tuple(RoleSpec(check_name("a role's name", role), seats) for role in dict.fromkeys(names))
+    session_ms = seconds_to_ms("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
+    fields: dict[str, Any] = {
+        "group": check_name("group", group),
+        "name": check_name("name", default_name() if name is None else name),
+        "host": socket.gethostname() if host is None else host,
+        "zone": zone or "",
+        "labels": dict(labels or {}),
+        "rank": whole("rank", rank, 0, 2**31),
+        "weight": number("weight", weight, 0.001, 1_000_000),
+        "eligible": _eligible(eligible, specs),
+        "roles": specs,
+        "session_ms": session_ms,
+        "overlap_ms": seconds_to_ms("overlap", overlap, 0, 3600),
+        "barrier_ms": seconds_to_ms("barrier_timeout", barrier_timeout, 0, 24 * 3600),
+        "settle_ms": session_ms // 2 if settle is None else seconds_to_ms("settle", settle, 0, 3600),
+        "drift": number("drift", drift, 0, 0.5),
+        "retention_ms": None if retention is None else int(retention * 1000),
+    }
+    _try_join(fields)
+    return fields
+
+
+def _eligible(eligible: Eligible, roles: tuple[RoleSpec, ...]) -> tuple[str, ...] | None:
+    """None stands for every role. What a member declares it is eligible for, unless something else is said."""
+    if eligible == "*":
+        return None
+    if eligible is None:
+        return tuple(role.name for role in roles)
+    names = [eligible] if isinstance(eligible, str) else list(eligible)
+    return tuple(check_name("a role's name in eligible", role) for role in names)
+
+
+def _try_join(fields: dict[str, Any]) -> None:
+    """The join of a member with these settings must fit into a record: better known now than in its loop."""
+    config = Config(id=f"{fields['name']}~00000000", **fields)
+    outbox = Outbox(config.group, config.id, config.session_ms, 0)
+    join: dict[str, Any] = {"name": config.name, "session": config.session_ms, "host": config.host, "zone": config.zone}
+    join |= {"labels": config.labels, "eligible": config.eligible, "rank": config.rank, "weight": config.weight}
+    try:
+        outbox.write(World(), Join, 0, **join, b=0, drift=config.drift, overlap=config.overlap_ms)
+    except ConfigError as error:
+        text = (
+            f"{error} (host, zone, labels, and {len(config.eligible or ())} roles: eligible='*' stands for all of them)"
+        )
+        raise ConfigError(text) from None

@@ -1,0 +1,65 @@
+"""What a member tells about the group and about itself: values, made when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a seat, as far as the one who says so has read."""
+
+    member: str
+    name: str
+    host: str
+    role: str
+    seat: int
+    token: int
+    since: float | None
+    """Wall-clock seconds at which this process read that it became the holder; None if that was before it began to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A member of the group."""
+
+    id: str
+    name: str
+    host: str
+    zone: str
+    labels: dict[str, str]
+    rank: int
+    weight: float
+    session: float
+    draining: bool
+    roles: tuple[str, ...]
+    """What it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """For probes and metrics. `ok` is what a liveness probe should look at."""
+
+    ok: bool
+    """The loop runs, and has read the ledger within a session or knows why not."""
+    state: str
+    thread_alive: bool
+    read_age: float
+    """Seconds since the ledger was last read."""
+    lease_left: float
+    """Seconds for which this member may go on believing; 0.0 if it holds nothing."""
+    unreachable: str | None
+    failure: str | None
+    no_proof: str | None
+    """Why this member's death could not be proven, if so: then others wait a session for it (R7)."""
+    terms: int
+    """Terms begun so far."""
+    fences: int
+    """Terms that ended otherwise than by plan."""
+    lapses: int
+    """Of these, how many because the lease ran out."""
+    restarts: int
+    bad_records: int
+    uncounted_records: int
+    problems: tuple[str, ...]
+    """The last things that a person should know."""

@@ -1,0 +1,126 @@
+"""Work that belongs to leadership: it runs only while this member leads, and its own failure can end the term."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from pares.core.errors import ParesError
+from pares.runtime.barriers import Barriers
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.runtime.term import Term
+
+log: Final = logging.getLogger("pares.work")
+
+AFTER_ERROR: Final = 1.0
+"""Seconds until a task that raised runs again."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextmanager
+def _body(
+    member: Member, barriers: Barriers, term: Term, give_up_on_error: bool, stuck_after: float | None
+) -> Generator[None, None, None]:
+    """One piece of work in a term: a handover waits for it, and a failure of it can end the term."""
+    timer: threading.Timer | None = None
+    if stuck_after is not None:
+
+        def give_up() -> None:
+            log.error("work for %r is stuck since %g s: stepping down", term.role, stuck_after)
+            _step_down(member, term)
+
+        timer = threading.Timer(stuck_after, give_up)
+        timer.daemon = True
+        timer.start()
+    barriers.body_begins(term.token)
+    try:
+        yield
+    except Exception:
+        if give_up_on_error:
+            _step_down(member, term)
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+        barriers.body_ends(term.token)
+
+
+def _step_down(member: Member, term: Term) -> None:
+    if term:
+        try:
+            member.step_down(term.role)
+        except ParesError as error:
+            log.info("%s", error)
+
+
+def only_while(
+    member: Member, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
+) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
+            term = member.term(role)
+            if term is None:
+                return None
+            with _body(member, barriers, term, give_up_on_error, stuck_after):
+                return function(*args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+class Background:
+    """A task that runs again and again while its member leads. `stop()` ends it after the run that is under way."""
+
+    def __init__(
+        self,
+        member: Member,
+        barriers: Barriers,
+        task: Callable[[], object],
+        role: str,
+        give_up_on_error: bool,
+        stuck_after: float | None,
+    ) -> None:
+        self._stopping = threading.Event()
+        self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
+        self.thread = threading.Thread(target=self._run, name=f"pares background {role}", daemon=True)
+        self.thread.start()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """No further run begins; waits `timeout` seconds (None: as long as it takes) for the one under way."""
+        self._stopping.set()
+        if threading.current_thread() is not self.thread:
+            self.thread.join(timeout)
+
+    def _run(self) -> None:
+        member, _, _, role, _, _ = self._how
+        while not self._stopping.is_set():
+            try:
+                term = member.wait(role, timeout=0.5)
+            except ParesError as error:
+                log.info("background task for %r ends: %s", role, error)
+                return
+            if term is None:
+                if member.state in ("closed", "failed"):
+                    return
+                continue
+            while term and not self._stopping.is_set():
+                self._once(term)
+
+    def _once(self, term: Term) -> None:
+        member, barriers, task, role, give_up_on_error, stuck_after = self._how
+        try:
+            with _body(member, barriers, term, give_up_on_error, stuck_after):
+                task()
+        except Exception:
+            log.exception("the background task for %r raised", role)
+            term.wait_lost(AFTER_ERROR)
