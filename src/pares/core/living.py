@@ -208,8 +208,10 @@ class Living:
         for tenure in list(self.tenures.by_seat.values()):
             if request.role is None or tenure.seat[0] == request.role:
                 heir = to or target.get(tenure.seat)
-                if isinstance(request, HandOver) and heir is None:
-                    text = f"nobody else can take {tenure.seat[0]!r} now: it stays with {self.me}"
+                able = heir is not None and self.moves.takes_it(world, heir, tenure.seat)
+                if isinstance(request, HandOver) and not able:
+                    reason = f"{to} is overdue, draining or not eligible" if to else "nobody else could take it"
+                    text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
                     effects.append(Report("not-handed-over", text))
                 else:
                     effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None)
@@ -217,10 +219,10 @@ class Living:
     def _bury(self, now: int) -> None:
         """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7)."""
         world = self.reader.world
-        dead = sorted(id for id in self._dead if id in world.members)
-        self._dead = set()
-        if not dead:
+        self._dead &= world.members.keys()  # who is still in the world has its obituary yet to come, or again
+        if not self._dead:
             return
+        dead = sorted(self._dead)
         for id in dead:
             self._write(records.Obituary, now, of=id)
         if self.closing or not self.ready:

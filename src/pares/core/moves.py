@@ -186,12 +186,12 @@ class Moves:
         """To whom a term is handed over, looked at again when its barrier has returned; None: it is released."""
         if tenure.why in ("fenced", "barrier timed out", "paused", "role removed"):
             return None
-        if tenure.to is not None and self._takes_it(world, tenure.to, tenure.seat):
+        if tenure.to is not None and self.takes_it(world, tenure.to, tenure.seat):
             return tenure.to
         to = self.target(world, now, without=frozenset({self.me})).get(tenure.seat)
-        return to if to is not None and self._takes_it(world, to, tenure.seat) else None
+        return to if to is not None and self.takes_it(world, to, tenure.seat) else None
 
-    def _takes_it(self, world: World, to: str, seat: Seat) -> bool:
+    def takes_it(self, world: World, to: str, seat: Seat) -> bool:
         """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
         member = world.members.get(to)
         return member is not None and to != self.me and to in self.alive and may_take(world, member, seat)

@@ -141,7 +141,13 @@ class _Placement:
         weight = self._weight(seat)
 
         def key(m: MemberState) -> tuple[bool, int, tuple[int, int], float, str]:
-            return (m.name != name, self.rank[m.id], self._clashes(seat, m), (self.load[m.id] + weight) / m.weight, m.id)
+            return (
+                m.name != name,
+                self.rank[m.id],
+                self._clashes(seat, m),
+                (self.load[m.id] + weight) / m.weight,
+                m.id,
+            )
 
         self._put(seat, min(candidates, key=key))
 

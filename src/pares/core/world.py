@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pares.core.records import MAX_INT, Join, Lock, Seat
+from pares.core.records import MAX_INT, MAX_SEATS, Join, Lock, Seat
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -190,7 +190,13 @@ class World:
         return role is not None and not role.removed and seat[1] < role.seats and seat in self.seats
 
     def holds_in_role(self, member: str, role: str) -> bool:
-        return any(seat[0] == role for seat in self.held.get(member, ()))
+        """Whether the member holds a seat of the role, also one that the role no longer has."""
+        held = self.held.get(member)
+        if not held:
+            return False
+        if len(held) < MAX_SEATS:
+            return any(seat[0] == role for seat in held)
+        return any((role, index) in held for index in range(MAX_SEATS))
 
     def refresh(self) -> None:
         """Rebuilds what is derived from the rest."""

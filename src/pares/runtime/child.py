@@ -27,7 +27,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -193,7 +193,7 @@ class Supervisor:
         check_grace(grace, session, drift)
         self.command: Final = tuple(command)
         self._limits = _Limits(int(grace * SECOND), int(kill_margin(session) * SECOND), int(_tick(session) * SECOND))
-        self._descriptors = tuple(descriptors)
+        self._descriptors = _identified(descriptors)
         self._environment = dict(environment or {})
         self._inbox = _Inbox()
         self._gone = threading.Condition()
@@ -205,13 +205,13 @@ class Supervisor:
     def prepare(self, descriptors: Sequence[int] | None = None) -> None:
         """Starts the watchdog of the next `run` now, so that the command starts as soon as this process leads. With
         `descriptors`, from now on it and its command inherit those."""
-        if descriptors is not None and tuple(descriptors) != self._descriptors:
-            self._descriptors = tuple(descriptors)
+        if descriptors is not None and (wanted := _identified(descriptors)) != self._descriptors:
+            self._descriptors = wanted
             self._drop_spare()
         if self._spare is not None and self._spare.process.poll() is not None:
             self._drop_spare()
         if self._spare is None:
-            self._spare = _Watchdog(self.command, self._limits, self._descriptors, self._environment)
+            self._spare = _Watchdog(self.command, self._limits, self._descriptors.keys(), self._environment)
 
     def run(self, term: Leadership) -> Outcome:
         """Runs the command for this term and returns when nothing of it is left. Raises `ConfigError` if it can't be
@@ -260,11 +260,16 @@ class Supervisor:
             self._spare = None
 
 
+def _identified(descriptors: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """With the file that each is: a number may have been used again."""
+    return {number: (found.st_dev, found.st_ino) for number in descriptors for found in [os.fstat(number)]}
+
+
 class _Watchdog:
     """The wrapper's end of a watchdog process."""
 
     def __init__(
-        self, command: Sequence[str], limits: _Limits, descriptors: Sequence[int], environment: Mapping[str, str]
+        self, command: Sequence[str], limits: _Limits, descriptors: Collection[int], environment: Mapping[str, str]
     ) -> None:
         memory = os.memfd_create("pares-deadline")
         self.socket, theirs = socket.socketpair()

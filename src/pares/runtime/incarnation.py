@@ -14,9 +14,12 @@ import platformdirs
 from pares.core.claims import Claims, Config
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Log
-from pares.runtime.proof import DeathLock, forks
+from pares.runtime.clock import stopwatch
+from pares.runtime.proof import DeathLock, forks, sweep
 
 log: Final = logging.getLogger("pares.member")
+
+SWEEP_EVERY: Final = 600_000_000_000
 
 
 def default_name() -> str:
@@ -33,6 +36,17 @@ def lock_folder(ledger: Log) -> Path | None:
     return Path(platformdirs.user_state_dir("pares")) / "locks"
 
 
+_swept: dict[Path, int] = {}
+
+
+def _sweep_now_and_then(folder: Path) -> None:
+    """Lock files of the long dead are removed by whoever comes along, but not by everybody each time."""
+    now = stopwatch()
+    if now >= _swept.get(folder, 0):
+        _swept[folder] = now + SWEEP_EVERY
+        sweep(folder)
+
+
 class Incarnation:
     """A protocol with its id and its lock."""
 
@@ -44,6 +58,7 @@ class Incarnation:
         self.lock: DeathLock | None = None
         if folder is not None:
             try:
+                _sweep_now_and_then(folder)
                 self.lock = DeathLock.take(folder, id)
             except (CapabilityError, ConfigError) as error:
                 self.folder, self.no_proof = None, str(error)

@@ -38,11 +38,13 @@ from pares.core.protocol import (
     Wake,
     Watch,
 )
+from pares.core.records import Lock
 from pares.ledger import Log, expire
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.deathwatch import DeathWatch
 from pares.runtime.doorbell import Doorbell
 from pares.runtime.incarnation import Incarnation
+from pares.runtime.proof import forget
 
 log: Final = logging.getLogger("pares.member")
 
@@ -81,6 +83,7 @@ class Loop:
         self.read_at = stopwatch()
         """When the ledger was last read."""
         self._deaths: DeathWatch | None = None
+        self._locks: dict[str, Lock] = {}
         self._watch_deaths()
         self._attached = False
         self._wake = 0
@@ -190,8 +193,7 @@ class Loop:
             elif isinstance(effect, Wake):
                 self._wake = effect.at
             elif isinstance(effect, Watch):
-                if self._deaths is not None:
-                    self._deaths.watch(effect.locks)
+                self._watch(effect)
             elif isinstance(effect, Trim):
                 self._trim(effect)
             elif isinstance(effect, Restart):
@@ -230,6 +232,16 @@ class Loop:
         if self.incarnation.folder is not None:
             self._deaths = DeathWatch(self.incarnation.folder)
             self.doorbell.also(self._deaths.filenos())
+
+    def _watch(self, effect: Watch) -> None:
+        """Watches these from now on. Who was proven dead and is no longer in the group needs its lock file no more."""
+        if self._deaths is None or self.incarnation.folder is None:
+            return
+        for member in self._deaths.proven - effect.locks.keys():
+            if member not in self.claims.reader.world.members:
+                forget(self.incarnation.folder, member, self._locks[member])
+        self._locks = effect.locks
+        self._deaths.watch(effect.locks)
 
     def _check_deaths(self) -> None:
         if self._deaths is not None:
