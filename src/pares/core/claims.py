@@ -95,6 +95,8 @@ class Config(Struct, frozen=True):
     barrier_ms: int = 30_000
     lock: Lock | None = None
     retention_ms: int | None = None
+    seen: int = 0
+    """The largest token that earlier incarnations of this process have seen: a log that it begins is above it (R9)."""
 
 
 class Stage(Enum):
@@ -118,7 +120,9 @@ class Claims:
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
-        self._joins = 0
+        self._join_stands = False
+        """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
+        self._refusals = 0
         self._drift_base = 0
         self._drift_seen = (-2, 0)
 
@@ -131,6 +135,11 @@ class Claims:
     def until(self) -> int:
         """Up to when beliefs last."""
         return self.tenures.until
+
+    @property
+    def largest_token(self) -> int:
+        """No token that this process has seen, in this incarnation or before, is greater (R9)."""
+        return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
 
     @property
     def settled(self) -> bool:
@@ -167,7 +176,7 @@ class Claims:
                 )
                 self._over(Stop("cloned", text), "cloned", now, effects)
                 return
-        self.outbox.read_up_to(reader.position)
+        self.outbox.read_up_to(reader.position, own=bool(reader.mine))
         self.watches.read(reader.world, changes, now)
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
@@ -205,13 +214,18 @@ class Claims:
         if not self.outbox.acked(event.ticket, event.offset, self.position):
             return
         self.tenures.acked(event.ticket, event.offset)
+        self.living.acked()
+        self._join_stands = self.stage is Stage.JOINING
         self.tenures.still_here(self.position)
         if self.tenures.left:
             self._over(self.living.ending, "left", now, effects)
 
     def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
-        if self.outbox.failed(event.ticket, now):
+        if self.outbox.failed(event.ticket, now, event.unknown):
             self.tenures.failed(event.ticket)
+            self.living.failed()
+            self._drift_base = 0
+            self._join_stands = False
 
     def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
         self.tenures.barrier_returned(event.token)
@@ -273,13 +287,12 @@ class Claims:
     def _genesis(self, over: int, wall_us: int, now: int) -> None:
         """Base: the wall clock, or more if a larger token may have been given (R9)."""
         reader = self.reader
-        base = max(wall_us, reader.largest + 1, reader.world.base + reader.world.last + 1)
+        base = max(wall_us, self.largest_token + 1)
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
         self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
         c = self.config
-        self._joins += 1
         self.outbox.due_ms = c.session_ms // 2
         self.outbox.write(
             self.reader.world,
@@ -309,7 +322,8 @@ class Claims:
             effects.append(Live())
         elif self.outbox.quiet and self.outbox.idle and self.reader.entered:
             self.stage = Stage.READING
-            if self._joins >= JOIN_TRIES:
+            self._refusals += self._join_stands
+            if self._refusals >= JOIN_TRIES:
                 full = len(world.members) >= records.MAX_MEMBERS
                 why = f"it has {len(world.members)} members, no more fit" if full else "its members read another format"
                 text = f"group {self.config.group!r} does not let {self.me} in: {why}"

@@ -11,7 +11,7 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pares.core import records
 from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch
@@ -40,7 +40,7 @@ from pares.core.protocol import (
     Trim,
     Watch,
 )
-from pares.core.reader import Reader
+from pares.core.reader import Reader, Taken
 from pares.core.records import Seat
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
@@ -48,6 +48,8 @@ from pares.core.world import FORGET
 
 if TYPE_CHECKING:
     from pares.core.claims import Config
+
+SNAPSHOT_TRIES: Final = 5
 
 
 class Living:
@@ -66,6 +68,8 @@ class Living:
         self.ending: Effect = Closed()
         """What a leave leads to: the end, or a new incarnation."""
         self._requests: list[Event] = []
+        self._served: list[Event] = []
+        """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
         self._dead: set[str] = set()
         self._marks: dict[Seat, tuple[int, int]] = {}
         self._live_at = 0
@@ -74,7 +78,8 @@ class Living:
         self._watching: object = None
         self._snapshot_at = 0
         self._verified = self._trimmed = -1
-        self._snapshots = 0
+        self._snapshots = self._tries = 0
+        self._asked_at = (-1, 0)
         self._defects = 0
 
     def begin(self, now: int) -> None:
@@ -107,6 +112,14 @@ class Living:
             self.closing, self.ending = True, Restart("ready again")
         self.ready = ready
 
+    def acked(self) -> None:
+        """What this member has written last stands in the log."""
+        self._served = []
+
+    def failed(self) -> None:
+        """It may not stand there."""
+        self._requests, self._served = self._served + self._requests, []
+
     def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
@@ -115,6 +128,11 @@ class Living:
         if not self.tenures.left:
             self._give_up(now)
         if self.outbox.deaf(now, self.tenures.until):
+            return
+        if self.outbox.doubtful(now):
+            if now >= self.outbox.probe_at():
+                self._write(records.Beat, now)
+            wakes.append(self.outbox.probe_at())
             return
         if self.tenures.left:
             self._write(records.Leave, now)
@@ -128,7 +146,7 @@ class Living:
         self._watch(effects)
         self._report(effects)
 
-    def _write(self, kind: type[records.Record], now: int, **fields: Any) -> None:
+    def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
 
     # Giving up -------------------------------------------------------------------------------------------------------
@@ -184,7 +202,10 @@ class Living:
         for request in requests:
             if not self.outbox.room():
                 self._requests.append(request)
-            elif isinstance(request, HandOver | StepDown):
+                continue
+            if not isinstance(request, HandOver | StepDown):
+                self._served.append(request)
+            if isinstance(request, HandOver | StepDown):
                 self._move_out(request, now, effects)
             elif isinstance(request, ResumeNow):
                 for pause in list(self.reader.world.pauses.values()):
@@ -256,7 +277,6 @@ class Living:
                     return
                 fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
                 self._write(records.Role, now, name=role.name, **fields)
-                del self._undeclared[role.name]
 
     def _end_pauses(self, now: int) -> None:
         """A pause ends when this member's own stopwatch has measured its length since reading it (R14)."""
@@ -265,27 +285,37 @@ class Living:
                 self._write(records.Resume, now, pause=pause.offset)
 
     def _snapshot(self, now: int, wakes: list[int]) -> None:
-        """Writes the world at a place, when it is this member's turn and time (R10)."""
+        """Writes the world at a place, when it is this member's turn and time (R10). It keeps that world until a snapshot of
+        it, by whomever, has been read: a joiner that is adrift depends on it."""
         reader, world = self.reader, self.reader.world
         if reader.verified > self._verified:
-            self._verified, self._snapshot_at = reader.verified, now
-        if snapshot_writer(world, self.moves.alive) != self.me:
-            reader.wanted, reader.taken = False, None
-            return
-        retention = self.config.retention_ms
-        every = snapshot_every_ns(world, None if retention is None else retention * MS)
-        if reader.taken is not None and self.outbox.room():
-            upto, text = reader.taken
-            reader.taken, self._snapshot_at = None, now
-            self._snapshots += 1
-            chunks = [text[i : i + SNAPSHOT_TEXT] for i in range(0, len(text), SNAPSHOT_TEXT)]
-            for part, chunk in enumerate(chunks):
-                fields: dict[str, Any] = {"id": f"{upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
-                self._write(records.Snapshot, now, upto=upto, world=chunk, **fields)
-        elif now >= self._snapshot_at + every:
-            reader.wanted = True
-        else:
-            wakes.append(self._snapshot_at + every)
+            self._verified, self._snapshot_at, self._tries = reader.verified, now, 0
+        taken = reader.taken
+        if taken is not None and (taken.upto <= reader.verified or self._tries >= SNAPSHOT_TRIES):
+            reader.taken, self._tries, taken = None, 0, None
+        first = snapshot_writer(world, self.moves.alive) == self.me
+        if taken is not None and (first or (taken.asked and self._my_turn(taken, now))):
+            self._tries += 1
+            self._snapshot_at = now
+            self._write_snapshot(taken, now)
+        elif first:
+            retention = self.config.retention_ms
+            every = snapshot_every_ns(world, None if retention is None else retention * MS)
+            reader.wanted = reader.wanted or now >= self._snapshot_at + every
+            if not reader.wanted:
+                wakes.append(self._snapshot_at + every)
+
+    def _my_turn(self, taken: Taken, now: int) -> bool:
+        if self._asked_at[0] != taken.upto:
+            self._asked_at = (taken.upto, now)
+        return self.moves.in_line(self._asked_at[1] + self.config.session_ms * MS // 4, now)
+
+    def _write_snapshot(self, taken: Taken, now: int) -> None:
+        self._snapshots += 1
+        chunks = [taken.text[i : i + SNAPSHOT_TEXT] for i in range(0, len(taken.text), SNAPSHOT_TEXT)]
+        for part, chunk in enumerate(chunks):
+            fields: dict[str, Any] = {"id": f"{taken.upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
+            self._write(records.Snapshot, now, upto=taken.upto, world=chunk, **fields)
 
     # Telling and beating ---------------------------------------------------------------------------------------------
 

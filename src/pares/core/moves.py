@@ -61,7 +61,7 @@ class Moves:
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
         self.wakes = []
-        alive = self._watches.alive(world, now)
+        alive = self._watches.alive(world, now) - self._watches.claimable(world, now)
         if alive != self.alive or world.shape != self._shape:
             self.alive = alive
             self.crew = sorted(id for id in alive if not world.members[id].administrator)

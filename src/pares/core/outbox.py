@@ -36,16 +36,19 @@ class Outbox:
         """What the next record says about when its successor is due (R16)."""
         self._pause = max(5, session_ms // 20) * MS
         self._lease = lease_ns
+        self._session = session_ms * MS
         self._ticket = 0
         self._batch: list[bytes] = []
         self._bytes = 0
         self._unread: deque[tuple[int, int]] = deque()
+        self._doubt_at: int | None = None
+        """When the first append of unknown outcome was handed over, since the last time that an own record was read back."""
 
     def room(self) -> bool:
         """Whether this append takes more records; the rest must wait for the next one."""
         return len(self._batch) < MAX_BATCH and self._bytes < MAX_BYTES
 
-    def write(self, world: World, kind: type[records.Record], now: int, **fields: Any) -> None:
+    def write(self, world: World, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         """Adds a record. `now` was read right before this tick, and is what beliefs will be counted from."""
         fields.setdefault("b", world.base)
         n = self.sent.next_number()
@@ -84,14 +87,19 @@ class Outbox:
             self._unread.append((offset, self.last_at))
         return True
 
-    def failed(self, ticket: int, now: int) -> bool:
+    def failed(self, ticket: int, now: int, unknown: bool) -> bool:
         if ticket != self.in_flight:
             return False
         self.in_flight = None
+        if unknown and self._doubt_at is None:
+            self._doubt_at = self.last_at
         self.retry_at = now + self._pause
         return True
 
-    def read_up_to(self, position: int) -> None:
+    def read_up_to(self, position: int, *, own: bool) -> None:
+        """The log has been read up to `position`; `own`: there were counted records of this member among it."""
+        if own:
+            self._doubt_at = None
         while self._unread and self._unread[0][0] < position:
             self._unread.popleft()
 
@@ -104,3 +112,13 @@ class Outbox:
         """Whether this member may write nothing but releases (R2): its lease, up to `until`, has run out, or could have
         been renewed by an append that stands in the log for a whole lease; and it has not read what it wrote."""
         return bool(self._unread) and (now >= until or now >= self._unread[0][1] + self._lease)
+
+    def doubtful(self, now: int) -> bool:
+        """Whether appends have been failing for a whole lease, with outcomes that nobody knows, and nothing of this member's
+        own was read since. They may all have landed: then its beats would keep seats for it that it does not know of."""
+        return self._doubt_at is not None and now >= self._doubt_at + self._lease
+
+    def probe_at(self) -> int:
+        """When a doubtful member may write a beat, to see whether it comes back: later than a session after the one before,
+        so that whoever waits for its silence gets it."""
+        return self.last_at + self._session * 3 // 2

@@ -46,9 +46,11 @@ class Acked(Struct, frozen=True, gc=False):
 
 
 class Failed(Struct, frozen=True, gc=False):
-    """An `Append` failed, as far as its sender knows; its records may land at any later time all the same."""
+    """An `Append` failed. Its records may land at any later time all the same, unless `unknown` is False: the ledger says
+    that they are not in the log and never will be."""
 
     ticket: int
+    unknown: bool = True
 
 
 class Jumped(Struct, frozen=True, gc=False):

@@ -87,6 +87,14 @@ class Whole(Struct, frozen=True):
     text: str
 
 
+class Taken(Struct, frozen=True):
+    """A world as it was at a place, kept to be written as a snapshot; `asked`: a joiner that is adrift waits for it."""
+
+    upto: int
+    text: str
+    asked: bool
+
+
 class Parts:
     """Puts the parts of snapshots together; forgets the oldest incomplete set when there are too many."""
 
@@ -96,7 +104,7 @@ class Parts:
     def add(self, offset: int, record: Snapshot) -> Whole | None:
         """The snapshot, if this record completes it."""
         key = (record.m, record.id)
-        parts = self._sets.setdefault(key, {})
+        parts = self._sets.get(key, {})
         first = next(iter(parts.values()), record)
         if (
             record.upto > offset
@@ -105,8 +113,9 @@ class Parts:
         ):
             return None
         parts[record.part] = record
-        while len(self._sets) > KEPT_SETS:
-            del self._sets[next(iter(self._sets))]
+        self._sets[key] = parts
+        if len(self._sets) > KEPT_SETS:
+            del self._sets[next(other for other in self._sets if other != key)]
         if len(parts) < record.parts:
             return None
         del self._sets[key]
@@ -141,8 +150,8 @@ class Reader:
         self.uncounted = 0
         self.places: dict[int, str] = {}
         self.wanted = False
-        """Set to have the world at the next place kept in `taken`, as (upto, text)."""
-        self.taken: tuple[int, str] | None = None
+        """Set to have the world at the next place kept in `taken`."""
+        self.taken: Taken | None = None
         self.verified = -1
         """`upto` of the newest snapshot in the log that agrees with this reader's own world."""
         self.defects: list[Defect] = []
@@ -293,8 +302,10 @@ class Reader:
         self.places[offset + 1] = self.world.digest()
         if len(self.places) > KEPT_PLACES:
             del self.places[next(iter(self.places))]
-        if self.wanted or type(record) is Join:
-            self.wanted, self.taken = False, (offset + 1, self.world.dump())
+        asked = type(record) is Join and record.adrift
+        if self.wanted or asked:
+            self.taken = Taken(offset + 1, self.world.dump(), asked)
+            self.wanted = False
 
     def _compare(self, whole: Whole) -> None:
         """Anybody's snapshot against this reader's own world at the same place."""

@@ -99,6 +99,17 @@ class Stopwatches:
         made = self._seats.get(seat, 0) + challenge_ns(holder.session_ms, holder.drift, self._drift)
         return max(self.silent_at(holder), made)
 
+    def claimable(self, world: World, now: int) -> frozenset[str]:
+        """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead."""
+        return frozenset(
+            id
+            for id, seats in world.held.items()
+            if seats
+            and id != self.me
+            and now >= self.silent_at(world.members[id])
+            and any(now >= self.claimable_at(seat, world.members[id]) for seat in seats)
+        )
+
     def free_since(self, seat: Seat, now: int) -> int:
         """When this member read that the seat is free (or now, if it has been so ever since it looks)."""
         return self._seats.setdefault(seat, now)

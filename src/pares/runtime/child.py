@@ -33,7 +33,7 @@ from typing import Final, NamedTuple, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.lease import lease_ns
-from pares.core.records import MAX_SESSION_MS
+from pares.core.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.runtime import child_watchdog
 from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
 
@@ -98,11 +98,15 @@ def room_for_grace(session: float, drift: float = 0.1) -> float:
 
 def check_grace(grace: float, session: float, drift: float = 0.1) -> None:
     """Raises `ConfigError` when a healthy holder would have to send TERM between two of its own beats."""
-    room = room_for_grace(session, drift)
-    if 0 <= grace <= room:
-        return
-    if grace < 0:
+    if not MIN_SESSION_MS / 1000 <= session <= MAX_SESSION_MS / 1000:
+        raise ConfigError(
+            f"a session of {session:g} s can't be: give {MIN_SESSION_MS / 1000:g} to {MAX_SESSION_MS / 1000:g} s"
+        )
+    if not grace >= 0:
         raise ConfigError(f"a grace of {grace:g} s can't be: give 0 or more")
+    room = room_for_grace(session, drift)
+    if grace <= room:
+        return
     lease = lease_ns(int(session * 1000), drift) / SECOND
     per_second = room_for_grace(2.0, drift) - room_for_grace(1.0, drift)
     needed = 1.0 + (grace - room_for_grace(1.0, drift)) / per_second + 0.05

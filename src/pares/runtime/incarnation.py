@@ -50,7 +50,7 @@ def _sweep_now_and_then(folder: Path) -> None:
 class Incarnation:
     """A protocol with its id and its lock."""
 
-    def __init__(self, settings: dict[str, Any], folder: Path | None) -> None:
+    def __init__(self, settings: dict[str, Any], folder: Path | None, seen: int = 0) -> None:
         id = f"{settings['name']}~{secrets.token_hex(4)}"
         self.folder = folder
         self.no_proof: str | None = None
@@ -64,7 +64,7 @@ class Incarnation:
                 self.folder, self.no_proof = None, str(error)
                 log.warning("no proof of death for %s: %s", id, error)
         statement = None if self.lock is None else self.lock.statement
-        self.claims = Claims(Config(id=id, lock=statement, **settings))
+        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **settings))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""

@@ -65,7 +65,9 @@ class Loop:
     `carry` gets the effects that concern the user, on this thread, in order.
     """
 
-    def __init__(self, ledger: Log, partition: int, begin: Callable[[], Incarnation], carry: Carry, name: str) -> None:
+    def __init__(
+        self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], carry: Carry, name: str
+    ) -> None:
         self.ledger = ledger
         self.partition = partition
         self._begin = begin
@@ -74,7 +76,7 @@ class Loop:
         self._waiting: deque[Callable[[], None]] = deque()
         """Called when every request made before has been written and read back."""
         self.doorbell = Doorbell(ledger, partition)
-        self.incarnation = begin()
+        self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
         self.over: Closed | Stop | None = None
         self.unreachable: str | None = None
@@ -210,7 +212,7 @@ class Loop:
             offsets = self.ledger.append_many(append.payloads, self.partition)
         except LedgerUnavailable as error:
             self._out_of_reach(error)
-            answer: Event = Failed(append.ticket)
+            answer: Event = Failed(append.ticket, error.unknown)
         else:
             answer = Acked(append.ticket, offsets[-1])
         self._step(answer)
@@ -220,7 +222,7 @@ class Loop:
         log.warning("%s begins anew: %s", self.claims.me, effect.why)
         self._carry(effect)
         self.incarnation.abandon()
-        self.incarnation = self._begin()
+        self.incarnation = self._begin(self.claims.largest_token)
         self.claims = self.incarnation.claims
         self._watch_deaths()
         self._attached = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -50,7 +49,9 @@ from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.beliefs import Beliefs
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.incarnation import Incarnation, lock_folder
+from pares.runtime.journal import Journal
 from pares.runtime.loop import Loop
+from pares.runtime.observer import holders
 from pares.runtime.settings import Eligible, Roles, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
@@ -59,8 +60,6 @@ from pares.runtime.work import Background, only_while
 log: Final = logging.getLogger("pares.member")
 
 REQUEST_TIMEOUT: Final = 10.0
-MAX_PROBLEMS: Final = 20
-MAX_EVENTS: Final = 10_000
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -144,16 +143,14 @@ class Member:
         self._ready = ready
         self._ready_at = 0
         self._was_ready = True
-        self._queues: list[queue.Queue[told.Event | None]] = []
+        self._journal = Journal()
         self._since: dict[Seat, float] = {}
-        self._problems: list[str] = []
-        self._fences = self._lapses = self._restarts = 0
         self._closing = threading.Lock()
         folder = lock_folder(self._ledger)
         try:
             partition = partition_of(self._ledger.url)
             self._loop = Loop(
-                self._ledger, partition, lambda: Incarnation(checked, folder), self._carry, f"pares {group}"
+                self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._carry, f"pares {group}"
             )
         except BaseException:
             self._close_ledger()
@@ -244,14 +241,7 @@ class Member:
 
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
-        world = self._loop.claims.reader.world
-        found: list[Holder] = []
-        for seat in sorted((s for s in list(world.seats.values()) if s.role == role), key=lambda s: s.index):
-            holder = world.members.get(seat.holder or "")
-            if holder is not None:
-                since = self._since.get(seat.seat)
-                found.append(Holder(holder.id, holder.name, holder.host, role, seat.index, seat.token, since))
-        return found
+        return holders(self._loop.claims.reader.world, role, self._since)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
@@ -336,19 +326,7 @@ class Member:
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""
-        mine: queue.Queue[told.Event | None] = queue.Queue(MAX_EVENTS)
-        self._queues.append(mine)
-        if self._ended:
-            mine.put(None)
-        return self._iterate(mine)
-
-    def _iterate(self, mine: queue.Queue[told.Event | None]) -> Iterator[told.Event]:
-        try:
-            while (event := mine.get()) is not None:
-                yield event
-        finally:
-            if mine in self._queues:
-                self._queues.remove(mine)
+        return self._journal.events()
 
     # Health and the end ----------------------------------------------------------------------------------------------
 
@@ -370,12 +348,12 @@ class Member:
             failure=None if loop.failure is None else repr(loop.failure),
             no_proof=loop.incarnation.no_proof,
             terms=self._beliefs.begun,
-            fences=self._fences,
-            lapses=self._lapses,
-            restarts=self._restarts,
+            fences=self._journal.fences,
+            lapses=self._journal.lapses,
+            restarts=self._journal.restarts,
             bad_records=sum(reader.bad.values()),
             uncounted_records=reader.uncounted,
-            problems=tuple(self._problems),
+            problems=self._journal.problems,
         )
 
     def close(self, timeout: float | None = None) -> None:
@@ -423,7 +401,7 @@ class Member:
         self._end = Stop("forked", "this member belongs to the parent process; make a new one after the fork")
         self._beliefs.die_in_child()
         self._loop.doorbell.close_in_child()
-        self._queues = []
+        self._journal.die_in_child()
 
     # From the loop ---------------------------------------------------------------------------------------------------
 
@@ -452,8 +430,7 @@ class Member:
         role, seat = effect.seat
         log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
         if effect.fenced:
-            self._fences += 1
-            self._lapses += effect.why == "lease ran out"
+            self._journal.fenced(effect.why)
             self._tell(told.Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
         if term is not None:
             self._beliefs.notify()
@@ -463,7 +440,7 @@ class Member:
     def _on_barrier(self, effect: Barrier) -> None:
         role, seat = effect.seat
         event = told.Revoked(role, seat, effect.token, effect.why, wall_us() / 1e6)
-        self._publish(event)
+        self._journal.publish(event)
         self._barriers.end(effect.seat, effect.token, event)
 
     def _on_moved(self, effect: Moved) -> None:
@@ -479,14 +456,13 @@ class Member:
                 self._tell(told.Left(change.member, change.name, change.cause, now))
 
     def _on_report(self, effect: Report) -> None:
-        log.warning("%s: %s", effect.kind, effect.text)
-        self._problems = [*self._problems[1 - MAX_PROBLEMS :], f"{effect.kind}: {effect.text}"]
+        self._journal.problem(effect.kind, effect.text)
 
     def _on_restart(self, effect: Restart) -> None:
-        self._restarts += 1
+        self._journal.restarts += 1
         if self._state == "live":
             self._state = "joining"
-        self._on_report(Report("restarted", effect.why))
+        self._journal.problem("restarted", effect.why)
 
     def _on_end(self, effect: Closed | Stop) -> None:
         for term in self._beliefs.end_all("closed"):
@@ -496,27 +472,15 @@ class Member:
             if self._loop.failure is not None:
                 self._end = Stop("failed", f"its loop failed: {self._loop.failure!r}")
             if effect.kind != "abandoned" or self._loop.failure is not None:
-                self._on_report(Report(self._end.kind, self._end.text))
+                self._journal.problem(self._end.kind, self._end.text)
         failed = self._end is not None and self._end.kind != "abandoned"
         self._state = "failed" if failed else "closed"
         self._beliefs.notify()
-        for mine in self._queues:
-            try:
-                mine.put_nowait(None)
-            except queue.Full:
-                mine.get_nowait()
-                mine.put_nowait(None)
+        self._journal.end()
 
     def _tell(self, event: told.Event) -> None:
-        self._publish(event)
+        self._journal.publish(event)
         self._barriers.tell(event)
-
-    def _publish(self, event: told.Event) -> None:
-        for mine in self._queues:
-            try:
-                mine.put_nowait(event)
-            except queue.Full:
-                log.warning("an iterator over events() of %s is not read: an event was dropped", self.id)
 
     def _ask_ready(self) -> None:
         """Twice a session, beside the loop: the user's check may take its time."""
