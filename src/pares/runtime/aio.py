@@ -73,7 +73,7 @@ class Term:
         end = None if timeout is None else loop.time() + timeout
         changed = asyncio.Event()
         listener = functools.partial(_wake, loop, changed)
-        beliefs = self._member._beliefs  # pyright: ignore[reportPrivateUsage]
+        beliefs = self._member._life.beliefs  # pyright: ignore[reportPrivateUsage]
         beliefs.listeners.append(listener)
         try:
             while self._term:
@@ -206,7 +206,7 @@ class Member:
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         listener = functools.partial(_wake, loop, changed)
-        beliefs = self._member._beliefs  # pyright: ignore[reportPrivateUsage]
+        beliefs = self._member._life.beliefs  # pyright: ignore[reportPrivateUsage]
         beliefs.listeners.append(listener)
         try:
             async with asyncio.timeout(timeout):

@@ -25,7 +25,6 @@ from pares.core.protocol import (
     Attached,
     Closed,
     Died,
-    Effect,
     Event,
     Failed,
     Jumped,
@@ -44,6 +43,7 @@ from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.deathwatch import DeathWatch
 from pares.runtime.doorbell import Doorbell
 from pares.runtime.incarnation import Incarnation
+from pares.runtime.life import Life
 from pares.runtime.proof import forget
 
 log: Final = logging.getLogger("pares.member")
@@ -56,28 +56,26 @@ SHORTEST: Final = 0.0005
 """Seconds between two rounds when nothing rings: no mistake of anybody's makes this thread spin."""
 TRIM_EVERY: Final = 60 * SECOND
 
-Carry = Callable[[Effect], None]
-
 
 class Loop:
     """Drives one member's protocol, incarnation after incarnation, until it is closed or can't go on.
 
-    `carry` gets the effects that concern the user, on this thread, in order.
+    `life` is told the effects that concern the user, on this thread, in order.
     """
 
-    def __init__(
-        self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], carry: Carry, name: str
-    ) -> None:
+    def __init__(self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life) -> None:
         self.ledger = ledger
         self.partition = partition
         self._begin = begin
-        self._carry = carry
+        self._carry = life.carry
+        self._life = life
         self._requests: deque[Event] = deque()
         self._waiting: deque[Callable[[], None]] = deque()
         """Called when every request made before has been written and read back."""
         self.doorbell = Doorbell(ledger, partition)
         self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
+        life.id = self.claims.me
         self.over: Closed | Stop | None = None
         self.unreachable: str | None = None
         """Why the ledger is out of reach; None while it is in reach."""
@@ -94,7 +92,7 @@ class Loop:
         self._trimmed_at = stopwatch()
         self._abandoned = False
         self.each_round: Callable[[], None] | None = None
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
 
     # From other threads ----------------------------------------------------------------------------------------------
 
@@ -120,6 +118,7 @@ class Loop:
             # No silent death: whoever asks sees it, and no belief outlives the loop that renews it.
             log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
             self.failure = error
+            self._life.fail(error)
         finally:
             if self.over is None:
                 for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
@@ -224,6 +223,7 @@ class Loop:
         self.incarnation.abandon()
         self.incarnation = self._begin(self.claims.largest_token)
         self.claims = self.incarnation.claims
+        self._life.id = self.claims.me
         self._watch_deaths()
         self._attached = False
 

@@ -8,48 +8,33 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.core.errors import (
-    CapabilityError,
     ClosedError,
     ConfigError,
-    ForkedError,
     LedgerUnavailable,
     ParesError,
 )
 from pares.core.protocol import (
-    Barrier,
     BarrierReturned,
     Close,
-    Closed,
     Declare,
-    Effect,
     Event,
-    Follow,
     HandOver,
-    Lead,
-    Live,
     Marked,
-    Moved,
     PauseFor,
     Ready,
-    Renew,
-    Report,
-    Restart,
     ResumeNow,
     StepDown,
-    Stop,
 )
-from pares.core.records import MAX_PAUSE_MS, Seat, check_name
+from pares.core.records import MAX_PAUSE_MS, check_name
 from pares.ledger import Ledger, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime import events as told
 from pares.runtime import forks
 from pares.runtime.barriers import Barriers, Callback
-from pares.runtime.beliefs import Beliefs
-from pares.runtime.clock import stopwatch, wall_us
+from pares.runtime.clock import stopwatch
 from pares.runtime.incarnation import Incarnation, lock_folder
-from pares.runtime.journal import Journal
+from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.observer import holders
 from pares.runtime.settings import Eligible, Roles, seconds_to_ms, settings, whole
@@ -134,28 +119,21 @@ class Member:
         self.session = session
         self._eligible: tuple[str, ...] | None = checked["eligible"]
         self._barrier_timeout = barrier_timeout
-        self._state = "joining"
-        self._end: Stop | None = None
-        self._forked = False
-        self._beliefs = Beliefs()
-        self._until = self._beliefs.until
-        self._on_lost = on_lost
         self._ready = ready
         self._ready_at = 0
         self._was_ready = True
-        self._journal = Journal()
-        self._since: dict[Seat, float] = {}
         self._closing = threading.Lock()
         folder = lock_folder(self._ledger)
+        who = f"member {self.name!r} of group {group!r}"
+        self._barriers = Barriers(who, barrier, lambda token: self._loop.request(BarrierReturned(token)))
+        self._life = Life(who, self._barriers, on_lost)
+        self._until = self._life.beliefs.until
         try:
             partition = partition_of(self._ledger.url)
-            self._loop = Loop(
-                self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._carry, f"pares {group}"
-            )
+            self._loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
         except BaseException:
             self._close_ledger()
             raise
-        self._barriers = Barriers(f"pares {group}", barrier, lambda token: self._loop.request(BarrierReturned(token)))
         if ready is not None:
             self._loop.each_round = self._ask_ready
         forks.register(self)
@@ -171,7 +149,7 @@ class Member:
     def term(self, role: str) -> Term | None:
         """The current term of `role`, or None."""
         self._check_role(role)
-        return self._beliefs.valid(role)
+        return self._life.beliefs.valid(role)
 
     def wait(self, role: str, timeout: float | None = None) -> Term | None:
         """Waits until this member leads `role`; None after `timeout` seconds (None: no limit), or when it is closed."""
@@ -193,22 +171,22 @@ class Member:
     def pulse(self, timeout: float | None = None) -> bool:
         """Waits until this member leads any role at all; whether it does."""
         self._usable()
-        self._beliefs.wait_for(lambda: any(self._leading()) or self._ended, timeout)
+        self._life.beliefs.wait_for(lambda: any(self._leading()) or self._life.ended, timeout)
         return any(self._leading())
 
     def _leading(self) -> list[Term]:
-        return [term for term in list(self._beliefs.terms.values()) if term]
+        return [term for term in list(self._life.beliefs.terms.values()) if term]
 
     def _wait_newer(self, role: str, last: int, timeout: float | None) -> Term | None:
         self._check_role(role)
 
         def newer() -> Term | None:
-            term = self._beliefs.valid(role)
+            term = self._life.beliefs.valid(role)
             return term if term is not None and term.token > last else None
 
-        self._beliefs.wait_for(lambda: newer() is not None or self._ended, timeout)
-        if self._end is not None and self._state == "failed":
-            raise self._failure()
+        self._life.beliefs.wait_for(lambda: newer() is not None or self._life.ended, timeout)
+        if self._life.state == "failed":
+            raise self._life.failure()
         return newer()
 
     # The group -------------------------------------------------------------------------------------------------------
@@ -221,7 +199,7 @@ class Member:
     @property
     def state(self) -> str:
         """joining, live, closing, closed or failed."""
-        return self._state
+        return self._life.state
 
     def members(self) -> list[Peer]:
         """Who is in the group, as far as this member has read; administrators and observers aside."""
@@ -241,7 +219,7 @@ class Member:
 
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
-        return holders(self._loop.claims.reader.world, role, self._since)
+        return holders(self._loop.claims.reader.world, role, self._life.since)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
@@ -326,7 +304,7 @@ class Member:
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""
-        return self._journal.events()
+        return self._life.journal.events()
 
     # Health and the end ----------------------------------------------------------------------------------------------
 
@@ -339,21 +317,21 @@ class Member:
         fresh = age < max(self.session, 1.0) or loop.unreachable is not None
         terms = self._leading()
         return Health(
-            ok=alive and fresh and self._state in ("joining", "live", "closing"),
-            state=self._state,
+            ok=alive and fresh and self._life.state in ("joining", "live", "closing"),
+            state=self._life.state,
             thread_alive=alive,
             read_age=age,
             lease_left=max((t.remaining() for t in terms), default=0.0),
             unreachable=loop.unreachable,
             failure=None if loop.failure is None else repr(loop.failure),
             no_proof=loop.incarnation.no_proof,
-            terms=self._beliefs.begun,
-            fences=self._journal.fences,
-            lapses=self._journal.lapses,
-            restarts=self._journal.restarts,
+            terms=self._life.beliefs.begun,
+            fences=self._life.journal.fences,
+            lapses=self._life.journal.lapses,
+            restarts=self._life.journal.restarts,
             bad_records=sum(reader.bad.values()),
             uncounted_records=reader.uncounted,
-            problems=self._journal.problems,
+            problems=self._life.journal.problems,
         )
 
     def close(self, timeout: float | None = None) -> None:
@@ -363,19 +341,19 @@ class Member:
         is out of reach until then, the member ends without having left: nothing is believed any more, and others take its
         seats when its session, or the proof of its death, says so.
         """
-        if self._forked:
+        if self._life.forked:
             return
         wait = self._barrier_timeout + 2 * self.session + 1.0 if timeout is None else timeout
         thread = self._loop.thread
         with self._closing:
-            if self._state in ("joining", "live"):
-                self._state = "closing"
+            if self._life.state in ("joining", "live"):
+                self._life.state = "closing"
                 self._loop.request(Close())
             if threading.current_thread() is not thread:
                 thread.join(wait)
                 if thread.is_alive():
                     self._loop.abandon()
-                    self._beliefs.end_all("closed")
+                    self._life.beliefs.end_all("closed")
                     thread.join(self.session + 1.0)
             self._close_ledger()
         forks.unregister(self)
@@ -389,7 +367,9 @@ class Member:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Member {self.id} of {self.group!r}: {self._state}, leads {sorted(t.role for t in self._leading())}>"
+        return (
+            f"<Member {self.id} of {self.group!r}: {self._life.state}, leads {sorted(t.role for t in self._leading())}>"
+        )
 
     def _close_ledger(self) -> None:
         if self._own_ledger:
@@ -397,95 +377,15 @@ class Member:
 
     def _die_in_child(self) -> None:
         """In a forked child, before anything else runs there."""
-        self._forked, self._state = True, "failed"
-        self._end = Stop("forked", "this member belongs to the parent process; make a new one after the fork")
-        self._beliefs.die_in_child()
+        self._life.die_in_child()
         self._loop.doorbell.close_in_child()
-        self._journal.die_in_child()
 
-    # From the loop ---------------------------------------------------------------------------------------------------
-
-    def _carry(self, effect: Effect) -> None:
-        handler = _CARRY.get(type(effect))
-        if handler is not None:
-            handler(self, effect)
-
-    def _on_live(self, effect: Live) -> None:
-        if self._state == "joining":
-            self._state = "live"
-        log.info("%s is in group %r", self.id, self.group)
-        self._beliefs.notify()
-
-    def _on_lead(self, effect: Lead) -> None:
-        term = self._beliefs.lead(effect, self.id)
-        log.info("%s leads %r (seat %d, token %d)", self.id, term.role, term.seat, term.token)
-        self._beliefs.notify()
-        self._tell(told.Acquired(term.role, term.seat, term.token, "", wall_us() / 1e6))
-
-    def _on_renew(self, effect: Renew) -> None:
-        self._beliefs.renew(effect)
-
-    def _on_follow(self, effect: Follow) -> None:
-        term = self._beliefs.follow(effect)
-        role, seat = effect.seat
-        log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
-        if effect.fenced:
-            self._journal.fenced(effect.why)
-            self._tell(told.Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
-        if term is not None:
-            self._beliefs.notify()
-            if self._on_lost is not None:
-                self._barriers.run(lambda: self._on_lost(term) if self._on_lost else None, "on_lost")
-
-    def _on_barrier(self, effect: Barrier) -> None:
-        role, seat = effect.seat
-        event = told.Revoked(role, seat, effect.token, effect.why, wall_us() / 1e6)
-        self._journal.publish(event)
-        self._barriers.end(effect.seat, effect.token, event)
-
-    def _on_moved(self, effect: Moved) -> None:
-        now = wall_us() / 1e6
-        for change in effect.changes:
-            if isinstance(change, SeatChanged):
-                self._since[change.seat] = now
-            elif self._state == "joining":
-                continue
-            elif isinstance(change, MemberJoined) and change.member != self.id:
-                self._tell(told.Joined(change.member, change.name, change.host, now))
-            elif isinstance(change, MemberLeft) and change.member != self.id:
-                self._tell(told.Left(change.member, change.name, change.cause, now))
-
-    def _on_report(self, effect: Report) -> None:
-        self._journal.problem(effect.kind, effect.text)
-
-    def _on_restart(self, effect: Restart) -> None:
-        self._journal.restarts += 1
-        if self._state == "live":
-            self._state = "joining"
-        self._journal.problem("restarted", effect.why)
-
-    def _on_end(self, effect: Closed | Stop) -> None:
-        for term in self._beliefs.end_all("closed"):
-            self._tell(told.Fenced(term.role, term.seat, term.token, "closed", wall_us() / 1e6))
-        if isinstance(effect, Stop):
-            self._end = effect
-            if self._loop.failure is not None:
-                self._end = Stop("failed", f"its loop failed: {self._loop.failure!r}")
-            if effect.kind != "abandoned" or self._loop.failure is not None:
-                self._journal.problem(self._end.kind, self._end.text)
-        failed = self._end is not None and self._end.kind != "abandoned"
-        self._state = "failed" if failed else "closed"
-        self._beliefs.notify()
-        self._journal.end()
-
-    def _tell(self, event: told.Event) -> None:
-        self._journal.publish(event)
-        self._barriers.tell(event)
+    # Asking ready() ---------------------------------------------------------------------------------------------------
 
     def _ask_ready(self) -> None:
         """Twice a session, beside the loop: the user's check may take its time."""
         now = stopwatch()
-        if self._ready is None or now < self._ready_at or self._state not in ("live", "joining"):
+        if self._ready is None or now < self._ready_at or self._life.state not in ("live", "joining"):
             return
         self._ready_at = now + max(int(self.session * 5e8), 20_000_000)
         self._barriers.run(self._check_ready, "ready")
@@ -502,28 +402,15 @@ class Member:
 
     # Checks ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def _ended(self) -> bool:
-        return self._state in ("closed", "failed")
-
     def _usable(self) -> None:
-        if self._forked or self._state == "failed":
-            raise self._failure()
-        if self._state == "closed":
-            raise ClosedError(f"member {self.name!r} of group {self.group!r} was closed; make a new one")
-
-    def _failure(self) -> ParesError:
-        end = self._end or Stop("failed", "it failed")
-        kinds: dict[str, type[ParesError]] = {
-            "forked": ForkedError,
-            "cloned": ForkedError,
-            "newer-format": CapabilityError,
-        }
-        return kinds.get(end.kind, ParesError)(f"member {self.name!r} of group {self.group!r}: {end.text}")
+        if self._life.state == "failed":
+            raise self._life.failure()
+        if self._life.state == "closed":
+            raise ClosedError(f"{self._life.who} was closed; make a new one")
 
     def _check_role(self, role: str) -> None:
-        if self._forked:
-            raise self._failure()
+        if self._life.forked:
+            raise self._life.failure()
         if self._eligible is not None and role not in self._eligible:
             mine = ", ".join(map(repr, self._eligible[:5])) or "none"
             raise ConfigError(
@@ -551,21 +438,7 @@ class Member:
         done = threading.Event()
         self._loop.request(request, done.set)
         if not done.wait(timeout):
-            why = self._loop.unreachable or f"the member is still {self._state}"
+            why = self._loop.unreachable or f"the member is still {self._life.state}"
             raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
-        if self._state == "failed":
-            raise self._failure()
-
-
-_CARRY: Final[dict[type, Callable[[Member, Any], None]]] = {
-    Live: Member._on_live,  # pyright: ignore[reportPrivateUsage]
-    Lead: Member._on_lead,  # pyright: ignore[reportPrivateUsage]
-    Renew: Member._on_renew,  # pyright: ignore[reportPrivateUsage]
-    Follow: Member._on_follow,  # pyright: ignore[reportPrivateUsage]
-    Barrier: Member._on_barrier,  # pyright: ignore[reportPrivateUsage]
-    Moved: Member._on_moved,  # pyright: ignore[reportPrivateUsage]
-    Report: Member._on_report,  # pyright: ignore[reportPrivateUsage]
-    Restart: Member._on_restart,  # pyright: ignore[reportPrivateUsage]
-    Closed: Member._on_end,  # pyright: ignore[reportPrivateUsage]
-    Stop: Member._on_end,  # pyright: ignore[reportPrivateUsage]
-}
+        if self._life.state == "failed":
+            raise self._life.failure()

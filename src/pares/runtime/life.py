@@ -1,0 +1,173 @@
+"""A member's life as its user sees it: what the protocol's effects mean for beliefs, events, barriers and the member's state.
+
+Everything here is done on the loop's thread, in the order of the effects; users read it from other threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
+from pares.core.errors import CapabilityError, ForkedError, ParesError
+from pares.core.protocol import (
+    Barrier,
+    Closed,
+    Effect,
+    Follow,
+    Lead,
+    Live,
+    Moved,
+    Renew,
+    Report,
+    Restart,
+    Stop,
+)
+from pares.core.records import Seat
+from pares.runtime.barriers import Barriers
+from pares.runtime.beliefs import Beliefs
+from pares.runtime.clock import wall_us
+from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
+from pares.runtime.journal import Journal
+from pares.runtime.term import Term
+
+log: Final = logging.getLogger("pares.member")
+
+_FAILURES: Final[dict[str, type[ParesError]]] = {
+    "forked": ForkedError,
+    "cloned": ForkedError,
+    "newer-format": CapabilityError,
+}
+
+
+class Life:
+    """joining -> live -> closing -> closed, or at any point failed."""
+
+    def __init__(self, who: str, barriers: Barriers, on_lost: Callable[[Term], object] | None) -> None:
+        self.who = who
+        """The member in errors: its name and group."""
+        self.id = ""
+        """Of the present incarnation; set before the loop begins and at each restart."""
+        self.state = "joining"
+        self.beliefs = Beliefs()
+        self.journal = Journal()
+        self.barriers = barriers
+        self.since: dict[Seat, float] = {}
+        """Wall-clock seconds at which it was read that a seat got its present holder."""
+        self.forked = False
+        self._on_lost = on_lost
+        self._end: Stop | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("closed", "failed")
+
+    def failure(self) -> ParesError:
+        """What a call on a failed member raises."""
+        end = self._end or Stop("failed", "it failed")
+        return _FAILURES.get(end.kind, ParesError)(f"{self.who}: {end.text}")
+
+    def carry(self, effect: Effect) -> None:
+        """What an effect means for the user."""
+        handler = _CARRY.get(type(effect))
+        if handler is not None:
+            handler(self, effect)
+
+    def fail(self, error: BaseException) -> None:
+        """The loop itself has failed: nothing is believed from here on, and everybody can see it."""
+        self._end = Stop("failed", f"its loop failed: {error!r}")
+
+    def die_in_child(self) -> None:
+        self.forked, self.state = True, "failed"
+        self._end = Stop("forked", "this member belongs to the parent process; make a new one after the fork")
+        self.beliefs.die_in_child()
+        self.journal.die_in_child()
+
+    # Effects -----------------------------------------------------------------------------------------------------------
+
+    def _live(self, effect: Live) -> None:
+        if self.state == "joining":
+            self.state = "live"
+        log.info("%s is in its group", self.id)
+        self.beliefs.notify()
+
+    def _lead(self, effect: Lead) -> None:
+        if self.ended:
+            return
+        term = self.beliefs.lead(effect, self.id)
+        log.info("%s leads %r (seat %d, token %d)", self.id, term.role, term.seat, term.token)
+        self.beliefs.notify()
+        self._tell(Acquired(term.role, term.seat, term.token, "", wall_us() / 1e6))
+
+    def _renew(self, effect: Renew) -> None:
+        self.beliefs.renew(effect)
+
+    def _follow(self, effect: Follow) -> None:
+        term = self.beliefs.follow(effect)
+        role, seat = effect.seat
+        log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
+        if effect.fenced:
+            self.journal.fenced(effect.why)
+            self._tell(Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
+        if term is not None:
+            self.beliefs.notify()
+            on_lost = self._on_lost
+            if on_lost is not None:
+                self.barriers.run(lambda: on_lost(term), "on_lost")
+
+    def _barrier(self, effect: Barrier) -> None:
+        role, seat = effect.seat
+        event = Revoked(role, seat, effect.token, effect.why, wall_us() / 1e6)
+        self.journal.publish(event)
+        self.barriers.end(effect.seat, effect.token, event)
+
+    def _moved(self, effect: Moved) -> None:
+        now = wall_us() / 1e6
+        for change in effect.changes:
+            if isinstance(change, SeatChanged):
+                self.since[change.seat] = now
+            elif self.state == "joining":
+                continue  # the group's past
+            elif isinstance(change, MemberJoined) and change.member != self.id:
+                self._tell(Joined(change.member, change.name, change.host, now))
+            elif isinstance(change, MemberLeft) and change.member != self.id:
+                self._tell(Left(change.member, change.name, change.cause, now))
+
+    def _report(self, effect: Report) -> None:
+        self.journal.problem(effect.kind, effect.text)
+
+    def _restart(self, effect: Restart) -> None:
+        self.journal.restarts += 1
+        if self.state == "live":
+            self.state = "joining"
+        self.journal.problem("restarted", effect.why)
+
+    def _over(self, effect: Closed | Stop) -> None:
+        for term in self.beliefs.end_all("closed"):
+            self._tell(Fenced(term.role, term.seat, term.token, "closed", wall_us() / 1e6))
+        if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
+            self._end = effect
+        self.state = "closed" if self._end is None else "failed"
+        if self._end is not None:
+            self.journal.problem(self._end.kind, self._end.text)
+        self.beliefs.notify()
+        self.journal.end()
+
+    def _tell(self, event: Event) -> None:
+        self.journal.publish(event)
+        self.barriers.tell(event)
+
+
+_CARRY: Final[dict[type, Callable[[Life, Any], None]]] = {
+    Live: Life._live,  # pyright: ignore[reportPrivateUsage]
+    Lead: Life._lead,  # pyright: ignore[reportPrivateUsage]
+    Renew: Life._renew,  # pyright: ignore[reportPrivateUsage]
+    Follow: Life._follow,  # pyright: ignore[reportPrivateUsage]
+    Barrier: Life._barrier,  # pyright: ignore[reportPrivateUsage]
+    Moved: Life._moved,  # pyright: ignore[reportPrivateUsage]
+    Report: Life._report,  # pyright: ignore[reportPrivateUsage]
+    Restart: Life._restart,  # pyright: ignore[reportPrivateUsage]
+    Closed: Life._over,  # pyright: ignore[reportPrivateUsage]
+    Stop: Life._over,  # pyright: ignore[reportPrivateUsage]
+}
