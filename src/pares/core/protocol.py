@@ -155,6 +155,7 @@ class Lead(Struct, frozen=True, gc=False):
     seat: Seat
     token: int
     until: int
+    why: str = ""
 
 
 class Renew(Struct, frozen=True, gc=False):

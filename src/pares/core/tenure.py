@@ -32,21 +32,9 @@ class Phase(Enum):
 class Tenure:
     """One term of this member, from when the log gave it the seat to when the log takes it away."""
 
-    __slots__ = (
-        "away_at",
-        "barrier_until",
-        "mark",
-        "phase",
-        "pin",
-        "returned",
-        "seat",
-        "sent_to",
-        "to",
-        "token",
-        "why",
-    )
+    __slots__ = ("barrier_until", "gained", "phase", "pin", "returned", "seat", "sent_to", "to", "token", "why")
 
-    def __init__(self, seat: Seat, token: int) -> None:
+    def __init__(self, seat: Seat, token: int, gained: str = "") -> None:
         self.seat = seat
         self.token = token
         self.phase = Phase.WAITING
@@ -58,8 +46,8 @@ class Tenure:
         self.barrier_until = 0
         self.sent_to: int | None = None
         """The ticket of the append that gives it up, or once that is acknowledged -1 - offset; None: due."""
-        self.away_at = 0
-        self.mark: int | None = None
+        self.gained = gained
+        """How this member came by the seat."""
 
 
 class Tenures:
@@ -110,8 +98,8 @@ class Tenures:
             for tenure in self.by_seat.values():
                 if tenure.phase is Phase.WAITING:
                     tenure.phase = Phase.LEADING
-                    self._note(tenure, "lead", now, "")
-                    effects.append(Lead(tenure.seat, tenure.token, self.until))
+                    self._note(tenure, "lead", now, tenure.gained)
+                    effects.append(Lead(tenure.seat, tenure.token, self.until, tenure.gained))
         return effects
 
     def lease_until(self, sent_at: int) -> int:
@@ -128,7 +116,8 @@ class Tenures:
                 if tenure.phase in (Phase.LEADING, Phase.STOPPING):
                     effects += self._fence(tenure, _why_lost(seat, tenure.token, changes), now)
         for seat in sorted(held - self.by_seat.keys()):
-            self.by_seat[seat] = Tenure(seat, world.seats[seat].token)
+            token = world.seats[seat].token
+            self.by_seat[seat] = Tenure(seat, token, _why_gained(token, changes))
         return effects
 
     def drop_all(self, why: str, now: int) -> list[Effect]:
@@ -206,6 +195,13 @@ class Tenures:
 
     def _note(self, tenure: Tenure, what: str, at: int, why: str) -> None:
         self.history.append((tenure.seat, tenure.token, what, at, why))
+
+
+def _why_gained(token: int, changes: list[Change]) -> str:
+    for change in changes:
+        if type(change) is SeatChanged and change.token == token:
+            return f"{change.why}, from {change.before}" if change.before else change.why
+    return ""
 
 
 def _why_lost(seat: Seat, token: int, changes: list[Change]) -> str:

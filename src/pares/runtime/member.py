@@ -437,6 +437,8 @@ class Member:
             raise ParesError("this call would wait for the thread that it is made on: make it from another one")
         done = threading.Event()
         self._loop.request(request, done.set)
+        if not self._loop.thread.is_alive():
+            done.set()
         if not done.wait(timeout):
             why = self._loop.unreachable or f"the member is still {self._life.state}"
             raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
