@@ -95,6 +95,8 @@ class Config(Struct, frozen=True):
     barrier_ms: int = 30_000
     lock: Lock | None = None
     retention_ms: int | None = None
+    ready: bool = True
+    """Whether it may lead before the first `Ready` says so."""
     seen: int = 0
     """The largest token that earlier incarnations of this process have seen: a log that it begins is above it (R9)."""
 
@@ -176,6 +178,9 @@ class Claims:
                 )
                 self._over(Stop("cloned", text), "cloned", now, effects)
                 return
+        if reader.stranded:
+            self._over(Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects)
+            return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
         self.watches.read(reader.world, changes, now)
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
@@ -332,7 +337,7 @@ class Claims:
     def _drift(self, wall_us: int, now: int, wakes: list[int]) -> None:
         """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
         reader = self.reader
-        if reader.position < reader.end or not self.outbox.quiet:
+        if not reader.up_to_date or not self.outbox.quiet:
             return
         if reader.newest_base and reader.newest_base != self._drift_base:
             self._drift_base = reader.newest_base

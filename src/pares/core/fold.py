@@ -32,6 +32,7 @@ from pares.core.changes import (
 from pares.core.records import (
     MAX_INT,
     MAX_MEMBERS,
+    MAX_PAUSES,
     MAX_ROLES,
     MAX_SEATS,
     AnyRecord,
@@ -55,10 +56,7 @@ from pares.core.records import (
     Transfer,
     Unknown,
 )
-from pares.core.world import FORGET, MemberState, PauseState, RoleState, SeatState, World, member_state
-
-STEPPED_DOWN: Final = "stepped down"
-"""The one reason that the fold knows: such a seat does not fall back to who gave it up (R13)."""
+from pares.core.world import FORGET, MemberState, PauseState, RoleState, SeatState, World, member_state, new_seat
 
 
 def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
@@ -75,7 +73,7 @@ def join_counts(world: World, join: Join) -> bool:
         join.b == world.base != 0
         and join.m not in world.members
         and join.m not in world.gone
-        and join.v <= world.reads
+        and join.v <= min(world.reads, join.reads)
         and len(world.members) < MAX_MEMBERS
     )
 
@@ -84,10 +82,10 @@ def genesis_counts(world: World, offset: int, genesis: Genesis) -> bool:
     """A log begins anew only under a greater base, and only if nothing has counted after the record it names (R9).
 
     Compared by "nothing since", as in R3, and not by equality: who begins a log of which it can't tell what counts names
-    the last record that it saw at all.
+    the last record that it saw at all. The form of a genesis never changes, so neither does its version.
     """
     over = -1 if genesis.over is None else genesis.over
-    return genesis.base > world.base and genesis.v <= world.reads and world.last <= over < offset
+    return genesis.v == 1 and genesis.base > world.base and world.last <= over < offset
 
 
 def fold(world: World, offset: int, record: AnyRecord | Unknown, changes: list[Change]) -> bool:
@@ -157,7 +155,7 @@ def _seize(
     if seat.avoid != to.id:
         seat.avoid = None
     seat.holder, seat.token = to.id, world.base + offset
-    seat.pinned, seat.asked = False, None
+    seat.pinned, seat.asked, seat.last = False, None, None
     world.changed(("seats", seat.seat))
     cause = type(record).__name__.lower()
     changes.append(
@@ -171,6 +169,8 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
     if before is None:
         return
     world.held[before].discard(seat.seat)
+    # Who lost it without giving it up comes first when it comes back under its name (R8).
+    seat.last = world.members[before].name if isinstance(record, Obituary | Claim) else None
     seat.holder, seat.pinned, seat.asked = None, False, None
     world.changed(("seats", seat.seat))
     cause = type(record).__name__.lower()
@@ -301,7 +301,7 @@ def _release(world: World, offset: int, member: MemberState, record: Release, ch
     if seat is None:
         return
     _raise_mark(world, seat, record.mark)
-    if record.why == STEPPED_DOWN:
+    if record.down:
         seat.avoid = member.id
     _free(world, offset, seat, record, changes, record.why)
 
@@ -316,7 +316,7 @@ def _transfer(world: World, offset: int, member: MemberState, record: Transfer, 
         _seize(world, offset, seat, to, record, changes, record.why)
         seat.pinned = record.pin
     else:
-        if record.why == STEPPED_DOWN:
+        if record.down:
             seat.avoid = member.id
         _free(world, offset, seat, record, changes, record.why)
 
@@ -351,18 +351,20 @@ def _role(world: World, offset: int, member: MemberState, record: Role, changes:
     if role is None:
         if len(world.roles) >= MAX_ROLES:
             return
-        role = world.roles[record.name] = RoleState(record.name, record.seats, record.weight, record.spread)
+        role = world.roles[record.name] = RoleState(record.name, record.seats, record.weight, record.spread, False)
         changes.append(RoleChanged(offset, record.name, "added"))
     else:
         role.seats, role.weight, role.spread, role.removed = record.seats, record.weight, record.spread, False
         changes.append(RoleChanged(offset, record.name, "changed"))
     for index in range(record.seats):
-        world.seats.setdefault((record.name, index), SeatState(record.name, index))
+        world.seats.setdefault((record.name, index), new_seat(record.name, index))
         world.changed(("seats", (record.name, index)))
     _shrink(world, offset, role, changes)
 
 
 def _pause(world: World, offset: int, member: MemberState, record: Pause, changes: list[Change]) -> None:
+    if len(world.pauses) >= MAX_PAUSES:
+        return
     world.pauses[offset] = PauseState(offset, record.scope, record.ms, member.id)
     world.changed(("pauses", offset))
     changes.append(PauseChanged(offset, record.scope, True, member.id))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core import records
 from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch
-from pares.core.fold import STEPPED_DOWN
+from pares.core.errors import ConfigError
 from pares.core.lease import MS
 from pares.core.moves import Moves
 from pares.core.outbox import Outbox
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from pares.core.claims import Config
 
 SNAPSHOT_TRIES: Final = 5
+MARKS: Final = 50
+"""Marks in one record: also with the longest names they fit."""
 
 
 class Living:
@@ -64,14 +66,17 @@ class Living:
         self.watches = watches
         self.moves = Moves(config.id, config.session_ms, watches, tenures)
         self.closing = False
-        self.ready = True
+        self.ready = config.ready
         self.ending: Effect = Closed()
         """What a leave leads to: the end, or a new incarnation."""
+        self._drained = False
         self._requests: list[Event] = []
         self._served: list[Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
         self._dead: set[str] = set()
+        self._told: list[tuple[Seat, int, str, int, str]] = []
         self._marks: dict[Seat, tuple[int, int]] = {}
+        """(token, mark) that the world does not show yet."""
         self._live_at = 0
         self._undeclared = {role.name: role for role in config.roles}
         self._watch_key: object = None
@@ -94,7 +99,7 @@ class Living:
     def request(self, event: Event) -> None:
         """Keeps what the user, or the runtime, wants, until a tick may write."""
         if type(event) is Close:
-            self.closing = True
+            self.closing, self.ending = True, Closed()
         elif type(event) is Died:
             self._dead.add(event.member)
         elif type(event) is Marked:
@@ -107,18 +112,21 @@ class Living:
     def _ready(self, ready: bool) -> None:
         """Not ready: drain. Ready again: a new incarnation, for who has drained never holds a seat again."""
         if self.ready and not ready:
+            self._drained = True
             self._requests.append(Ask(drain=self.me))
-        elif ready and not self.ready:
+        elif ready and self._drained and not self.closing:
             self.closing, self.ending = True, Restart("ready again")
         self.ready = ready
 
     def acked(self) -> None:
         """What this member has written last stands in the log."""
-        self._served = []
+        self._served, self._told = [], []
 
     def failed(self) -> None:
         """It may not stand there."""
         self._requests, self._served = self._served + self._requests, []
+        self.tenures.history[:0] = self._told
+        self._told = []
 
     def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
@@ -159,14 +167,15 @@ class Living:
             heir = self.moves.heir(world, tenure, now)
             mark = self._mark_of(tenure)
             if heir is None:
-                self._write(records.Release, now, seat=tenure.seat, token=tenure.token, mark=mark, why=tenure.why)
+                fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "mark": mark, "down": tenure.down}
+                self._write(records.Release, now, **fields, why=tenure.why)
             else:
-                fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "to": heir, "mark": mark}
+                fields = {"seat": tenure.seat, "token": tenure.token, "to": heir, "mark": mark, "down": tenure.down}
                 self._write(records.Transfer, now, **fields, pin=tenure.pin, why=tenure.why)
             tenure.sent_to = self.outbox.next_ticket
 
     def _mark_of(self, tenure: Tenure) -> int | None:
-        mark = self._marks.pop(tenure.seat, None)
+        mark = self._marks.get(tenure.seat)
         return mark[1] if mark is not None and mark[0] == tenure.token else None
 
     # Deciding --------------------------------------------------------------------------------------------------------
@@ -175,8 +184,10 @@ class Living:
         world = self.reader.world
         me = world.members[self.me]
         self._serve(now, effects)
-        for give in self.moves.gives(world, now, closing=self.closing):
-            effects += self.tenures.stop(give.tenure, give.why, now, to=give.to, pin=give.pin)
+        closing = "closed" if self.closing else "" if self.ready else "not ready"
+        for give in self.moves.gives(world, now, closing=closing):
+            how: dict[str, Any] = {"to": give.to, "pin": give.pin, "release_only": give.release_only}
+            effects += self.tenures.stop(give.tenure, give.why, now, **how)
         self._give_up(now)
         if self.closing:
             self._leave(now)
@@ -205,27 +216,34 @@ class Living:
                 continue
             if not isinstance(request, HandOver | StepDown):
                 self._served.append(request)
-            if isinstance(request, HandOver | StepDown):
-                self._move_out(request, now, effects)
-            elif isinstance(request, ResumeNow):
-                for pause in list(self.reader.world.pauses.values()):
-                    if pause.scope == request.scope:
-                        self._write(records.Resume, now, pause=pause.offset)
-            elif isinstance(request, Declare):
-                fields: dict[str, Any] = {"seats": request.seats, "weight": request.weight, "spread": request.spread}
-                self._write(records.Role, now, name=request.name, removed=request.removed, **fields)
-            elif isinstance(request, PauseFor):
-                self._write(records.Pause, now, ms=request.ms, scope=request.scope)
-            elif isinstance(request, Ask):
-                self._write(records.Ask, now, seat=request.seat, to=request.to, drain=request.drain)
-            elif isinstance(request, RewindTo):
-                self._write(records.Rewind, now, marks=request.marks)
+            try:
+                self._serve_one(request, now, effects)
+            except ConfigError as error:
+                effects.append(Report("refused-request", str(error)))
+
+    def _serve_one(self, request: Event, now: int, effects: list[Effect]) -> None:
+        if isinstance(request, HandOver | StepDown):
+            self._move_out(request, now, effects)
+        elif isinstance(request, ResumeNow):
+            for pause in list(self.reader.world.pauses.values()):
+                if pause.scope == request.scope:
+                    self._write(records.Resume, now, pause=pause.offset)
+        elif isinstance(request, Declare):
+            fields: dict[str, Any] = {"seats": request.seats, "weight": request.weight, "spread": request.spread}
+            self._write(records.Role, now, name=request.name, removed=request.removed, **fields)
+        elif isinstance(request, PauseFor):
+            self._write(records.Pause, now, ms=request.ms, scope=request.scope)
+        elif isinstance(request, Ask):
+            self._write(records.Ask, now, seat=request.seat, to=request.to, drain=request.drain)
+        elif isinstance(request, RewindTo):
+            for i in range(0, len(request.marks), MARKS):
+                self._write(records.Rewind, now, marks=request.marks[i : i + MARKS])
 
     def _move_out(self, request: HandOver | StepDown, now: int, effects: list[Effect]) -> None:
         world = self.reader.world
         target = self.moves.target(world, now, without=frozenset({self.me}))
         to = request.to if isinstance(request, HandOver) else None
-        why = request.why or ("handed over" if isinstance(request, HandOver) else STEPPED_DOWN)
+        why = request.why or ("handed over" if isinstance(request, HandOver) else "stepped down")
         for tenure in list(self.tenures.by_seat.values()):
             if request.role is None or tenure.seat[0] == request.role:
                 heir = to or target.get(tenure.seat)
@@ -235,7 +253,7 @@ class Living:
                     text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
                     effects.append(Report("not-handed-over", text))
                 else:
-                    effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None)
+                    effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None, down=True)
 
     def _bury(self, now: int) -> None:
         """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7)."""
@@ -322,7 +340,8 @@ class Living:
     def _tell(self, wall_us: int, now: int) -> None:
         history = self.tenures.history
         while history and self.outbox.room():
-            seat, token, what, at, why = history.pop(0)
+            self._told.append(history.pop(0))
+            seat, token, what, at, why = self._told[-1]
             wall_ms = (wall_us - (now - at) // 1000) // 1000
             self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
 
@@ -333,16 +352,24 @@ class Living:
         """Due by the clock; at once for who was given a seat and has no good lease (R16); in a busy group also before the
         group forgets a slow member (R13)."""
         world = self.reader.world
-        at = self.outbox.last_at + self.outbox.due_ms * MS
+        at = self.outbox.last_at + min(self.outbox.promised_ms, self.outbox.due_ms) * MS
         waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and now >= self.tenures.until
         fading = world.count - world.members[self.me].count > FORGET // 4
         if self.outbox.idle and (now >= at or ((waiting or fading) and self.outbox.quiet)):
-            held = world.held.get(self.me, set[Seat]())
-            marks = tuple((*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items()) if seat in held)
-            self._marks = {}
-            self._write(records.Beat, now, marks=marks or None)
+            marks = self._new_marks()
+            for i in range(0, max(1, len(marks)), MARKS):
+                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
             at = now + self.outbox.due_ms * MS
         wakes.append(at)
+
+    def _new_marks(self) -> list[tuple[str, int, int, int]]:
+        """The marks of terms that last, as far as the world does not show them; the others are forgotten here (R15)."""
+        seats = self.reader.world.seats
+        for seat, (token, mark) in list(self._marks.items()):
+            state = seats.get(seat)
+            if state is None or state.holder != self.me or state.token != token or state.mark >= mark:
+                del self._marks[seat]
+        return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
 
     def _watch(self, effects: list[Effect]) -> None:
         key = (self.reader.world.shape, self.moves.alive)

@@ -39,6 +39,7 @@ class Give(Struct, frozen=True):
     why: str
     to: str | None = None
     pin: bool = False
+    release_only: bool = False
 
 
 class Moves:
@@ -52,6 +53,8 @@ class Moves:
         self._targets: dict[frozenset[str], tuple[object, dict[Seat, str | None]]] = {}
         self._shape = -1
         self._free: list[Seat] = []
+        self._takeable: dict[Seat, int] = {}
+        """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
         self.alive: frozenset[str] = frozenset()
         self.crew: list[str] = []
         """Who is alive and may hold seats, in order; the place in it is the place in line."""
@@ -61,7 +64,7 @@ class Moves:
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
         self.wakes = []
-        alive = self._watches.alive(world, now) - self._watches.claimable(world, now)
+        alive = self._watches.alive(world, now) - self._watches.silence(world, now)
         if alive != self.alive or world.shape != self._shape:
             self.alive = alive
             self.crew = sorted(id for id in alive if not world.members[id].administrator)
@@ -70,6 +73,7 @@ class Moves:
         if world.shape != self._shape:
             self._shape = world.shape
             self._free = sorted(s.seat for s in world.seats.values() if s.holder is None)
+            self._takeable = {seat: at for seat, at in self._takeable.items() if seat in self._free}
 
     def target(self, world: World, now: int, *, without: frozenset[str] = frozenset()) -> dict[Seat, str | None]:
         """Placement as this member sees it now; computed again only when the world or who is alive has changed."""
@@ -101,8 +105,6 @@ class Moves:
     def takes(self, world: World, now: int) -> list[Take]:
         """The seats to claim now."""
         me = world.members[self.me]
-        if me.administrator:
-            return []
         found = self._takes_free(world, me, now) if self._free else []
         for id, seats in world.held.items():
             if id == self.me or not seats:
@@ -116,10 +118,16 @@ class Moves:
         target = self.target(world, now)
         found: list[Take] = []
         for seat in self._free:
+            designated = target.get(seat)
+            if designated is None:
+                self._takeable.pop(seat, None)
+                continue
+            since = self._takeable.setdefault(seat, now)
             if not may_take(world, me, seat):
                 continue
-            since = self._watches.free_since(seat, now)
-            if target.get(seat) == self.me or self.due(since + self._wait(world, seat, target.get(seat)), now):
+            if designated != self.me and world.seats[seat].avoid == self.me:
+                continue  # stepped down from, and somebody else could have it (R13)
+            if designated == self.me or self.due(since + self._wait(world, seat, designated), now):
                 found.append(Take(seat, None))
         return found
 
@@ -147,8 +155,8 @@ class Moves:
 
     # Giving up -------------------------------------------------------------------------------------------------------
 
-    def gives(self, world: World, now: int, *, closing: bool = False) -> list[Give]:
-        """The terms to give up by plan now."""
+    def gives(self, world: World, now: int, *, closing: str = "") -> list[Give]:
+        """The terms to give up by plan now; all of them if `closing` says why."""
         tenures = [t for t in self._tenures.by_seat.values() if t.phase in (Phase.WAITING, Phase.LEADING)]
         settled = self._watches.settled_at(frozenset(self.crew), now)
         if not tenures:
@@ -162,16 +170,14 @@ class Moves:
                 found.append(give)
         return found
 
-    def _gives(
-        self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: bool
-    ) -> Give | None:
+    def _gives(self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: str) -> Give | None:
         seat = world.seats[tenure.seat]
         if not world.open(tenure.seat):
-            return Give(tenure, "role removed")
+            return Give(tenure, "role removed", release_only=True)
         if world.paused(seat.role):
-            return Give(tenure, "paused")
+            return Give(tenure, "paused", release_only=True)
         if closing:
-            return Give(tenure, "closed", to)
+            return Give(tenure, closing, to)
         if world.members[self.me].draining:
             return Give(tenure, "drained", to)
         if to is None or to == self.me:
@@ -184,7 +190,7 @@ class Moves:
 
     def heir(self, world: World, tenure: Tenure, now: int) -> str | None:
         """To whom a term is handed over, looked at again when its barrier has returned; None: it is released."""
-        if tenure.why in ("fenced", "barrier timed out", "paused", "role removed"):
+        if tenure.release_only:
             return None
         if tenure.to is not None and self.takes_it(world, tenure.to, tenure.seat):
             return tenure.to

@@ -34,7 +34,10 @@ class Outbox:
         """When the last record was handed over: the next beat is due some time after."""
         self.due_ms = 0
         """What the next record says about when its successor is due (R16)."""
-        self._pause = max(5, session_ms // 20) * MS
+        self.promised_ms = 0
+        """What the last record handed over has said: the next one comes no later (R16)."""
+        self._first_pause = self._pause = max(5, session_ms // 20) * MS
+        self._before = 0
         self._lease = lease_ns
         self._session = session_ms * MS
         self._ticket = 0
@@ -73,7 +76,7 @@ class Outbox:
         if not self._batch:
             return None
         self._ticket += 1
-        self.in_flight, self.last_at = self._ticket, now
+        self.in_flight, self.last_at, self.promised_ms = self._ticket, now, self.due_ms
         append = Append(self._ticket, tuple(self._batch))
         self._batch, self._bytes = [], 0
         return append
@@ -82,7 +85,7 @@ class Outbox:
         """False for an answer to an append that nobody waits for any more."""
         if ticket != self.in_flight:
             return False
-        self.in_flight = None
+        self.in_flight, self._before, self._pause = None, self.sent.n, self._first_pause
         if offset >= position:
             self._unread.append((offset, self.last_at))
         return True
@@ -93,7 +96,12 @@ class Outbox:
         self.in_flight = None
         if unknown and self._doubt_at is None:
             self._doubt_at = self.last_at
+        if unknown:
+            self._before = self.sent.n
+        else:
+            self.sent.forget_after(self._before)
         self.retry_at = now + self._pause
+        self._pause = min(2 * self._pause, self._session // 4)
         return True
 
     def read_up_to(self, position: int, *, own: bool) -> None:

@@ -134,7 +134,9 @@ class _Placement:
             self.target[seat.seat] = None
             return
         holder = self.world.members.get(seat.holder or "")
-        name = holder.name if holder is not None and holder.id not in self.by_id else None
+        name = seat.last
+        if holder is not None and holder.id not in self.by_id:
+            name = holder.name
         if len(candidates) == 1:
             self._put(seat, candidates[0])
             return

@@ -47,6 +47,9 @@ WINDOW: Final = 4096
 KEPT_PLACES: Final = 256
 KEPT_BAD: Final = 20
 KEPT_SETS: Final = 4
+KEPT_TEXT: Final = 64 * 1024 * 1024
+"""Characters of incomplete snapshots that are kept at most."""
+KEPT_REFUSED: Final = 1000
 
 EntryLike = tuple[int, int, bytes]
 
@@ -100,6 +103,7 @@ class Parts:
 
     def __init__(self) -> None:
         self._sets: dict[tuple[str, str], dict[int, Snapshot]] = {}
+        self._size = 0
 
     def add(self, offset: int, record: Snapshot) -> Whole | None:
         """The snapshot, if this record completes it."""
@@ -112,15 +116,20 @@ class Parts:
             or record.part >= first.parts
         ):
             return None
+        if record.part not in parts:
+            self._size += len(record.world)
         parts[record.part] = record
         self._sets[key] = parts
-        if len(self._sets) > KEPT_SETS:
-            del self._sets[next(other for other in self._sets if other != key)]
+        while len(self._sets) > KEPT_SETS or (self._size > KEPT_TEXT and len(self._sets) > 1):
+            self._drop(next(other for other in self._sets if other != key))
         if len(parts) < record.parts:
             return None
-        del self._sets[key]
+        self._drop(key)
         text = "".join(parts[part].world for part in range(record.parts))
         return Whole(record.m, record.id, record.upto, offset, record.parts, text)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._size -= sum(len(part.world) for part in self._sets.pop(key).values())
 
 
 def begin_at(snapshot: Whole) -> int:
@@ -159,23 +168,27 @@ class Reader:
         """Adrift: the offset of the group's last record, or of the entry before the log's start."""
         self.longest_ms = 0
         """Adrift: the longest session that any sender still in the log may have; the longest there is, if its join is gone."""
+        self.stranded = False
+        """The log goes on in a world that does not follow from this reader's: it must begin again (R12)."""
         self.largest = 0
         """The largest base + offset that any record of the group let this reader see: a new base must be above it."""
         self.newest_base = 0
         """Adrift: the base that the group's last record was written under."""
+        self._greatest_base = 0
         self._parts = Parts()
         self._refused: set[tuple[str, str]] = set()
         self._entered: Whole | None = None
         self._seen_parts = 0
         self._found: Whole | None = None
         self._low = 0
+        self._dry = False
         self._joined: set[str] = set()
 
     # Beginning -------------------------------------------------------------------------------------------------------
 
     def attach(self, start: int, end: int) -> None:
         """Begins (again) with nothing known, on a log that now has the entries from `start` to before `end`."""
-        self.start, self.end = start, end
+        self.start, self.end, self._dry = start, end, False
         self.world, self.places, self.taken, self.anchor = World(), {}, None, None
         self._parts, self._found, self._entered = Parts(), None, None
         if start == 0 and end <= WINDOW:
@@ -186,7 +199,14 @@ class Reader:
     @property
     def entered(self) -> bool:
         """Whether the world is one to act upon: begun somewhere sound, and read up to where the log ended at attach."""
-        return self.state is State.FOLDING and self.position >= self.end and self._entered is None
+        return self.state is State.FOLDING and self.up_to_date and self._entered is None
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether everything that stood in the log at the attach has been read. A log may end in a hole: then there is nothing
+        to read below its end. Taken for read too early (a slow ledger), it makes a joiner act on an old world, which the
+        others' worlds refuse; never on a wrong one."""
+        return self.position >= self.end or self._dry
 
     @property
     def too_new(self) -> bool:
@@ -194,7 +214,7 @@ class Reader:
         return self.world.highest > READS
 
     def _search(self, low: int) -> None:
-        self.state, self.position, self._low = State.SEARCHING, low, low
+        self.state, self.position, self._low, self._dry = State.SEARCHING, low, low, False
         self._parts, self._found = Parts(), None
 
     def _searched(self) -> None:
@@ -207,19 +227,25 @@ class Reader:
             self.state, self.position, self._parts = State.FOLDING, 0, Parts()
         else:
             self.state, self.position, self._parts = State.ADRIFT, self.start, Parts()
-            self.last_seen, self.longest_ms, self.newest_base = self.start - 1, 0, 0
+            self.last_seen, self.longest_ms, self.newest_base, self._greatest_base = self.start - 1, 0, 0, 0
             self._joined = set()
 
     def _begin(self, snapshot: Whole) -> bool:
         try:
             world = World.load(snapshot.text)
+            if world.last != snapshot.upto - 1 or world.placed != world.count:
+                raise ValueError("no place")  # which nobody else could compare with a world of its own
         except ValueError:
-            self._refused.add((snapshot.author, snapshot.id))
+            self._refuse(snapshot)
             return False
         self.world, self.position, self.state = world, begin_at(snapshot), State.FOLDING
         self.places = {snapshot.upto: world.digest()}
         self._entered, self._seen_parts, self._parts, self.anchor = snapshot, 0, Parts(), None
         return True
+
+    def _refuse(self, snapshot: Whole) -> None:
+        if len(self._refused) < KEPT_REFUSED:
+            self._refused.add((snapshot.author, snapshot.id))
 
     def _check_entry(self) -> None:
         """A snapshot whose own records do not count in the world that it carries is nobody's to begin with."""
@@ -228,7 +254,7 @@ class Reader:
             return
         self._entered = None
         if self._seen_parts < entered.parts:
-            self._refused.add((entered.author, entered.id))
+            self._refuse(entered)
             self.attach(self.start, self.end)
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -236,6 +262,10 @@ class Reader:
     def feed(self, entries: Iterable[EntryLike]) -> list[Change]:
         """Takes the entries that follow `position`, in order. Returns what they changed in the world."""
         changes: list[Change] = []
+        entries = entries if isinstance(entries, list) else list(entries)
+        if entries and entries[0][0] < self.position:
+            raise ValueError(f"entry {entries[0][0]} was fed again: the reader is at {self.position}")
+        self._dry = not entries
         self.mine = []
         if self.state is State.FOLDING:
             self._fold(entries, changes)
@@ -245,7 +275,7 @@ class Reader:
                 self._look(offset, payload)
         else:
             self._drift(entries, changes)
-        if self.state is State.SEARCHING and self.position >= self.end:
+        if self.state is State.SEARCHING and self.up_to_date:
             self._searched()
         return changes
 
@@ -275,6 +305,8 @@ class Reader:
                 state.n, state.due_ms = record.n, record.s
             elif not fold(world, offset, record, changes):
                 self.uncounted += 1
+                if type(record) is Genesis and self.entered:
+                    self._stranger(offset, record)
                 continue
             else:
                 self._counted(offset, record)
@@ -285,6 +317,13 @@ class Reader:
                 due = world.next_place()
         if offset >= 0:
             self.position, self.anchor = offset + 1, (offset, bytes(payload))
+
+    def _stranger(self, offset: int, record: Genesis) -> None:
+        """A genesis over everything that this reader knows, under a base that is not greater: its writer knew nothing of this
+        world, which is gone from the log. So this reader lives in another world than those who come now (R12)."""
+        over = -1 if record.over is None else record.over
+        if record.v == 1 and record.base <= self.world.base and self.world.last <= over < offset:
+            self.stranded = True
 
     def _counted(self, offset: int, record: AnyRecord | Unknown) -> None:
         if type(record) is Genesis:
@@ -337,11 +376,12 @@ class Reader:
             record = self._of_group(offset, payload)
             if record is None:
                 continue
-            if type(record) is Genesis and (-1 if record.over is None else record.over) == self.last_seen:
+            if type(record) is Genesis and self._begins(record):
                 self.state, self.world = State.FOLDING, World()
                 self._fold([(offset, timestamp, payload), *entries], changes)
                 return
             self.last_seen, self.newest_base = offset, record.b
+            self._greatest_base = max(self._greatest_base, record.b)
             if type(record) is Join:
                 self._joined.add(record.m)
                 self.longest_ms = max(self.longest_ms, record.session)
@@ -352,6 +392,11 @@ class Reader:
                 if whole is not None and whole.upto >= self.start and self._begin(whole):
                     self.end = max(self.end, offset + 1)
                     return
+
+    def _begins(self, genesis: Genesis) -> bool:
+        """Adrift: whether this genesis counts for everybody, also for those who know what counted before."""
+        over = -1 if genesis.over is None else genesis.over
+        return genesis.v == 1 and over == self.last_seen and genesis.base > self._greatest_base
 
     def _of_group(self, offset: int, payload: bytes) -> AnyRecord | Unknown | None:
         try:

@@ -8,8 +8,8 @@ Every record opens with the same envelope, which never changes, in any version o
 
 Two readers that disagree on whether a record is well formed would live in different worlds from then on. So `decode`
 depends on nothing but the bytes: the limits below are constants of the format and never options, fields that a known kind
-does not have make a record bad, and the nesting of what is skipped is bounded by counting brackets, because a limit on
-recursion would depend on how deep the reader's own stack happens to be.
+does not have make a record bad, and the nesting of what is skipped has a limit of its own, because a limit on recursion would
+depend on how deep the reader's own stack happens to be.
 
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
@@ -17,6 +17,7 @@ life of its sender (R2) and has no effect.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, TypeAlias, get_args
 
 import msgspec
@@ -32,17 +33,23 @@ READS: Final = 1
 MAX_RECORD: Final = 64 * 1024
 MAX_SNAPSHOT: Final = 1024 * 1024
 MAX_PARTS: Final = 1024
-MAX_BRACKETS: Final = 64
+MAX_DEPTH: Final = 16
 MAX_INT: Final = 2**53
+MAX_BASE: Final = 2**52
+"""A base and an offset below it make a token that a record can carry; in microseconds it is reached in 2112."""
+MAX_DUE_MS: Final = 600_000
 MIN_SESSION_MS: Final = 20
 MAX_SESSION_MS: Final = 60_000
 MAX_PAUSE_MS: Final = 7 * 24 * 3600 * 1000
 MAX_SEATS: Final = 100
 MAX_ROLES: Final = 10_000
 MAX_MEMBERS: Final = 10_000
+MAX_PAUSES: Final = 1000
 MAX_NAME: Final = 200
 
 Int: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_INT)]
+Base: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_BASE)]
+Due: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_DUE_MS)]
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_SEATS)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
 MemberId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME + 40)]
@@ -60,8 +67,8 @@ class Record(Struct, tag_field="k", forbid_unknown_fields=True, omit_defaults=Tr
     g: Annotated[str, Meta(max_length=MAX_NAME)]
     m: MemberId
     n: Int
-    b: Int
-    s: Int
+    b: Base
+    s: Due
 
 
 class Lock(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -77,7 +84,7 @@ class Lock(Struct, forbid_unknown_fields=True, omit_defaults=True):
 class Genesis(Record, tag="genesis"):
     """A log begins, or begins anew over the group's last record (R9)."""
 
-    base: Int
+    base: Base
     over: Int | None = None
 
 
@@ -122,18 +129,25 @@ class Claim(Record, tag="claim"):
 
 
 class Release(Record, tag="release"):
+    """The holder gives its term up (R5). `down`: it steps down, the seat is not to fall back to it (R13); `why` is for
+    people, and nothing is decided by it."""
+
     seat: _Seat
     token: Int
     mark: Int | None = None
+    down: bool = False
     why: Text = ""
 
 
 class Transfer(Record, tag="transfer"):
+    """A handover in one record (R6); `down` as in `release`, for when it acts as one."""
+
     seat: _Seat
     token: Int
     to: MemberId
     mark: Int | None = None
     pin: bool = False
+    down: bool = False
     why: Text = ""
 
 
@@ -152,6 +166,8 @@ class Ask(Record, tag="ask"):
 
 
 class Role(Record, tag="role"):
+    """A role is added, changed or removed for the whole group (R3a). Marks of seats that a role no longer has are forgotten."""
+
     name: Name
     seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
     weight: Weight = 1.0
@@ -222,8 +238,8 @@ class Unknown(Struct, gc=False):
     g: Annotated[str, Meta(max_length=MAX_NAME)]
     m: MemberId
     n: Int
-    b: Int
-    s: Int
+    b: Base
+    s: Due
 
 
 AnyRecord: TypeAlias = (
@@ -289,23 +305,39 @@ def _decode_large(payload: bytes) -> AnyRecord:
 
 def _decode_envelope(payload: bytes, error: str) -> Unknown:
     """Only what a later version may have added gets through here: another kind, or another form of a known one."""
-    if payload.count(b"{") + payload.count(b"[") > MAX_BRACKETS:
-        raise BadRecord("nested too deep", f"more than {MAX_BRACKETS} brackets in a record of no known kind or form")
+    if not _shallow(payload):
+        raise BadRecord("nested too deep", f"more than {MAX_DEPTH} levels, or brackets that don't match")
     try:
         record = _envelope.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as second:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as second:
         raise BadRecord("not a record", str(second)) from None
     if record.k in KINDS and record.v <= READS:
         raise BadRecord("bad field", error)
     return record
 
 
+_strings = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _shallow(payload: bytes) -> bool:
+    """Whether the brackets outside of strings are at most `MAX_DEPTH` deep: each round takes the innermost away."""
+    if payload.count(b"{") + payload.count(b"[") <= MAX_DEPTH:
+        return True
+    brackets = _strings.sub(b"", payload).translate(None, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
+
+
 def encode(record: AnyRecord) -> bytes:
     """The bytes of `record`. Raises `ConfigError` for one that no reader would count: it must never reach a log."""
-    payload = _encoder.encode(record)
     try:
+        payload = _encoder.encode(record)
         decode(payload)
-    except BadRecord as bad:
+    except (BadRecord, UnicodeEncodeError) as bad:
         kind = type(record).__name__.lower()
         raise ConfigError(f"this {kind} can't be written: {bad}; shorten or correct that value") from None
     return payload
@@ -316,10 +348,11 @@ def check_name(what: str, name: object) -> str:
     if not isinstance(name, str):
         raise ConfigError(f"{what} must be a string, not {type(name).__name__} ({name!r})")
     try:
+        name.encode()
         return msgspec.convert(name, Name)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         shown = name if len(name) <= 60 else name[:57] + "..."
         raise ConfigError(
             f"{what} {shown!r} ({len(name)} characters) can't be used: "
-            f"give 1 to {MAX_NAME} characters and no control characters"
+            f"give 1 to {MAX_NAME} characters, no control characters and no lone surrogates"
         ) from None

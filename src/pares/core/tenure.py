@@ -14,12 +14,16 @@ after the work is over. Giving up is final for the token, whatever became of the
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from pares.core.changes import Change, SeatChanged
 from pares.core.lease import Sent
 from pares.core.protocol import Barrier, Effect, Follow, Lead, Renew
 from pares.core.records import Seat
 from pares.core.world import World
+
+MAX_WHY: Final = 500
+"""Characters of a reason, which is for people only."""
 
 
 class Phase(Enum):
@@ -32,7 +36,20 @@ class Phase(Enum):
 class Tenure:
     """One term of this member, from when the log gave it the seat to when the log takes it away."""
 
-    __slots__ = ("barrier_until", "gained", "phase", "pin", "returned", "seat", "sent_to", "to", "token", "why")
+    __slots__ = (
+        "barrier_until",
+        "down",
+        "gained",
+        "phase",
+        "pin",
+        "release_only",
+        "returned",
+        "seat",
+        "sent_to",
+        "to",
+        "token",
+        "why",
+    )
 
     def __init__(self, seat: Seat, token: int, gained: str = "") -> None:
         self.seat = seat
@@ -42,6 +59,10 @@ class Tenure:
         self.to: str | None = None
         """To whom it is to be handed over; None: placement says, or nobody."""
         self.pin = False
+        self.down = False
+        """The user wants the seat to be somebody else's: it is not to fall back here (R13)."""
+        self.release_only = False
+        """It goes to nobody in particular: fenced, timed out, paused, or its role is gone."""
         self.returned = False
         self.barrier_until = 0
         self.sent_to: int | None = None
@@ -79,7 +100,10 @@ class Tenures:
         for tenure in self.by_seat.values():
             if tenure.phase in (Phase.LEADING, Phase.STOPPING):
                 effects += self._fence(tenure, "lease ran out", min(now, self.until))
-                self._give(tenure, "fenced")
+                self._give(tenure, "fenced", release_only=True)
+            elif tenure.phase is Phase.GIVEN and tenure.sent_to is None:
+                # Given up by plan, but not in the log: whoever it was meant for was picked in another time (R2).
+                self._give(tenure, "fenced", release_only=True)
         return effects
 
     def update(self, world: World, sent: Sent, changes: list[Change], now: int) -> list[Effect]:
@@ -131,15 +155,26 @@ class Tenures:
 
     # Giving up -----------------------------------------------------------------------------------------------------
 
-    def stop(self, tenure: Tenure, why: str, now: int, *, to: str | None = None, pin: bool = False) -> list[Effect]:
+    def stop(
+        self,
+        tenure: Tenure,
+        why: str,
+        now: int,
+        *,
+        to: str | None = None,
+        pin: bool = False,
+        down: bool = False,
+        release_only: bool = False,
+    ) -> list[Effect]:
         """Begins to give a term up by plan: the belief ends here, the record follows when the barrier has returned."""
-        if tenure.phase is Phase.WAITING:
-            tenure.to, tenure.pin = to, pin
+        if tenure.phase not in (Phase.WAITING, Phase.LEADING):
+            return []
+        was, why = tenure.phase, why[:MAX_WHY]
+        tenure.phase, tenure.why, tenure.to, tenure.pin = Phase.STOPPING, why, to, pin
+        tenure.down, tenure.release_only = down, release_only
+        if was is Phase.WAITING:
             self._give(tenure, why)
             return []
-        if tenure.phase is not Phase.LEADING:
-            return []
-        tenure.phase, tenure.why, tenure.to, tenure.pin = Phase.STOPPING, why, to, pin
         tenure.barrier_until = now + self._barrier_ns
         self._note(tenure, "stop", now, why)
         return [Follow(tenure.seat, tenure.token, why, False, now), Barrier(tenure.seat, tenure.token, why)]
@@ -156,8 +191,7 @@ class Tenures:
         for tenure in self.by_seat.values():
             if tenure.phase is Phase.STOPPING and not tenure.returned and now >= tenure.barrier_until:
                 effects += self._fence(tenure, "barrier timed out", now)
-                tenure.to = None
-                self._give(tenure, "barrier timed out")
+                self._give(tenure, "barrier timed out", release_only=True)
         return effects
 
     def ready_to_give(self) -> list[Tenure]:
@@ -185,8 +219,9 @@ class Tenures:
             if tenure.sent_to is not None and tenure.sent_to < 0 and -1 - tenure.sent_to < position:
                 tenure.sent_to = None
 
-    def _give(self, tenure: Tenure, why: str) -> None:
+    def _give(self, tenure: Tenure, why: str, *, release_only: bool = False) -> None:
         tenure.phase, tenure.why, tenure.sent_to = Phase.GIVEN, why, None
+        tenure.release_only = tenure.release_only or release_only
 
     def _fence(self, tenure: Tenure, why: str, at: int) -> list[Effect]:
         if tenure.phase is Phase.LEADING:

@@ -80,7 +80,7 @@ class Stopwatches:
                 found.append(id)
                 continue
             late = seen.read_at + (2 * member.due_ms + member.session_ms // 4) * MS
-            if now < late:
+            if now < late and not seen.was_overdue:
                 found.append(id)
                 self.next_overdue = min(self.next_overdue or late, late)
             else:
@@ -99,20 +99,18 @@ class Stopwatches:
         made = self._seats.get(seat, 0) + challenge_ns(holder.session_ms, holder.drift, self._drift)
         return max(self.silent_at(holder), made)
 
-    def claimable(self, world: World, now: int) -> frozenset[str]:
-        """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead."""
-        return frozenset(
-            id
-            for id, seats in world.held.items()
-            if seats
-            and id != self.me
-            and now >= self.silent_at(world.members[id])
-            and any(now >= self.claimable_at(seat, world.members[id]) for seat in seats)
-        )
-
-    def free_since(self, seat: Seat, now: int) -> int:
-        """When this member read that the seat is free (or now, if it has been so ever since it looks)."""
-        return self._seats.setdefault(seat, now)
+    def silence(self, world: World, now: int) -> frozenset[str]:
+        """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead. They
+        count as overdue until something new of them is read, whatever they had said about their next record."""
+        found: list[str] = []
+        for id, seats in world.held.items():
+            if not seats or id == self.me or now < self.silent_at(world.members[id]):
+                continue
+            if any(now >= self.claimable_at(seat, world.members[id]) for seat in seats):
+                found.append(id)
+                if id in self._members:
+                    self._members[id].was_overdue = True
+        return frozenset(found)
 
     def read_of(self, member: str) -> int | None:
         """When the member's last record was read."""

@@ -11,12 +11,25 @@ loaded.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from pares.core.records import MAX_INT, MAX_SEATS, Join, Lock, Seat
+from pares.core.records import (
+    MAX_INT,
+    MAX_SEATS,
+    MAX_SESSION_MS,
+    MIN_SESSION_MS,
+    Base,
+    Due,
+    Index,
+    Int,
+    Join,
+    Lock,
+    Seat,
+    Weight,
+)
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -28,7 +41,7 @@ session, still comes to a place every five sessions.
 """
 
 
-class MemberState(Struct):
+class MemberState(Struct, forbid_unknown_fields=True):
     """One incarnation in the group: what its `join` said, and what it last wrote."""
 
     id: str
@@ -36,22 +49,22 @@ class MemberState(Struct):
     host: str
     zone: str
     labels: dict[str, str]
-    rank: int
-    weight: float
+    rank: Int
+    weight: Weight
     eligible: tuple[str, ...] | None
-    session_ms: int
-    drift: float
-    overlap_ms: int
+    session_ms: Annotated[int, Meta(ge=MIN_SESSION_MS, le=MAX_SESSION_MS)]
+    drift: Annotated[float, Meta(ge=0, le=0.5)]
+    overlap_ms: Int
     protocol: str
-    reads: int
+    reads: Int
     lock: Lock | None
-    joined: int
+    joined: Int
     draining: bool
-    offset: int
+    offset: Int
     """Where its last counted record stands; with `n`, `due_ms` and `count` the only fields that a beat changes."""
-    n: int
-    due_ms: int
-    count: int
+    n: Int
+    due_ms: Due
+    count: Int
 
     @property
     def administrator(self) -> bool:
@@ -59,38 +72,45 @@ class MemberState(Struct):
         return self.eligible == ()
 
 
-class SeatState(Struct):
+class SeatState(Struct, forbid_unknown_fields=True):
     """One seat. `token` is the last term's when nobody holds it."""
 
     role: str
-    index: int
-    holder: str | None = None
-    token: int = 0
-    mark: int = 0
-    taken: int = 0
-    pinned: bool = False
-    avoid: str | None = None
+    index: Index
+    holder: str | None
+    token: Int
+    mark: Int
+    taken: Int
+    pinned: bool
+    avoid: str | None
     """The member that stepped down from it, until somebody else has held it (R13)."""
-    asked: tuple[str | None, int] | None = None
+    asked: tuple[str | None, Int] | None
     """A hand-over asked for: to whom (None: anybody else), and the offset of the `ask`."""
+    last: str | None
+    """The name of the holder that lost it by dying or by silence, until somebody holds it again (R8)."""
 
     @property
     def seat(self) -> Seat:
         return (self.role, self.index)
 
 
-class RoleState(Struct):
+def new_seat(role: str, index: int) -> SeatState:
+    """A seat that nobody has held yet."""
+    return SeatState(role, index, None, 0, 0, 0, False, None, None, None)
+
+
+class RoleState(Struct, forbid_unknown_fields=True):
     name: str
-    seats: int
-    weight: float
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)]
+    weight: Weight
     spread: str
-    removed: bool = False
+    removed: bool
 
 
-class PauseState(Struct):
-    offset: int
+class PauseState(Struct, forbid_unknown_fields=True):
+    offset: Int
     scope: str | None
-    ms: int
+    ms: Int
     by: str
 
 
@@ -101,16 +121,16 @@ Key = tuple[str, Any]
 class _Frozen(Struct, forbid_unknown_fields=True):
     """A world as a snapshot carries it. No field has a default: one that is missing makes the snapshot unusable."""
 
-    base: int
-    last: int
-    count: int
-    placed: int
-    highest: int
+    base: Base
+    last: Int
+    count: Int
+    placed: Int
+    highest: Int
     members: list[MemberState]
     seats: list[SeatState]
     roles: list[RoleState]
     pauses: list[PauseState]
-    gone: dict[str, int]
+    gone: dict[str, Int]
 
 
 class World:
@@ -262,11 +282,23 @@ class World:
         world.roles = {r.name: r for r in frozen.roles}
         world.pauses = {p.offset: p for p in frozen.pauses}
         world.gone = frozen.gone
-        for seat in frozen.seats:
-            if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
-                raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
+        _cross_check(world)
         world.refresh()
         return world
+
+
+def _cross_check(world: World) -> None:
+    """Raises ValueError for a world that no fold leads to."""
+    held: set[tuple[str, str]] = set()
+    for seat in world.seats.values():
+        if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
+            raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
+        if seat.holder is not None and (seat.holder, seat.role) in held:
+            raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
+        if seat.holder is not None:
+            held.add((seat.holder, seat.role))
+    if world.members.keys() & world.gone.keys():
+        raise ValueError("not a world: a member is in it and gone at once")
 
 
 def member_state(join: Join, offset: int, count: int) -> MemberState:
