@@ -118,6 +118,10 @@ class Living:
             self.closing, self.ending = True, Restart("ready again")
         self.ready = ready
 
+    def unserved(self) -> list[Event]:
+        """Requests that are not known to stand in the log."""
+        return [*self._served, *self._requests]
+
     def acked(self) -> None:
         """What this member has written last stands in the log."""
         self._served, self._told = [], []

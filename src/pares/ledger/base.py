@@ -271,6 +271,12 @@ def check_payloads(payloads: Sequence[bytes]) -> None:
         raise ConfigError(f"{total} bytes in one append_many are over the limit of {MAX_BATCH_BYTES}: split them")
 
 
+def check_records(max_records: int) -> None:
+    """Raise unless `max_records` asks `read` for something."""
+    if max_records < 1:
+        raise ConfigError(f"read was asked for max_records={max_records}: use at least 1")
+
+
 def check_name(name: str, what: str) -> None:
     """Raise unless `name` is 1 to 200 characters, none of them a control character. `what` names it in the error."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -289,6 +295,18 @@ def check_partitions(partitions: int, what: str) -> None:
         raise ConfigError(f"{what} has partitions={partitions!r}: use a whole number")
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise ConfigError(f"{what} has partitions={partitions}: use 1 to {MAX_PARTITIONS}")
+
+
+def grown_partitions(url: str, there: int, asked: int | None) -> int:
+    """How many partitions a log that has `there` gets when its URL asks for `asked`: it may grow, not shrink."""
+    if asked is None or asked == there:
+        return there
+    check_partitions(asked, url)
+    if asked < there:
+        raise ConfigError(
+            f"{url} has {there} partitions and can't shrink to partitions={asked}: leave the option out, or use a new ledger"
+        )
+    return asked
 
 
 def no_such_partition(partition: int, partitions: int, url: str) -> ConfigError:

@@ -47,6 +47,8 @@ def ring(path: str) -> None:
 class _Descriptor:
     """A descriptor that knows whether it was closed, and in which process it was opened."""
 
+    _descriptor = -1
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._process = os.getpid()
@@ -62,6 +64,8 @@ class _Descriptor:
         return descriptor
 
     def close(self) -> None:
+        if self._descriptor < 0:
+            return
         # No lock in a forked child: another thread of the parent may have held it at the fork.
         if os.getpid() != self._process:
             descriptor, self._descriptor = self._descriptor, -1
@@ -123,7 +127,7 @@ class FileBell(_Descriptor):
 
     def _look(self) -> None:
         """Watch what is at the path now."""
-        if self._create:
+        if self._create and not os.path.exists(self._path):
             ring(os.fsdecode(self._path))
         found = os.stat(self._path)
         inode = (found.st_dev, found.st_ino)
@@ -139,9 +143,10 @@ class FileBell(_Descriptor):
 class PipeBell(_Descriptor):
     """Rings when `ring` is called, by any thread of this process."""
 
+    _write_end = -1
+
     def __init__(self) -> None:
         if hasattr(os, "eventfd"):
-            self._write_end = -1
             super().__init__(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
         else:
             read_end, self._write_end = os.pipe()
@@ -184,7 +189,7 @@ class PipeBell(_Descriptor):
             os.close(write_end)
 
 
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_libc: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
 
 def _check(result: int) -> int:

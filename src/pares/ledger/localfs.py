@@ -18,20 +18,25 @@ from pares.core.errors import CapabilityError
 
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 
-NETWORK: Final = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+NETWORK: Final = _words(
     "nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs ncpfs 9p virtiofs ceph glusterfs lustre afs openafs auristorfs coda orangefs "
-    "pvfs2 beegfs gpfs gfs2 ocfs2 panfs wekafs moosefs davfs acfs vboxsf vmhgfs prl_fs fakeowner osxfs".split()
+    "pvfs2 beegfs gpfs gfs2 ocfs2 panfs wekafs moosefs davfs acfs vboxsf vmhgfs prl_fs fakeowner osxfs"
 )
 """Types whose files other hosts see too, or that live on another host (a virtual machine's shared folders included)."""
 
-LOCAL: Final = frozenset(
+LOCAL: Final = _words(
     "ext2 ext3 ext4 xfs btrfs zfs f2fs jfs reiserfs nilfs2 bcachefs tmpfs ramfs overlay aufs vfat msdos exfat ntfs ntfs3 "
-    "fuseblk hfs hfsplus udf iso9660 squashfs erofs ubifs jffs2 ecryptfs".split()
+    "fuseblk hfs hfsplus udf iso9660 squashfs erofs ubifs jffs2 ecryptfs"
 )
 """Types that are on a disk or in the memory of this host."""
 
-LOCAL_FUSE: Final = frozenset(
-    "fuse-overlayfs unionfs unionfs-fuse mergerfs bindfs gocryptfs encfs ecryptfs ntfs-3g ntfs exfat ext2 lxcfs".split()
+LOCAL_FUSE: Final = _words(
+    "fuse-overlayfs unionfs unionfs-fuse mergerfs bindfs gocryptfs encfs ecryptfs ntfs-3g ntfs exfat ext2 lxcfs"
 )
 """FUSE programs over local files; any other FUSE program may be a bucket, a share or a tunnel."""
 

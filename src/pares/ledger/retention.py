@@ -9,17 +9,19 @@ import time
 from .base import Log
 
 
-def expire(log: Log, before: int, partition: int = 0, now_ms: int | None = None) -> int:
-    """Trim the entries that are both below offset `before` and older than `log.retention`; return the log's new start.
+def expire(log: Log, before: int, partition: int = 0, *, age: float | None = None, now_ms: int | None = None) -> int:
+    """Trim the entries that are both below offset `before` and older than `age`; return the log's new start.
 
-    Age is judged by the entries' timestamps, so a wall clock that was wrong while they were written makes it err by as
-    much; `before` is exact. `now_ms` is the wall clock in milliseconds, read here if not given. With no retention
-    (None) nothing is deleted. Reads about log2(n) entries to find the place. Raises what `read` and `trim` raise.
+    `age` is in seconds, `log.retention` if not given; if that is None too, nothing is deleted. It is judged by the
+    entries' timestamps, so a wall clock that was wrong while they were written makes it err by as much; `before` is
+    exact. `now_ms` is the wall clock in milliseconds, read here if not given. Reads about log2(n) entries to find the
+    place. Raises what `read` and `trim` raise.
     """
     first = log.start(partition)
-    if log.retention is None or first >= before:
+    age = log.retention if age is None else age
+    if age is None or first >= before:
         return first
-    limit = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - round(log.retention * 1000)
+    limit = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - round(age * 1000)
     low, high = first, min(before, log.end(partition))
     while low < high:
         middle = (low + high) // 2

@@ -8,8 +8,11 @@ from typing import Any, Self
 
 from pares.core.errors import ConfigError
 from pares.core.protocol import Ask, RewindTo
+from pares.core.records import MAX_INT
 from pares.ledger import Ledger
+from pares.runtime.incarnation import default_name
 from pares.runtime.member import Member
+from pares.runtime.settings import whole
 
 
 class Admin:
@@ -23,7 +26,7 @@ class Admin:
     def __init__(
         self, ledger: str | Ledger, *, group: str, name: str | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        self._member = Member(ledger, group=group, roles=(), name=name, options=options)
+        self._member = Member(ledger, group=group, roles=(), name=name or f"admin-{default_name()}", options=options)
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
         """Nobody holds `role` (None: any role) for `seconds`, or until `resume`."""
@@ -81,7 +84,8 @@ class Admin:
         """Moves marks, also backwards. It works only for free seats under a pause (R15); raises `ConfigError` for others."""
         self._live()
         world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
-        for key in marks:
+        for key, mark in marks.items():
+            whole(f"the mark of {key}", mark, 0, MAX_INT - 1)
             seat = world.seats.get(key)
             if seat is None:
                 raise ConfigError(f"group {self._member.group!r} has no seat {key}")

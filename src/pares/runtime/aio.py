@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from pares.runtime import events as told
+from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
@@ -31,7 +32,9 @@ class Term:
         self._term = term
         self._member = member
         self._watch: asyncio.Task[None] | None = None
+        self._body: Body | None = None
         self._cancelled = False
+        self._before = 0
 
     def __bool__(self) -> bool:
         return bool(self._term)
@@ -94,7 +97,8 @@ class Term:
     async def __aenter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
-        self._member._barriers.body_begins(self.token)  # pyright: ignore[reportPrivateUsage]
+        self._body = self._member._barriers.begin(self.token)  # pyright: ignore[reportPrivateUsage]
+        self._before, self._cancelled = task.cancelling(), False
         self._watch = asyncio.create_task(self._cancel_when_lost(task))
         return self
 
@@ -106,14 +110,16 @@ class Term:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._member._barriers.body_ends(self.token)  # pyright: ignore[reportPrivateUsage]
+        if self._body is not None:
+            self._member._barriers.finish(self._body)  # pyright: ignore[reportPrivateUsage]
         if self._watch is not None:
             self._watch.cancel()
-        if self._cancelled and kind is asyncio.CancelledError:
-            task = asyncio.current_task()
-            # Others may want this task cancelled too: then the cancellation goes on (asyncio counts the requests).
-            return task is not None and task.uncancel() == 0
-        return False
+        task = asyncio.current_task()
+        if not self._cancelled or task is None:
+            return False
+        # Our own request is taken back, also when the body has swallowed it. Others may want this task cancelled too: then
+        # the cancellation goes on (asyncio counts the requests, as in asyncio.timeout).
+        return task.uncancel() <= self._before and kind is asyncio.CancelledError
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
@@ -177,11 +183,11 @@ class Member:
         last = -1
         while (term := await self._newer(role, last, timeout)) is not None:
             barriers = self._member._barriers  # pyright: ignore[reportPrivateUsage]
-            barriers.body_begins(term.token)
+            body = barriers.begin(term.token)
             try:
                 yield term
             finally:
-                barriers.body_ends(term.token)
+                barriers.finish(body)
             last = term.token
 
     async def pulse(self, timeout: float | None = None) -> bool:
@@ -258,12 +264,15 @@ class Member:
 
     async def events(self) -> AsyncIterator[told.Event]:
         """What happens to this member and its group, from the first step of the iteration on."""
-        iterator = self._member.events()
-        while True:
-            event = await asyncio.to_thread(next, iterator, None)
-            if event is None:
-                return
-            yield event
+        come = asyncio.Event()
+        wake = functools.partial(_wake, asyncio.get_running_loop(), come)
+        events = self._member._life.journal.events(wake)  # pyright: ignore[reportPrivateUsage]
+        while (found := events.take()) is not None:
+            for event in found:
+                yield event
+            if not found:
+                await come.wait()
+            come.clear()
 
     def only(self, role: str) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
         """Decorator: the coroutine function runs only while this member leads `role`, and is cancelled when the term ends; it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 from typing import Final
 
 from pares.ledger import Bell, Log
@@ -15,9 +16,10 @@ WITHOUT_BELL: Final = 0.005
 
 
 class Doorbell:
-    """Descriptors to select on. `ring` may be called from any thread, also from a signal handler."""
+    """Descriptors to select on. `ring` may be called from any thread."""
 
     def __init__(self, ledger: Log, partition: int) -> None:
+        self._lock = threading.RLock()
         self._ring, self._pushed = os.pipe()
         os.set_blocking(self._ring, False)
         os.set_blocking(self._pushed, False)
@@ -44,8 +46,7 @@ class Doorbell:
 
     def wait(self, seconds: float) -> None:
         """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
-        ready = self._poll.poll(max(0.0, seconds) * 1000)
-        for descriptor, _ in ready:
+        for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._ring:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._ring, 4096)
@@ -54,17 +55,26 @@ class Doorbell:
 
     def ring(self) -> None:
         """Ends a wait, or the next one."""
-        with contextlib.suppress(OSError, ValueError):
-            os.write(self._pushed, b"!")
+        # The lock, because a number that close() has given back may be somebody else's file a moment later.
+        with self._lock:
+            if self._pushed >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(self._pushed, b"!")
 
     def close(self) -> None:
-        if self._bell is not None:
-            self._bell.close()
-        self.close_in_child()
+        with self._lock:
+            self._close()
 
     def close_in_child(self) -> None:
-        for descriptor in (self._ring, self._pushed):
+        """In a forked child: another thread of the parent may have held the lock."""
+        self._lock = threading.RLock()
+        self._close()
+
+    def _close(self) -> None:
+        ring, pushed, self._ring, self._pushed = self._ring, self._pushed, -1, -1
+        for descriptor in (ring, pushed):
             if descriptor >= 0:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        self._ring = self._pushed = -1
+        if self._bell is not None:
+            self._bell.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import secrets
@@ -22,9 +23,13 @@ log: Final = logging.getLogger("pares.member")
 SWEEP_EVERY: Final = 600_000_000_000
 
 
+_unnamed = itertools.count(1)
+
+
 def default_name() -> str:
-    """A name that no other process on this host has now."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+    """A name that nobody else on this host has now: not another process, nor another unnamed member of this one."""
+    number = next(_unnamed)
+    return f"{socket.gethostname()}-{os.getpid()}" + (f"-{number}" if number > 1 else "")
 
 
 def lock_folder(ledger: Log) -> Path | None:

@@ -22,13 +22,16 @@ from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnava
 from pares.core.protocol import (
     Acked,
     Append,
+    Ask,
     Attached,
+    Close,
     Closed,
     Died,
     Event,
     Failed,
     Jumped,
     Read,
+    Ready,
     Report,
     Restart,
     Stop,
@@ -55,6 +58,8 @@ LOOK_EVERY: Final = SECOND // 2
 SHORTEST: Final = 0.0005
 """Seconds between two rounds when nothing rings: no mistake of anybody's makes this thread spin."""
 TRIM_EVERY: Final = 60 * SECOND
+TRIM_AT_ONCE: Final = 5_000
+"""Entries trimmed in one go."""
 
 
 class Loop:
@@ -70,6 +75,9 @@ class Loop:
         self._carry = life.carry
         self._life = life
         self._requests: deque[Event] = deque()
+        self._standing: dict[type, Event] = {}
+        """What the user wants of this member in whatever incarnation."""
+        self._drained = False
         self._waiting: deque[Callable[[], None]] = deque()
         """Called when every request made before has been written and read back."""
         self.doorbell = Doorbell(ledger, partition)
@@ -90,6 +98,7 @@ class Loop:
         self._looked_at = 0
         self._identity = ""
         self._trimmed_at = stopwatch()
+        self._trim_before = 0
         self._abandoned = False
         self.each_round: Callable[[], None] | None = None
         self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
@@ -98,6 +107,9 @@ class Loop:
 
     def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
         """Hands `event` to the protocol; `when_done` is called once what follows from it stands in the log and was read."""
+        if isinstance(event, Ready | Close):
+            self._standing[type(event)] = event
+        self._drained = self._drained or (isinstance(event, Ask) and event.drain == self.claims.me)
         self._requests.append(event)
         if when_done is not None:
             self._waiting.append(when_done)
@@ -147,6 +159,8 @@ class Loop:
         self._read()
         if self.over is None:
             self._tick()
+        if self._trim_before:
+            self._trim(Trim(self._trim_before))
         if self.each_round is not None:
             self.each_round()
 
@@ -167,6 +181,8 @@ class Loop:
     def _tick(self) -> None:
         """Ticks until nothing more follows: an append that was made is read back at once, and may lead to the next."""
         for _ in range(100):
+            if self._abandoned:
+                return
             self._wake = 0
             appended = self._step(Tick(wall_us()))
             if self.over is not None:
@@ -212,6 +228,9 @@ class Loop:
         except LedgerUnavailable as error:
             self._out_of_reach(error)
             answer: Event = Failed(append.ticket, error.unknown)
+        except ClosedError:
+            self._ledger_closed()
+            answer = Failed(append.ticket, unknown=False)
         else:
             answer = Acked(append.ticket, offsets[-1])
         self._step(answer)
@@ -221,11 +240,15 @@ class Loop:
         log.warning("%s begins anew: %s", self.claims.me, effect.why)
         self._carry(effect)
         self.incarnation.abandon()
+        unserved = [r for r in self.claims.living.unserved() if not (isinstance(r, Ask) and r.drain)]
         self.incarnation = self._begin(self.claims.largest_token)
         self.claims = self.incarnation.claims
         self._life.id = self.claims.me
         self._watch_deaths()
         self._attached = False
+        # The new incarnation knows nothing of what the old one was told.
+        again = [*self._standing.values(), *([Ask(drain=self.claims.me)] if self._drained else []), *unserved]
+        self._requests.extendleft(reversed([r for r in again if r not in self._requests]))
 
     def _watch_deaths(self) -> None:
         if self._deaths is not None:
@@ -256,8 +279,14 @@ class Loop:
             return
         self._trimmed_at = now
         try:
-            expire(self.ledger, effect.before, self.partition)
-        except (LedgerUnavailable, LedgerRewound, LedgerGap) as error:
+            # A part of it: while this thread trims, nobody beats. The rest goes next time.
+            start = self.ledger.start(self.partition)
+            left = expire(self.ledger, min(effect.before, start + TRIM_AT_ONCE), self.partition)
+            if left >= start + TRIM_AT_ONCE:
+                self._trim_before, self._trimmed_at = effect.before, now - TRIM_EVERY + SECOND // 10
+            else:
+                self._trim_before = 0
+        except (LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError) as error:
             log.info("old entries stay for now: %s", error)
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -280,8 +309,11 @@ class Loop:
         except (LedgerGap, LedgerRewound) as error:
             self._step(Jumped(str(error)))
         except ClosedError:
-            self._abandoned = True
-            self._carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+            self._ledger_closed()
+
+    def _ledger_closed(self) -> None:
+        self._abandoned = True
+        self._carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
 
     def _attach(self) -> None:
         self._identity = self.ledger.identity()

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from pares.core.errors import (
+    CapabilityError,
     ClosedError,
     ConfigError,
     LedgerUnavailable,
@@ -26,8 +27,9 @@ from pares.core.protocol import (
     ResumeNow,
     StepDown,
 )
-from pares.core.records import MAX_PAUSE_MS, check_name
-from pares.ledger import Ledger, partition_of
+from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
+from pares.core.tenure import MAX_WHY
+from pares.ledger import Ledger, Log, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime import events as told
 from pares.runtime import forks
@@ -37,7 +39,7 @@ from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.observer import holders
-from pares.runtime.settings import Eligible, Roles, seconds_to_ms, settings, whole
+from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import Background, only_while
@@ -109,9 +111,20 @@ class Member:
         }
         given |= {"labels": labels, "rank": rank, "weight": weight, "eligible": eligible, "session": session}
         given |= {"overlap": overlap, "protocol": protocol, "barrier_timeout": barrier_timeout, "settle": settle}
+        for what, call in (("barrier", barrier), ("on_lost", on_lost), ("ready", ready)):
+            if call is not None and not callable(call):
+                raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         checked = settings(**given, drift=drift, retention=None)
+        checked["ready"] = ready is None
         self._own_ledger = isinstance(ledger, str)
         self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        if not isinstance(self._ledger, Log):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
+        if getattr(self._ledger, "readonly", False):
+            self._close_ledger()
+            raise CapabilityError(
+                f"{self._ledger.url} is opened read-only, and a member writes: use an Observer to look on"
+            )
         if self._ledger.retention is not None:
             checked["retention_ms"] = int(self._ledger.retention * 1000)
         self.group = group
@@ -121,7 +134,7 @@ class Member:
         self._barrier_timeout = barrier_timeout
         self._ready = ready
         self._ready_at = 0
-        self._was_ready = True
+        self._was_ready = ready is None
         self._closing = threading.Lock()
         folder = lock_folder(self._ledger)
         who = f"member {self.name!r} of group {group!r}"
@@ -161,11 +174,11 @@ class Member:
         term is over, up to `barrier_timeout`."""
         last = -1
         while (term := self._wait_newer(role, last, timeout)) is not None:
-            self._barriers.body_begins(term.token)
+            body = self._barriers.begin(term.token)
             try:
                 yield term
             finally:
-                self._barriers.body_ends(term.token)
+                self._barriers.finish(body)
             last = term.token
 
     def pulse(self, timeout: float | None = None) -> bool:
@@ -203,6 +216,7 @@ class Member:
 
     def members(self) -> list[Peer]:
         """Who is in the group, as far as this member has read; administrators and observers aside."""
+        self._own_process()
         world = self._loop.claims.reader.world
         found: list[Peer] = []
         for m in sorted(world.members.values(), key=lambda m: m.id):
@@ -219,10 +233,12 @@ class Member:
 
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
+        self._own_process()
         return holders(self._loop.claims.reader.world, role, self._life.since)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
+        self._own_process()
         world = self._loop.claims.reader.world
         return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
 
@@ -231,7 +247,8 @@ class Member:
         check_name("a role's name", name)
         if spread not in ("host", "zone", "none"):
             raise ConfigError(f"spread is {spread!r}: give 'host', 'zone' or 'none'")
-        self._perform(Declare(name, whole("seats", seats, 1, 100), float(weight), spread))
+        weight = number("weight", weight, 0.001, 1_000_000)
+        self._perform(Declare(name, whole("seats", seats, 1, MAX_SEATS), weight, spread))
 
     def remove_role(self, name: str) -> None:
         """Removes a role: it takes no claims any more, its holders run their barriers and release, then it is gone."""
@@ -248,10 +265,11 @@ class Member:
         """
         self._check_role(role)
         self._usable()
-        self._loop.request(HandOver(role, None if to is None else self._resolve(to), why))
+        self._loop.request(HandOver(role, None if to is None else self._resolve(to), _reason(why)))
 
     def step_down(self, role: str | None = None) -> None:
-        """Gives `role` (None: everything) to somebody else; it does not fall back before somebody else has held it."""
+        """Gives `role` (None: everything) to somebody else; it does not fall back before somebody else has held it, unless
+        nobody else that is eligible lives."""
         if role is not None:
             self._check_role(role)
         self._usable()
@@ -275,6 +293,7 @@ class Member:
 
     def mark(self, term: Term, mark: int) -> None:
         """Writes down how far the work of this term has come (R15): with the next beat, and when the term is given up."""
+        self._usable()
         self._loop.request(Marked((term.role, term.seat), term.token, whole("mark", mark, 0, 2**53 - 1)))
 
     # Work ------------------------------------------------------------------------------------------------------------
@@ -304,12 +323,13 @@ class Member:
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""
+        self._own_process()
         return self._life.journal.events()
 
     # Health and the end ----------------------------------------------------------------------------------------------
 
     def health(self) -> Health:
-        """How this member is: for probes and metrics."""
+        """How this member is: for probes and metrics. In a forked child: failed."""
         loop, reader = self._loop, self._loop.claims.reader
         now = stopwatch()
         age = (now - loop.read_at) / 1e9
@@ -349,13 +369,14 @@ class Member:
             if self._life.state in ("joining", "live"):
                 self._life.state = "closing"
                 self._loop.request(Close())
-            if threading.current_thread() is not thread:
-                thread.join(wait)
-                if thread.is_alive():
-                    self._loop.abandon()
-                    self._life.beliefs.end_all("closed")
-                    thread.join(self.session + 1.0)
-            self._close_ledger()
+        if threading.current_thread() is not thread:
+            self._barriers.finish_mine()
+            thread.join(wait)
+            if thread.is_alive():
+                self._loop.abandon()
+                self._life.beliefs.end_all("closed")
+                thread.join(self.session + 1.0)
+        self._close_ledger()
         forks.unregister(self)
 
     def __enter__(self) -> Self:
@@ -402,6 +423,10 @@ class Member:
 
     # Checks ----------------------------------------------------------------------------------------------------------
 
+    def _own_process(self) -> None:
+        if self._life.forked:
+            raise self._life.failure()
+
     def _usable(self) -> None:
         if self._life.state == "failed":
             raise self._life.failure()
@@ -409,8 +434,7 @@ class Member:
             raise ClosedError(f"{self._life.who} was closed; make a new one")
 
     def _check_role(self, role: str) -> None:
-        if self._life.forked:
-            raise self._life.failure()
+        self._own_process()
         if self._eligible is not None and role not in self._eligible:
             mine = ", ".join(map(repr, self._eligible[:5])) or "none"
             raise ConfigError(
@@ -444,3 +468,8 @@ class Member:
             raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
         if self._life.state == "failed":
             raise self._life.failure()
+
+
+def _reason(why: str) -> str:
+    """A reason as it can be written down: text, cut where it is too long."""
+    return str(why)[:MAX_WHY].encode("utf-8", "replace").decode()

@@ -61,16 +61,17 @@ def settings(
     """The fields of a `Config`, but for id and lock, which each incarnation has its own."""
     if protocol not in PROTOCOLS:
         raise CapabilityError(f"protocol {protocol!r} is not in this version of pares; it has: {', '.join(PROTOCOLS)}")
-    names = [roles] if isinstance(roles, str) else list(roles)
+    names = _names("roles", roles)
     seats = whole("seats", seats, 1, MAX_SEATS)
-    specs = tuple(RoleSpec(check_name("a role's name", role), seats) for role in dict.fromkeys(names))
+    names = [check_name("a role's name", role) for role in names]
+    specs = tuple(RoleSpec(role, seats) for role in dict.fromkeys(names))
     session_ms = seconds_to_ms("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
     fields: dict[str, Any] = {
         "group": check_name("group", group),
         "name": check_name("name", default_name() if name is None else name),
-        "host": socket.gethostname() if host is None else host,
-        "zone": zone or "",
-        "labels": dict(labels or {}),
+        "host": socket.gethostname() if host is None else _text("host", host),
+        "zone": "" if zone is None else _text("zone", zone),
+        "labels": _labels(labels),
         "rank": whole("rank", rank, 0, 2**31),
         "weight": number("weight", weight, 0.001, 1_000_000),
         "eligible": _eligible(eligible, specs),
@@ -92,8 +93,37 @@ def _eligible(eligible: Eligible, roles: tuple[RoleSpec, ...]) -> tuple[str, ...
         return None
     if eligible is None:
         return tuple(role.name for role in roles)
-    names = [eligible] if isinstance(eligible, str) else list(eligible)
-    return tuple(check_name("a role's name in eligible", role) for role in names)
+    return tuple(check_name("a role's name in eligible", role) for role in _names("eligible", eligible))
+
+
+def _names(what: str, names: Roles) -> list[str]:
+    """One name, or several."""
+    if isinstance(names, str):
+        return [names]
+    try:
+        return list(names)
+    except TypeError:
+        raise ConfigError(f"{what} is {names!r}: give a name or a list of names") from None
+
+
+def _text(what: str, value: object, longest: int = 1000) -> str:
+    """Something for people: any text that a record can carry."""
+    if not isinstance(value, str) or len(value) > longest:
+        raise ConfigError(f"{what} is {value!r:.80}: give a string of at most {longest} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{what} is {value!r:.80}, which has a lone surrogate and is no text") from None
+    return value
+
+
+def _labels(labels: object) -> dict[str, str]:
+    if labels is None:
+        return {}
+    if not isinstance(labels, Mapping):
+        raise ConfigError(f"labels is {labels!r:.80}: give a dictionary of strings")
+    given: Mapping[Any, Any] = labels  # pyright: ignore[reportUnknownVariableType]
+    return {_text("a label", key): _text(f"label {key!r}", value) for key, value in given.items()}
 
 
 def _try_join(fields: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ def _body(
         timer = threading.Timer(stuck_after, give_up)
         timer.daemon = True
         timer.start()
-    barriers.body_begins(term.token)
+    body = barriers.begin(term.token)
     try:
         yield
     except Exception:
@@ -50,7 +50,7 @@ def _body(
     finally:
         if timer is not None:
             timer.cancel()
-        barriers.body_ends(term.token)
+        barriers.finish(body)
 
 
 def _step_down(member: Member, term: Term) -> None:

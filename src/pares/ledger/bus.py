@@ -1,0 +1,170 @@
+"""A bus on any log: publish is append, listen is to follow the log's end.
+
+Good for what a bus is for, many small messages to whoever is there: what was published before somebody listened is not
+for him, and when the log jumps (R12) the listener goes on at its new end. It costs the disk what a log costs, so what
+was read by all who cared, judged by age, is deleted again.
+"""
+
+import itertools
+import select
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pares.core.errors import ClosedError, ForkedError, LedgerGap, LedgerRewound, LedgerUnavailable
+
+from .base import Bus, Entry, Ledger, Log, check_name
+from .bell import PipeBell
+from .retention import expire
+
+_TOPIC: Final = "pares.bus"
+_KEEP: Final = 60.0
+"""Seconds that a message stays in the log; more than any listener is behind and still wants it."""
+_TRIM_EVERY: Final = 256
+_LISTEN: Final = 0.1
+_POLL: Final = 0.005
+_AGAIN: Final = 0.05
+
+
+class _Listener(NamedTuple):
+    subject: str
+    on_message: Callable[[bytes], None]
+    since: int
+
+
+class TailBus:
+    """A `Bus` over one partition of `log`, which must carry nothing else.
+
+    It has a thread while somebody listens, ended by `close` or with the last listener. `close` leaves the log open.
+    """
+
+    def __init__(self, log: Log, partition: int = 0) -> None:
+        self._log = log
+        self._partition = partition
+        self._published = itertools.count(1)
+        self._listeners: dict[int, _Listener] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        # Held while callbacks run, so that whoever stops listening can wait for them; by the same thread, not wait.
+        self._calling = threading.RLock()
+        self._thread: _Follower | None = None
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        check_name(subject, "a subject")
+        self._log.append(subject.encode() + b"\n" + payload, self._partition)
+        if next(self._published) % _TRIM_EVERY == 0:
+            try:
+                expire(self._log, self._log.end(self._partition), self._partition, age=_KEEP)
+            except LedgerUnavailable:
+                pass  # the message is out; the next round deletes more
+
+    def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
+        check_name(subject, "a subject")
+        with self._lock:
+            since = self._log.end(self._partition)
+            number = next(self._numbers)
+            self._listeners[number] = _Listener(subject, on_message, since)
+            if self._thread is None:
+                self._thread = _Follower(self._log, self._partition, since, self._deliver)
+                self._thread.start()
+        return lambda: self._stop(number)
+
+    def close(self) -> None:
+        """Stop all listeners, and the thread. May be called twice."""
+        for number in [*self._listeners]:
+            self._stop(number)
+
+    def _stop(self, number: int) -> None:
+        with self._lock:
+            self._listeners.pop(number, None)
+            thread = None
+            if not self._listeners:
+                thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
+        with self._calling:
+            pass
+
+    def _deliver(self, entry: Entry) -> None:
+        subject, _, payload = entry.payload.partition(b"\n")
+        for number, listener in [*self._listeners.items()]:
+            if listener.subject.encode() != subject or entry.offset < listener.since:
+                continue
+            with self._calling:
+                if number not in self._listeners:
+                    continue
+                try:
+                    listener.on_message(payload)
+                except Exception as error:
+                    arguments = (type(error), error, error.__traceback__, threading.current_thread())
+                    threading.excepthook(threading.ExceptHookArgs(arguments))
+
+
+class _Follower(threading.Thread):
+    """Reads a partition from `position` on and hands every entry over, until `end`."""
+
+    def __init__(self, log: Log, partition: int, position: int, deliver: Callable[[Entry], None]) -> None:
+        super().__init__(name=f"pares bus {log.url}", daemon=True)
+        self._log = log
+        self._partition = partition
+        self._position = position
+        self._deliver = deliver
+        self._ended = False
+        self._wake = PipeBell()
+
+    def end(self) -> None:
+        """End the thread, and wait for that unless called on it."""
+        self._ended = True
+        self._wake.ring()
+        if threading.current_thread() is not self:
+            self.join()
+
+    def run(self) -> None:
+        bell = None
+        try:
+            bell = self._log.bell(self._partition)
+            events = select.poll()
+            events.register(self._wake.fileno(), select.POLLIN)
+            if bell is not None:
+                events.register(bell.fileno(), select.POLLIN)
+            while not self._ended:
+                if bell is not None:
+                    bell.clear()
+                pause = self._follow()
+                if pause is None:
+                    pause = _POLL if bell is None else _LISTEN
+                if pause > 0:
+                    events.poll(pause * 1000)
+        except (ClosedError, ForkedError):
+            pass  # the ledger was closed under the bus: there is nothing to listen to any more
+        finally:
+            if bell is not None:
+                bell.close()
+            self._wake.close()
+
+    def _follow(self) -> float | None:
+        """Hand over what there is; the seconds to wait before the next look, None until the bell."""
+        try:
+            entries = self._log.read(self._position, self._partition)
+        except LedgerUnavailable:
+            return _AGAIN
+        except (LedgerGap, LedgerRewound):
+            try:
+                self._position = self._log.end(self._partition)
+            except LedgerUnavailable:
+                return _AGAIN
+            return 0.0
+        for entry in entries:
+            if self._ended:
+                break
+            self._deliver(entry)
+            self._position = entry.offset + 1
+        return 0.0 if entries else None
+
+
+def as_bus(ledger: Ledger) -> Bus:
+    """The ledger itself if it is a bus, else a bus over a topic of it, which all who ask the same ledger share.
+
+    Close a `TailBus` before its ledger, or with it: closing the ledger ends the thread too.
+    """
+    return ledger if isinstance(ledger, Bus) else TailBus(ledger.topic(_TOPIC, 1))

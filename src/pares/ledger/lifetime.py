@@ -1,0 +1,51 @@
+"""When a handle on a ledger may still be used: not after `close`, and never in a child that was forked with it.
+
+A fork copies the handle's memory but not the threads that were in the middle of using it, and not the locks that the
+kernel holds for the process. A copy that went on working would share one SQLite connection between two processes,
+which corrupts it; so the copy is dead, and says so.
+"""
+
+import os
+
+from pares.core.errors import ClosedError, ForkedError
+
+
+class Lifetime:
+    """The state that a handle and everything handed out by it share."""
+
+    __slots__ = ("_closed", "_process", "_url")
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._process = os.getpid()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def forked(self) -> bool:
+        """True in a process other than the one that opened the handle. Asks the system: no hook can be missed."""
+        return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Raise unless the handle may be used here and now."""
+        if os.getpid() != self._process:
+            raise ForkedError(
+                f"{self._url} was opened by process {self._process} before a fork and can't be used in its child "
+                f"{os.getpid()}: open it again in the child"
+            )
+        if self._closed:
+            raise self.closed_error(self._url)
+
+    @staticmethod
+    def closed_error(url: str) -> ClosedError:
+        """The error for using what was closed."""
+        return ClosedError(f"{url} was closed: open it again")
+
+    def end(self) -> bool:
+        """Close; True if this call did it and there is something to give back in this process."""
+        first = not self._closed
+        self._closed = True
+        return first and not self.forked

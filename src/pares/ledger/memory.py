@@ -1,0 +1,279 @@
+"""A ledger inside one process, for tests and for trying things: `memory://NAME`.
+
+Handles with one name share one log, which lives as long as the process (or until `drop`), so that a member that is
+closed and opened again finds what it wrote. It keeps every promise of `Log`, and has a switch for the faults that
+real ledgers have: `MemoryLedger.cut`.
+"""
+
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from pares.core.errors import LedgerUnavailable
+
+from .base import (
+    DEFAULT_RETENTION,
+    MAX_READ_BYTES,
+    Bell,
+    Entry,
+    Log,
+    check_name,
+    check_partitions,
+    check_payload,
+    check_payloads,
+    check_records,
+    gap,
+    grown_partitions,
+    no_such_partition,
+    rewound,
+)
+from .bell import PipeBell
+from .lifetime import Lifetime
+from .registry import Address, Options
+
+
+@dataclass(slots=True)
+class _Partition:
+    first: int = 0
+    entries: list[Entry] = field(default_factory=list[Entry])
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.entries)
+
+
+class _Space:
+    """What all handles with one name share. `changed` guards every field."""
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        self.changed = threading.Condition()
+        self.streams: dict[str, list[_Partition]] = {"": [_Partition()]}
+        self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
+        self.appends: Literal["fine", "refused", "unacknowledged"] = "fine"
+        self.readable = True
+
+
+_spaces: dict[str, _Space] = {}
+_spaces_lock = threading.Lock()
+
+
+def _space(name: str) -> _Space:
+    with _spaces_lock:
+        return _spaces.setdefault(name, _Space())
+
+
+def drop(name: str) -> None:
+    """Delete the log of `memory://NAME`. Handles that are open go on with a new, empty one of another identity."""
+    with _spaces_lock:
+        space = _spaces.pop(name, None)
+    if space is not None:
+        with space.changed:
+            space.changed.notify_all()
+            for bell in space.bells:
+                bell.ring()
+
+
+def _after_fork() -> None:
+    """The child begins with nothing: what it inherited may be half changed, and is no longer shared with anybody."""
+    global _spaces_lock
+    _spaces_lock = threading.Lock()
+    _spaces.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class MemoryLog:
+    """One stream of a space: the ledger's own log, or a topic."""
+
+    kind = "memory"
+    place: Path | None = None
+
+    def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
+        self._name = name
+        self._stream = stream
+        self._lifetime = lifetime
+        self._closed = False
+        self.url = url
+        self.retention = retention
+
+    @property
+    def partitions(self) -> int:
+        space = self._open()
+        with space.changed:
+            return len(self._partitions(space))
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        check_payload(payload)
+        return self._append([payload], partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        check_payloads(payloads)
+        return self._append(payloads, partition)
+
+    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        space = self._open()
+        with space.changed:
+            log = self._partition(space, partition)
+            if space.appends == "refused":
+                raise LedgerUnavailable(f"{self.url} refuses appends: it was cut; heal() ends that")
+            first = log.next
+            now = time.time_ns() // 1_000_000
+            log.entries.extend(Entry(first + i, now, payload) for i, payload in enumerate(payloads))
+            if payloads:
+                space.changed.notify_all()
+                for bell in space.bells:
+                    bell.ring()
+            if space.appends == "unacknowledged":
+                raise LedgerUnavailable(f"{self.url} acknowledges nothing: it was cut; heal() ends that", unknown=True)
+            return list(range(first, log.next))
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        check_records(max_records)
+        deadline = time.monotonic() + timeout
+        while True:
+            space = self._open()
+            with space.changed:
+                self._readable(space)
+                log = self._partition(space, partition)
+                if offset < log.first:
+                    raise gap(self.url, partition, offset, log.first)
+                if offset > log.next:
+                    raise rewound(self.url, partition, offset, log.next)
+                if offset < log.next:
+                    return _limited(log.entries[offset - log.first : offset - log.first + max_records])
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return []
+                space.changed.wait(left)
+
+    def start(self, partition: int = 0) -> int:
+        space = self._open()
+        with space.changed:
+            self._readable(space)
+            return self._partition(space, partition).first
+
+    def end(self, partition: int = 0) -> int:
+        space = self._open()
+        with space.changed:
+            self._readable(space)
+            return self._partition(space, partition).next
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        space = self._open()
+        with space.changed:
+            if space.appends != "fine":
+                raise LedgerUnavailable(f"{self.url} refuses to trim: it was cut; heal() ends that")
+            log = self._partition(space, partition)
+            if before > log.next:
+                raise rewound(self.url, partition, before, log.next)
+            if before > log.first:
+                del log.entries[: before - log.first]
+                log.first = before
+
+    def identity(self) -> str:
+        space = self._open()
+        with space.changed:
+            self._readable(space)
+            return f"memory:{space.id}" + (f"/{self._stream}" if self._stream else "")
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        space = self._open()
+        bell = PipeBell()
+        with space.changed:
+            space.bells.add(bell)
+        return bell
+
+    def close(self) -> None:
+        self._closed = True
+        if not self._lifetime.forked:
+            with _spaces_lock:
+                space = _spaces.get(self._name)
+            if space is not None:
+                with space.changed:
+                    space.changed.notify_all()
+
+    def _open(self) -> _Space:
+        self._lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        return _space(self._name)
+
+    def _readable(self, space: _Space) -> None:
+        if not space.readable:
+            raise LedgerUnavailable(f"{self.url} refuses reads: it was cut; heal() ends that")
+
+    def _partitions(self, space: _Space) -> list[_Partition]:
+        return space.streams.setdefault(self._stream, [_Partition()])
+
+    def _partition(self, space: _Space, partition: int) -> _Partition:
+        partitions = self._partitions(space)
+        if not 0 <= partition < len(partitions):
+            raise no_such_partition(partition, len(partitions), self.url)
+        return partitions[partition]
+
+
+class MemoryLedger(MemoryLog):
+    """`memory://NAME`. Options: `retention` (seconds, or "none"), `partitions`."""
+
+    def __init__(self, address: Address, options: Options) -> None:
+        name = unquote(address.host) + address.path
+        check_name(name, f"the name in {address.url}")
+        retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+        asked = options.whole("partitions")
+        options.finish()
+        url = f"memory://{quote(name, safe='')}{options.query()}"
+        super().__init__(name, "", url, retention, Lifetime(url))
+        space = _space(name)
+        with space.changed:
+            there = self._partitions(space)
+            wanted = grown_partitions(self.url, len(there), asked)
+            there.extend(_Partition() for _ in range(wanted - len(there)))
+
+    def topic(self, name: str, partitions: int = 4) -> Log:
+        check_name(name, "a topic's name")
+        check_partitions(partitions, f"topic {name!r}")
+        space = self._open()
+        with space.changed:
+            space.streams.setdefault(name, [_Partition() for _ in range(partitions)])
+        return MemoryLog(self._name, name, f"{self.url}#{quote(name, safe='')}", self.retention, self._lifetime)
+
+    def close(self) -> None:
+        self._lifetime.end()
+        super().close()
+
+    def cut(self, appends: Literal["fine", "refused", "unacknowledged"] = "refused", *, reads: bool = True) -> None:
+        """Make the ledger fail for all handles with this name, until `heal`.
+
+        Appends: "refused" (certainly not done), or "unacknowledged" (done, but the sender is told that the outcome is
+        unknown). `reads=True` makes reads fail too.
+        """
+        space = self._open()
+        with space.changed:
+            space.appends, space.readable = appends, not reads
+            space.changed.notify_all()
+
+    def heal(self) -> None:
+        """End what `cut` began."""
+        space = self._open()
+        with space.changed:
+            space.appends, space.readable = "fine", True
+            space.changed.notify_all()
+
+
+def _limited(entries: list[Entry]) -> list[Entry]:
+    """The leading entries that together have at most MAX_READ_BYTES; at least one."""
+    total = 0
+    for count, entry in enumerate(entries):
+        total += len(entry.payload)
+        if total > MAX_READ_BYTES and count:
+            return entries[:count]
+    return entries

@@ -1,0 +1,192 @@
+"""From a URL to a ledger.
+
+A URL names everything that two processes must agree on to mean the same log, so that it can stand in a configuration
+file, an environment variable or a command line. Whatever in it is not understood is an error: an option that is
+silently ignored is an outage later. Ledgers of other packages are found by the entry point group `pares.ledgers`: the
+name is the scheme, the object is called with an `Address` and its `Options` and returns the ledger.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from pares.core.errors import CapabilityError, ConfigError
+
+from .base import Ledger
+
+GROUP: Final = "pares.ledgers"
+_BUILT_IN: Final = ("memory", "sqlite")
+_MISSING: Final = {
+    "kafka": "Kafka ledgers are not part of this version (they will need the extra: pip install 'pares[kafka]')",
+    "nats": "NATS ledgers are not part of this version (they will need the extra: pip install 'pares[nats]')",
+}
+_EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db or memory://NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A URL taken apart."""
+
+    url: str
+    scheme: str
+    host: str
+    """What stands between `//` and the next `/`, as it was given."""
+    path: str
+    """From that `/` on, with %XX decoded."""
+    query: Mapping[str, str]
+
+
+class Options:
+    """The options of one ledger, taken one by one; what nobody took is an error."""
+
+    def __init__(self, url: str, values: Mapping[str, object]) -> None:
+        self._url = url
+        self._left = dict(values)
+        self._all = dict(values)
+        self._known: list[str] = []
+
+    def take(self, name: str) -> object:
+        """The option's value as given (text, if it stood in the URL), None if it wasn't."""
+        self._known.append(name)
+        return self._left.pop(name, None)
+
+    def seconds(self, name: str, default: float | None, *, none: bool = False) -> float | None:
+        """A number of seconds above 0; with `none`, also "none" for None."""
+        value = self.take(name)
+        if value is None:
+            return default
+        if none and value == "none":
+            return None
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = 0.0
+        if isinstance(value, bool) or not 0 < number < float("inf"):
+            other = ', or "none"' if none else ""
+            raise ConfigError(f"{self._url}: {name}={value} is no number of seconds above 0{other}")
+        return number
+
+    def whole(self, name: str, least: int = 1) -> int | None:
+        """A whole number of at least `least`; None if not given."""
+        value = self.take(name)
+        if value is None:
+            return None
+        text = str(value)
+        if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or int(text) < least:
+            raise ConfigError(f"{self._url}: {name}={value} is no whole number of at least {least}")
+        return int(text)
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of `choices`; the first is the default."""
+        value = self.take(name)
+        if value is None:
+            return choices[0]
+        if value not in choices:
+            raise ConfigError(f"{self._url}: {name}={value} is not one of {', '.join(choices)}")
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """True or False; in a URL 1 or 0, true or false, yes or no."""
+        value = self.take(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        text = str(value).lower()
+        if text not in ("1", "0", "true", "false", "yes", "no"):
+            raise ConfigError(f"{self._url}: {name}={value} is neither 1 nor 0")
+        return text in ("1", "true", "yes")
+
+    def query(self) -> str:
+        """All options as the query of a URL, `?` included; empty if there are none."""
+        texts = {name: str(int(value) if isinstance(value, bool) else value) for name, value in self._all.items()}
+        return f"?{urlencode(texts)}" if texts else ""
+
+    def finish(self) -> None:
+        """Raise if an option is left that nobody asked for. `partition` is for whoever uses the ledger."""
+        self._left.pop("partition", None)
+        if self._left:
+            unknown = ", ".join(sorted(self._left))
+            raise ConfigError(
+                f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
+            )
+
+
+Opener = Callable[[Address, Options], Ledger]
+
+
+def parse(url: str) -> Address:
+    """Take a ledger's URL apart. Raises `ConfigError` if it is none."""
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise ConfigError(f"a ledger's URL must be a string, not {type(url).__name__}: for example {_EXAMPLES}")
+    if any(ord(character) < 32 or ord(character) == 127 for character in url):
+        raise ConfigError(f"the ledger URL {url!r} has a control character: remove it")
+    scheme, colon, rest = url.partition(":")
+    if not colon or not scheme or not rest.startswith("//"):
+        guess = f"; for the file {url} write sqlite:///{url}" if url and not colon else ""
+        raise ConfigError(f"{url!r} is no ledger URL: write SCHEME://..., for example {_EXAMPLES}{guess}")
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query), errors="strict")
+        path = unquote(parts.path, errors="strict")
+    except ValueError as error:
+        raise ConfigError(f"{url!r} is no ledger URL: {error}; write for example {_EXAMPLES}") from error
+    if parts.fragment or url.endswith("#"):
+        raise ConfigError(f"{url!r} has a '#', which no ledger's URL may: write %23 for one in a file's name")
+    options = dict(query)
+    if len(options) != len(query):
+        twice = next(name for name, _ in query if [other for other, _ in query].count(name) > 1)
+        raise ConfigError(f"{url!r} has the option {twice} twice: keep one")
+    return Address(url, parts.scheme.lower(), parts.netloc, path, options)
+
+
+def partition_of(url: str) -> int:
+    """The partition that a URL names for a group to live in: `?partition=`, 0 if it has none."""
+    return Options(url, parse(url.partition("#")[0]).query).whole("partition", least=0) or 0
+
+
+def schemes() -> list[str]:
+    """The schemes that `open` knows here, those of installed packages included."""
+    return sorted({*_BUILT_IN, *(found.name for found in metadata.entry_points(group=GROUP))})
+
+
+def open(url: str, **options: object) -> Ledger:
+    """Open the ledger that `url` names, and make it if it isn't there.
+
+    `options` are the same as those in the URL's query, and win over them. Close what this returns, or use it until the
+    process ends. Raises `ConfigError` for a URL or option that can't be (each unknown option is one),
+    `CapabilityError` if the scheme, the platform or the file system is not up to it, `LedgerUnavailable` if the ledger
+    can't be reached now.
+    """
+    address = parse(url)
+    opener = _opener(address)
+    given = Options(url, {**address.query, **options})
+    number = given.whole("partition", least=0) or 0
+    ledger = opener(address, given)
+    if number >= ledger.partitions:
+        there = ledger.partitions
+        ledger.close()
+        raise ConfigError(f"{url} names partition {number}, but the ledger has partitions 0 to {there - 1}")
+    return ledger
+
+
+def _opener(address: Address) -> Opener:
+    if address.scheme == "memory":
+        from .memory import MemoryLedger
+
+        return MemoryLedger
+    if address.scheme == "sqlite":
+        from .sqlite import SqliteLedger
+
+        return SqliteLedger
+    for found in metadata.entry_points(group=GROUP, name=address.scheme):
+        try:
+            return found.load()
+        except Exception as error:
+            raise CapabilityError(
+                f"the ledger {address.scheme}:// is registered by {found.value}, which can't be loaded: {error!r}; "
+                "install what it needs"
+            ) from error
+    known = ", ".join(f"{scheme}://" for scheme in schemes())
+    why = _MISSING.get(address.scheme, "no installed package offers it (entry point group pares.ledgers)")
+    raise CapabilityError(f"{address.scheme}:// in {address.url!r} is no scheme known here: {why}; known are {known}")

@@ -1,0 +1,377 @@
+"""The embedded ledger: one SQLite file for all processes of one host, no server.
+
+What it promises is `Log`'s, and how:
+
+- one total order: every append holds SQLite's one write lock while it takes the next offset, so offsets have no holes;
+- acknowledged records stay: `synchronous=FULL` by default, so an acknowledged append survives a power cut. With
+  `normal` a power cut may lose the newest ones, and then their offsets are given out again;
+- all or nothing: `append_many` is one transaction;
+- a reader is told of appends by a bell (see `bell`) and otherwise asks; asking when nothing is new costs microseconds.
+
+What it does not promise: to get on with a writer that was frozen inside its transaction. That one blocks all others
+until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, and nothing was appended.
+"""
+
+import os
+import select
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
+
+from .base import (
+    DEFAULT_RETENTION,
+    MAX_READ_BYTES,
+    Bell,
+    Entry,
+    Log,
+    check_name,
+    check_partitions,
+    check_payload,
+    check_payloads,
+    check_records,
+    gap,
+    grown_partitions,
+    no_such_partition,
+    rewound,
+)
+from .bell import FileBell, ring
+from .lifetime import Lifetime
+from .localfs import refuse_network
+from .registry import Address, Options
+from .sqlite_file import LedgerFile, Side
+from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
+
+_BUSY_TIMEOUT: Final = 1.0
+_TRIM_SLICE: Final = 0.004
+"""Seconds for which a trim may keep others from writing, about, and for which it then lets them."""
+_LISTEN: Final = 0.1
+_POLL: Final = 0.005
+"""Seconds between looks while waiting: with a bell, which may be taken away, and without."""
+
+_ENTRIES: Final = (
+    "SELECT id - ?1, timestamp_ms, payload FROM entries WHERE id >= ?1 + ?2 AND id <= ?1 + ?3 ORDER BY id LIMIT ?4"
+)
+
+
+class _Shared:
+    """What a ledger and its topics have in common."""
+
+    def __init__(self, file: LedgerFile, url: str, retention: float | None, readonly: bool) -> None:
+        self.file = file
+        self.retention = retention
+        self.readonly = readonly
+        self.lifetime = Lifetime(url)
+        self.bell_path = f"{file.path}-bell"
+        self._bells: list[FileBell] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def borrowed_bell(self) -> Generator[FileBell | None]:
+        """A bell for one waiting thread. They are kept for the next one, as closing one takes a millisecond."""
+        with self._lock:
+            bell = self._bells.pop() if self._bells else None
+        bell = bell or self.new_bell()
+        try:
+            yield bell
+        finally:
+            with self._lock:
+                keep = bell is not None and not self.lifetime.closed
+                if bell is not None and keep:
+                    self._bells.append(bell)
+            if bell is not None and not keep:
+                bell.close()
+
+    def new_bell(self) -> FileBell | None:
+        try:
+            return FileBell(self.bell_path, create=not self.readonly)
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        if self.lifetime.end():
+            self.file.close()
+            with self._lock:
+                bells, self._bells = self._bells, []
+            for bell in bells:
+                bell.close()
+
+
+class SqliteLog:
+    """One topic of a SQLite ledger; the one with the empty name is the ledger's own log."""
+
+    kind = "sqlite"
+
+    def __init__(self, shared: _Shared, topic: str, url: str) -> None:
+        self._shared = shared
+        self._topic = topic
+        self._closed = False
+        self.url = url
+
+    @property
+    def readonly(self) -> bool:
+        """Whether it was opened to look on only: then every append raises `CapabilityError`."""
+        return self._shared.readonly
+
+    @property
+    def retention(self) -> float | None:
+        return self._shared.retention
+
+    @property
+    def place(self) -> Path | None:
+        return Path(f"{self._shared.file.path}-locks")
+
+    @property
+    def partitions(self) -> int:
+        return self._file().read(lambda side, connection: self._count(connection))
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        check_payload(payload)
+        return self._append((payload,), partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        check_payloads(payloads)
+        return self._append(payloads, partition)
+
+    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        with self._file(writing=True).transaction("append") as (side, connection):
+            log = self._log(side, connection, partition)
+            if not payloads:
+                return []
+            (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
+            after = first + len(payloads)
+            key = (log << SHIFT) + first
+            now = time.time_ns() // 1_000_000
+            connection.executemany(
+                "INSERT INTO entries VALUES (?, ?, ?)",
+                [(key + i, now, payload) for i, payload in enumerate(payloads)],
+            )
+            connection.execute("UPDATE logs SET next = ? WHERE log = ?", (after, log))
+        ring(self._shared.bell_path)
+        return list(range(first, after))
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        check_records(max_records)
+        entries = self._read(offset, partition, max_records)
+        if entries or timeout <= 0:
+            return entries
+        deadline = time.monotonic() + timeout
+        with self._shared.borrowed_bell() as bell:
+            listening = select.poll()
+            if bell is not None:
+                listening.register(bell.fileno(), select.POLLIN)
+            while True:
+                if bell is not None:
+                    bell.clear()
+                entries = self._read(offset, partition, max_records)
+                left = deadline - time.monotonic()
+                if entries or left <= 0:
+                    return entries
+                listening.poll(min(left, _LISTEN if bell is not None else _POLL) * 1000)
+
+    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
+        def once(side: Side, connection: sqlite3.Connection) -> list[Entry]:
+            log = self._log(side, connection, partition)
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            while side.tails.get(log) != (version, offset):
+                entries = _fetch(connection, log, offset, max_records)
+                if entries and entries[0].offset == offset:
+                    return entries
+                # Nothing at this offset. Both bounds only grow, so they may be read after the entries were.
+                first, after = connection.execute("SELECT first, next FROM logs WHERE log = ?", (log,)).fetchone()
+                if offset < first:
+                    raise gap(self.url, partition, offset, first)
+                if offset > after:
+                    raise rewound(self.url, partition, offset, after)
+                if offset == after:
+                    side.tails[log] = (version, after)
+                # Else it was appended in between: look again.
+            return []
+
+        return self._file().read(once)
+
+    def start(self, partition: int = 0) -> int:
+        return self._bounds(partition)[0]
+
+    def end(self, partition: int = 0) -> int:
+        return self._bounds(partition)[1]
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        def once(side: Side, connection: sqlite3.Connection) -> tuple[int, int]:
+            log = self._log(side, connection, partition)
+            return connection.execute("SELECT first, next FROM logs WHERE log = ?", (log,)).fetchone()
+
+        return self._file().read(once)
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        # Many short transactions: one long one would keep everybody's beats from the log, and cost leaders their leases.
+        while self._trim_some(before, partition):
+            time.sleep(_TRIM_SLICE)
+        while self._file(writing=True).give_back():
+            time.sleep(_TRIM_SLICE)
+
+    def _trim_some(self, before: int, partition: int) -> bool:
+        """Delete for a few milliseconds; True if there is more to do."""
+        with self._file(writing=True).transaction("trim") as (side, connection):
+            log = self._log(side, connection, partition)
+            first, after = connection.execute("SELECT first, next FROM logs WHERE log = ?", (log,)).fetchone()
+            if before > after:
+                raise rewound(self.url, partition, before, after)
+            began, rows = time.monotonic(), 16
+            while first < before and (spent := time.monotonic() - began) < _TRIM_SLICE:
+                if spent < _TRIM_SLICE / 4:
+                    rows *= 2
+                upto = min(before, first + rows)
+                key = log << SHIFT
+                connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (key + first, key + upto))
+                first = upto
+            connection.execute("UPDATE logs SET first = max(first, ?) WHERE log = ?", (first, log))
+            return first < before
+
+    def identity(self) -> str:
+        def once(side: Side, connection: sqlite3.Connection) -> str:
+            return f"sqlite:{side.id}:{side.inode[0]}:{side.inode[1]}" + (f"/{self._topic}" if self._topic else "")
+
+        return self._file().read(once)
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        self._file()
+        return self._shared.new_bell()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _file(self, *, writing: bool = False) -> LedgerFile:
+        self._shared.lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        if writing and self._shared.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
+        return self._shared.file
+
+    def _count(self, connection: sqlite3.Connection) -> int:
+        (count,) = connection.execute("SELECT count(*) FROM logs WHERE topic = ?", (self._topic,)).fetchone()
+        return int(count)
+
+    def _log(self, side: Side, connection: sqlite3.Connection, partition: int) -> int:
+        """The number of the log that is this partition."""
+        known = side.logs.get((self._topic, partition))
+        if known is not None:
+            return known
+        row = connection.execute(
+            "SELECT log FROM logs WHERE topic = ? AND partition = ?", (self._topic, partition)
+        ).fetchone()
+        if row is None:
+            there = self._count(connection)
+            if not there:
+                raise LedgerUnavailable(f"{self.url} is gone: the ledger was begun anew; ask it for the topic again")
+            raise no_such_partition(partition, there, self.url)
+        side.logs[self._topic, partition] = row[0]
+        return int(row[0])
+
+
+class SqliteLedger(SqliteLog):
+    """`sqlite:///relative.db`, `sqlite:////absolute.db`; the file and its folder are made when missing.
+
+    Options: `retention` (seconds, or "none"), `partitions` (grows an existing ledger), `synchronous` ("full" or
+    "normal"), `busy_timeout` (seconds to wait for other writers), `readonly` (to look on only; makes nothing).
+    """
+
+    def __init__(self, address: Address, options: Options) -> None:
+        retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+        partitions = options.whole("partitions")
+        synchronous = options.choice("synchronous", ("full", "normal"))
+        busy_timeout = options.seconds("busy_timeout", _BUSY_TIMEOUT) or _BUSY_TIMEOUT
+        readonly = options.flag("readonly")
+        options.finish()
+        path = _path(address)
+        if partitions is not None:
+            check_partitions(partitions, address.url)
+        _prepare(path, partitions or 1, readonly)
+        url = f"sqlite:///{quote(path)}{options.query()}"
+        file = LedgerFile(path, readonly=readonly, synchronous=synchronous, busy_timeout=busy_timeout)
+        super().__init__(_Shared(file, url, retention, readonly), "", url)
+        try:
+            self._settle(partitions)
+        except BaseException:
+            self.close()
+            raise
+
+    def _settle(self, asked: int | None) -> None:
+        """Look at the ledger for the first time, and let it grow if it was asked to."""
+        there = self.partitions
+        if grown_partitions(self.url, there, asked) > there:
+            with self._file(writing=True).transaction("add partitions") as (_, connection):
+                there = self._count(connection)
+                add_partitions(connection, "", there, max(there, asked or 0))
+
+    def topic(self, name: str, partitions: int = 4) -> Log:
+        check_name(name, "a topic's name")
+        check_partitions(partitions, f"topic {name!r}")
+        topic = SqliteLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+        if not topic.partitions:
+            with self._file(writing=True).transaction("make a topic") as (_, connection):
+                there = topic._count(connection)
+                add_partitions(connection, name, there, there or partitions)
+        return topic
+
+    def close(self) -> None:
+        super().close()
+        self._shared.close()
+
+
+def _path(address: Address) -> str:
+    if address.host:
+        raise ConfigError(
+            f"{address.url} names a host, {address.host!r}: write three slashes for a relative path "
+            f"(sqlite:///{address.host}{address.path}) or four for an absolute one (sqlite:////...)"
+        )
+    path = address.path[1:]
+    if path in ("", "/") or path.endswith("/"):
+        raise ConfigError(f"{address.url} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
+    if path == ":memory:":
+        raise ConfigError(f"{address.url}: a ledger inside one process is memory://NAME")
+    if "\0" in path:
+        raise ConfigError(f"{address.url} has a NUL in its path: remove it")
+    return os.path.realpath(path)
+
+
+def _prepare(path: str, partitions: int, readonly: bool) -> None:
+    """Make the ledger if it isn't there; raise if what is there can't be used."""
+    refuse_network(path)
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        if readonly:
+            raise ConfigError(f"{path} is not there, and readonly makes nothing: start a member first") from None
+        create(path, partitions)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be reached: {error.strerror}; use another path") from error
+    inspect(path)
+    if not readonly:
+        check_writable(path)
+
+
+def _fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: int) -> list[Entry]:
+    if not 0 <= offset <= MAX_OFFSET:
+        return []
+    cursor = connection.execute(_ENTRIES, (log << SHIFT, offset, MAX_OFFSET, max_records))
+    try:
+        entries: list[Entry] = []
+        size = 0
+        for row in cursor:
+            entry = Entry._make(row)
+            size += len(entry.payload)
+            if size > MAX_READ_BYTES and entries:
+                break
+            entries.append(entry)
+        return entries
+    finally:
+        # An open cursor is an open read transaction, and that keeps the write-ahead log from being used from its start.
+        cursor.close()
