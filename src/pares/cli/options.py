@@ -1,16 +1,26 @@
-"""What most commands ask for: which ledger, which group, and whether to answer in JSON."""
+"""What most commands ask for: which ledger, which group, and whether to answer in JSON.
+
+Only typer is imported at the top of the modules of this package: `pares --help` must not wait for a database driver.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from pares.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pares.ledger import Ledger
+    from pares.view import Story
+
 DEFAULT_GROUP: Final = "default"
 
-Ledger = Annotated[
+LedgerUrl = Annotated[
     str | None,
     typer.Option(
         "--ledger",
@@ -27,36 +37,71 @@ Group = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, on standard output.")]
 
 
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait to see it done; 0: not at all.")
+]
+
+
 def default_ledger() -> str:
     """A SQLite file in the user's state folder, by its URL."""
+    from urllib.parse import quote
+
     from platformdirs import user_state_path
 
-    return f"sqlite:///{user_state_path('pares', appauthor=False) / 'pares.db'}"
+    return f"sqlite:///{quote(str(user_state_path('pares', appauthor=False) / 'pares.db'))}"
 
 
-def ledger_url(url: str | None, *, create: bool) -> str:
-    """The URL to open. With `create`, the folder of the default ledger is made.
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a `sqlite:` URL; None for other ledgers, and for what is no URL at all."""
+    from urllib.parse import unquote
 
-    A command that only looks must not bring into being what it looks at: an empty answer about a ledger that a
-    mistyped path has just created is worse than an error.
+    if not url.startswith("sqlite:///"):
+        return None
+    return Path(unquote(url[len("sqlite:///") :].partition("?")[0]))
+
+
+def existing(url: str | None) -> str:
+    """The URL of the ledger that a command works on; it must be there.
+
+    No command of these makes a ledger: an empty answer about one that a mistyped path has just brought into being is
+    worse than an error.
     """
-    from pares.core.errors import ConfigError
-
-    if url is None:
-        url = default_ledger()
-        if create:
-            sqlite_file(url).parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]
+    url = url or default_ledger()
     path = sqlite_file(url)
-    if not create and path is not None and not path.exists():
+    if path is not None and not path.exists():
         raise ConfigError(
-            f"there is no ledger at {path}; name the right one with --ledger or PARES_LEDGER, "
-            "or start a member on it first"
+            f"there is no ledger at {path}: name the right one by --ledger or PARES_LEDGER, or start a member on it first"
         )
     return url
 
 
-def sqlite_file(url: str) -> Path | None:
-    """The file behind a `sqlite:` URL, None for other ledgers."""
-    if not url.startswith("sqlite:///"):
-        return None
-    return Path(os.path.expanduser(url[len("sqlite:///") :].partition("?")[0]))
+@contextmanager
+def opened(url: str | None, *, write: bool = False) -> Iterator[Ledger]:
+    """That ledger, closed when the command is done. Commands that only look ask for no permission to write."""
+    from pares.ledger import open as open_ledger
+
+    url = existing(url)
+    ledger = open_ledger(url) if write or sqlite_file(url) is None else open_ledger(url, readonly=True)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]:
+    """The story of a group, up to where its log ends now. Raises `ConfigError` for a group that the log has nothing of."""
+    from pares.core.records import check_name
+    from pares.ledger import partition_of
+    from pares.view import Story, url_of
+
+    check_name("--group", group)
+    with opened(url, write=write) as ledger:
+        story = Story(ledger, group, partition=partition_of(ledger.url))
+        story.catch_up()
+        if story.unheard and not story.adrift:
+            others = ", ".join(sorted(story.groups)) or "none"
+            raise ConfigError(
+                f"the log at {url_of(ledger)} has nothing of a group {group!r}; groups in it: {others} (choose by --group)"
+            )
+        yield story

@@ -58,6 +58,29 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def seconds(value: float | None) -> str:
+    """A length of time, short enough for a column."""
+    if value is None:
+        return ""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def clock(at_ms: int) -> str:
+    """A wall-clock time, local, with the date where it is not today's."""
+    from datetime import datetime
+
+    at = datetime.fromtimestamp(at_ms / 1000)
+    text = at.strftime("%H:%M:%S.") + f"{at_ms % 1000:03d}"
+    return text if at.date() == datetime.now().date() else at.strftime("%Y-%m-%d ") + text
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turns what pares raises on purpose into one line and an exit code."""

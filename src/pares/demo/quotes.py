@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pares.core.errors import Stale
+from pares.fence.sql import SqlFence
 
 if TYPE_CHECKING:
-    from pares.runtime import Term
+    from pares.runtime.term import Term
 
 TICK_MS: Final = 100
 STEP: Final = 0.0004
@@ -76,11 +77,7 @@ class Quotes:
         self.connection.execute("PRAGMA synchronous = NORMAL")
         self.connection.executescript(SCHEMA)
         self._seed = seed
-        self._fence = None
-        if fenced:
-            from pares.fence import SqlFence
-
-            self._fence = SqlFence(self.connection)
+        self._fence = SqlFence() if fenced else None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

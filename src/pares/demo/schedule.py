@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-NAMES: Final = "ann bob cyd dan eve fay gus hal ida jon kim lea max ned oda pam quy rob sue tom una vic wes xia yan zoe".split()
-TICKERS: Final = (
+_NAMES: Final = (
+    "ann bob cyd dan eve fay gus hal ida jon kim lea max ned oda pam quy rob sue tom una vic wes xia yan zoe"
+)
+_TICKERS: Final = (
     "AAPL AMZN ASML BHP GOOG IBM INTC KO MSFT NVDA SAP TSLA "
     "AMD BA CAT CSCO CVX DIS GE HD JNJ JPM MCD NKE ORCL PEP PFE PG SHEL SONY T TM UNP V WMT XOM"
-).split()
+)
 
 FREEZE_SECONDS: Final = 2.6
 """Longer than two sessions of the demo, so that a frozen leader has a successor well before it thaws."""
-LEAD_IN: Final = 1.0
+LEAD_IN: Final = 1.5
 SESSION: Final = 1.0
 OVERLAP: Final = 0.8
 """For `--overlap`: a cut-off leader's lease, a little shorter than its session, and this outlast a takeover."""
@@ -72,10 +74,19 @@ def schedule(seconds: float, *, overlap: bool = False) -> list[Step]:
 
 def tickers(count: int) -> list[str]:
     """`count` instruments; made-up ones when the known ones run out."""
-    return [*TICKERS, *(f"FND{n:03d}" for n in range(1, max(0, count - len(TICKERS)) + 1))][:count]
+    known = _TICKERS.split()
+    return [*known, *(f"FND{n:03d}" for n in range(1, max(0, count - len(known)) + 1))][:count]
 
 
 def member_name(index: int) -> str:
     """The name of the demo's member number `index`."""
-    turn, place = divmod(index, len(NAMES))
-    return NAMES[place] if turn == 0 else f"{NAMES[place]}{turn + 1}"
+    names = _NAMES.split()
+    turn, place = divmod(index, len(names))
+    return names[place] if turn == 0 else f"{names[place]}{turn + 1}"
+
+
+def member_index(name: str) -> int:
+    """The number of the demo's member `name`; 0 for a stranger."""
+    letters = name.rstrip("0123456789")
+    names = _NAMES.split()
+    return names.index(letters) if letters in names else 0

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
 
 from pares.demo.cast import Actor
 from pares.demo.quotes import TICK_MS, Last, now_ms
-from pares.demo.schedule import Step
+from pares.demo.schedule import Step, member_index
 from pares.view import Move, Story, name_of
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green", "bright_yellow")
+COLOURS: Final = (
+    "cyan",
+    "green",
+    "yellow",
+    "magenta",
+    "blue",
+    "bright_red",
+    "bright_cyan",
+    "bright_green",
+    "bright_yellow",
+)
 AROUND_TABLE: Final = 8
 """Lines that the live part needs besides one for each instrument."""
 STEADY_SECONDS: Final = 3.0
@@ -99,7 +112,6 @@ class Table(Plain):
     """The live table."""
 
     def __init__(self, console: Console) -> None:
-        from rich.live import Live
 
         super().__init__(console)
         self.live = Live(console=console, auto_refresh=False, transient=True)
@@ -119,16 +131,23 @@ class Table(Plain):
             self.live.stop()
 
 
-def colour(actors: dict[str, Actor], name: str) -> str:
-    names = list(actors)
-    return COLOURS[names.index(name) % len(COLOURS)] if name in names else "white"
+def colour(name: str) -> str:
+    """A member's colour: the same wherever its name stands."""
+    return COLOURS[member_index(name) % len(COLOURS)]
 
 
 def move_line(at: float, move: Move) -> str:
     """One move and its reason."""
     after = f" [dim](free for {move.free_ms} ms)[/]" if move.free_ms else ""
-    hands = f"{name_of(move.before)} → {name_of(move.to)}"
-    return f"{at:6.2f}  {move.role:<6} {hands:<11} {move.reason()}{after}"
+    names = [name_of(move.before), name_of(move.to)]
+    hands = " → ".join(f"[{colour(name)}]{name}[/]" for name in names)
+    space = " " * max(0, 11 - len(" → ".join(names)))
+    return f"{at:6.2f}  {move.role:<6} {hands}{space} {move.reason()}{after}"
+
+
+def short(token: int) -> str:
+    """The end of a token, enough to tell it from its neighbours."""
+    return f"…{token % 1_000_000:06d}"
 
 
 def shares(frame: Frame) -> str:
@@ -148,10 +167,6 @@ def _mark(actor: Actor | None) -> str:
 
 def draw(frame: Frame, height: int) -> RenderableType:
     """The whole live part."""
-    from rich import box
-    from rich.console import Group
-    from rich.table import Table as Grid
-    from rich.text import Text
 
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     for title in ("instrument", "leader"):
@@ -166,7 +181,7 @@ def draw(frame: Frame, height: int) -> RenderableType:
         since, last = frame.story.since.get(seat.seat), frame.quotes.get(seat.role)
         grid.add_row(
             seat.role,
-            Text("nobody", style="red") if name is None else Text(name, style=colour(frame.actors, name)),
+            Text("nobody", style="red") if name is None else Text(name, style=colour(name)),
             "" if name is None else str(seat.token),
             "" if since is None or name is None else f"{max(0, now - since) / 1000:.1f} s",
             Text("") if last is None else _price(last),
@@ -180,7 +195,6 @@ def draw(frame: Frame, height: int) -> RenderableType:
 
 
 def _price(last: Last) -> Text:
-    from rich.text import Text
 
     if last.before is None or last.before == last.price:
         return Text(f"{last.price:.2f}  ")
@@ -189,13 +203,11 @@ def _price(last: Last) -> Text:
 
 
 def _ago(ms: int) -> Text:
-    from rich.text import Text
 
     return Text(f"{max(0, ms)} ms", style="" if ms < 2.5 * TICK_MS else "bold red")
 
 
 def _members(frame: Frame) -> Text:
-    from rich.text import Text
 
     text = Text("members: ")
     held: dict[str, int] = {}
@@ -203,7 +215,7 @@ def _members(frame: Frame) -> Text:
         held[name_of(seat.holder)] = held.get(name_of(seat.holder), 0) + 1
     for name, actor in frame.actors.items():
         if actor.there:
-            text.append(name, style=colour(frame.actors, name))
+            text.append(name, style=colour(name))
             text.append(f" {held.get(name, 0)}{_mark(actor)}  ")
         else:
             text.append(f"{name} {actor.state}  ", style="dim strike")
@@ -211,7 +223,6 @@ def _members(frame: Frame) -> Text:
 
 
 def _next(frame: Frame) -> Text:
-    from rich.text import Text
 
     left = max(0.0, frame.seconds - frame.at)
     if frame.next is None:

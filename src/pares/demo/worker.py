@@ -17,12 +17,14 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import pares
 from pares.core.errors import LedgerUnavailable, Stale
 from pares.demo.quotes import TICK_MS, Quotes, now_ms
-from pares.runtime import Member, Term
+from pares.ledger import Ledger
+from pares.ledger import open as open_ledger
+from pares.runtime.member import Member
+from pares.runtime.term import Term
 
 EXCHANGE_SECONDS = 0.03
 """How long the exchange takes to answer with a price."""
@@ -137,11 +139,11 @@ def main() -> None:
     options = arguments()
     die_with_parent(options.parent)
     roles = options.roles.split(",")
-    ledger = Unplugged(pares.open(options.ledger))
+    ledger = Unplugged(open_ledger(options.ledger))
     quotes = Quotes(options.quotes, fenced=options.overlap == 0, seed=options.seed)
     publisher = Publisher(quotes, options.name, options.epoch_ms)
     member = Member(
-        ledger,
+        cast(Ledger, ledger),
         group=options.group,
         roles=roles,
         name=options.name,

@@ -1,13 +1,13 @@
 """What a fence is given, and what it promises.
 
-Between a look at a term and the write that follows it a process may be frozen for an hour; then it writes, in the name of a
-term that is long over (design.md, promise 7). No clock and no lease closes that gap. What does is the place where the write
-lands: it remembers the highest token that it has seen for each seat and refuses a lower one, *in one step with the write*. A
-fence that looks first and writes after has the same gap again, only smaller; so every fence here either raises the token and
-writes in one transaction, or makes its write conditional on what it has seen.
+Between a look at a term and the write that follows it a process may be frozen for an hour; then it writes, in the name
+of a term that is long over (design.md, promise 7). No clock and no lease closes that gap. What does is the place where
+the write lands: it remembers the highest token that it has seen for each seat and refuses a lower one, *in one step
+with the write*. A fence that looks first and writes after has the same gap again, only smaller; so every fence here
+either raises the token and writes in one transaction, or makes its write conditional on what it has seen.
 
-A fence refuses nothing before it has seen the higher token. A new leader whose predecessor must not write any more at all
-passes the fence once before it does anything else.
+A fence refuses nothing before it has seen the higher token. A new leader whose predecessor must not write any more at
+all passes the fence once before it does anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MAX_TOKEN: Final = 2**63
 
 
 class Held(Protocol):
-    """What a fence needs of a term: a `pares.Term` has it, and so has whatever carries these three to another process."""
+    """What a fence needs of a term: a `pares.Term` has it, and so has whatever carries these three to another
+    process."""
 
     @property
     def role(self) -> str: ...

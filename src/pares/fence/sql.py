@@ -1,14 +1,15 @@
 """A fence inside the user's own database: a row per seat holds the highest token that has written.
 
-`check` is one write: insert the row, or raise it where it is not higher already; no row written means stale. That it is a write,
-and not a look followed by a write, is what makes it safe: it takes the database's write lock (SQLite) or the row's (PostgreSQL)
-and keeps it until the user's transaction ends, so nobody with a higher token comes between the check and the user's writes. A
-transaction that has read first and is then refused the lock, because somebody wrote meanwhile, fails with the driver's
-own error ("database is locked"), and nothing of it is kept.
+`check` is one write: insert the row, or raise it where it is not higher already; no row written means stale. That it
+is a write, and not a look followed by a write, is what makes it safe: it takes the database's write lock (SQLite) or
+the row's (PostgreSQL) and keeps it until the user's transaction ends, so nobody with a higher token comes between the
+check and the user's writes. A transaction that has read first and is then refused the lock, because somebody wrote
+meanwhile, fails with the driver's own error ("database is locked"), and nothing of it is kept.
 
-The one thing that may not happen is that the check is committed and the write is not part of it. With no transaction open, a
-connection that commits each statement by itself would do just that, so there `check` raises; a connection on which the
-driver would begin a transaction by itself before the first write gets one begun here, for the user to commit.
+The one thing that may not happen is that the check is committed and the write is not part of it. With no transaction
+open, a connection that commits each statement by itself would do just that, so there `check` raises; a connection on
+which the driver would begin a transaction by itself before the first write gets one begun here, for the user to
+commit.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ _COLUMNS: Final = (
 
 
 class _Driver(NamedTuple):
-    """How databases differ, in what a fence does with them. Everything else is DB-API and SQL that all of them speak."""
+    """How databases differ, in what a fence does with them. The rest is DB-API, and SQL that all of them speak."""
 
     placeholder: str
     cursor: Callable[[Any], Any]
     """A cursor that returns plain tuples, whatever the user has set on the connection."""
     begin: Callable[[Any], bool]
     """Sees to it that a transaction is open, or raises `ConfigError`; whether it began one."""
-    has_table: Callable[[Any, str], bool]
+    write: Callable[[Any, str, tuple[str, str, int, int], str], None]
+    """Executes a statement with a row; if the table is missing, executes the last argument, which makes it, before."""
+    is_missing: Callable[[Exception], bool]
+    """Whether an error says that the table is missing."""
 
 
 class SqlFence:
@@ -48,11 +52,11 @@ class SqlFence:
 
     Promised: if the transaction commits, then no transaction that was committed before it carried a higher token for
     that seat; if it is rolled back, so is what the fence has seen. Not promised: anything about writes that do not
-    pass the fence, or that stand in another transaction than their check. (In sqlite3, `executescript` and `commit` end the
-    transaction: call `check` again after them. A check inside a savepoint goes when that is rolled back.)
+    pass the fence, or that stand in another transaction than their check. (In sqlite3, `executescript` and `commit`
+    end the transaction: call `check` again after them. A check inside a savepoint goes when that is rolled back.)
 
-    `table` is made when it is missing. `group` keeps groups that write to one database apart: without it, a seat of the same
-    role name in two groups is one seat to the fence, so that one group would shut the other out.
+    `table` is made when it is missing. `group` keeps groups that write to one database apart: without it, a seat of
+    the same role name in two groups is one seat to the fence, so that one group would shut the other out.
 
     `connection` may be a `sqlite3.Connection` in any of its modes; others raise `CapabilityError`.
     """
@@ -69,8 +73,8 @@ class SqlFence:
         """Lets `term` write in the transaction that is open on `connection`, or raises `Stale(token, seen)`.
 
         A token as high as the highest seen passes. After `Stale` the transaction is as it was: roll it back. Raises
-        `ConfigError` when each statement would be committed by itself: begin a transaction first. Errors of the driver (a locked
-        database) come through as they are; try the whole transaction again.
+        `ConfigError` when each statement would be committed by itself: begin a transaction first. Errors of the driver
+        (a locked database) come through as they are; try the whole transaction again.
         """
         role, seat, token = check_held(term)
         driver = _driver(connection)
@@ -78,7 +82,7 @@ class SqlFence:
         try:
             cursor = driver.cursor(connection)
             try:
-                if not self._raise(driver, connection, cursor, (self._group, role, seat, token)):
+                if not self._raise(driver, cursor, (self._group, role, seat, token)):
                     seen = self._seen(driver, cursor, role, seat)
                     raise Stale(token, token if seen is None else seen)
             finally:
@@ -89,32 +93,27 @@ class SqlFence:
             raise
 
     def seen(self, connection: sqlite3.Connection, role: str, seat: int = 0) -> int | None:
-        """The highest token that has written for this seat, None if none has. A look, not a check: it holds nobody back."""
+        """The highest token that has written for this seat, None if none has. A look, not a check: it holds nobody
+        back."""
         driver = _driver(connection)
-        if not driver.has_table(connection, self.table):
-            return None
         cursor = driver.cursor(connection)
         try:
             return self._seen(driver, cursor, role, seat)
+        except Exception as error:
+            if driver.is_missing(error):
+                return None
+            raise
         finally:
             cursor.close()
 
-    def _raise(self, driver: _Driver, connection: Any, cursor: Any, row: tuple[str, str, int, int]) -> bool:
+    def _raise(self, driver: _Driver, cursor: Any, row: tuple[str, str, int, int]) -> bool:
         statement = (
             f"INSERT INTO {self._name} AS fence (group_name, role, seat, token) "
             f"VALUES ({', '.join([driver.placeholder] * 4)}) "
             "ON CONFLICT (group_name, role, seat) DO UPDATE SET token = excluded.token "
             "WHERE fence.token <= excluded.token"
         )
-        try:
-            cursor.execute(statement, row)
-        except sqlite3.OperationalError:
-            # Not made beforehand: even a CREATE that finds the table there reads, and a transaction that has read the
-            # state before another's write can't write any more.
-            if driver.has_table(connection, self.table):
-                raise
-            cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._name} ({_COLUMNS})")
-            cursor.execute(statement, row)
+        driver.write(cursor, statement, row, f"CREATE TABLE IF NOT EXISTS {self._name} ({_COLUMNS})")
         return cursor.rowcount == 1
 
     def _seen(self, driver: _Driver, cursor: Any, role: str, seat: int) -> int | None:
@@ -144,18 +143,23 @@ def _sqlite_cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
     return cursor
 
 
-def _sqlite_has_table(connection: sqlite3.Connection, table: str) -> bool:
-    schema, _, name = table.rpartition(".")
-    cursor = _sqlite_cursor(connection)
+def _sqlite_write(cursor: sqlite3.Cursor, statement: str, row: tuple[str, str, int, int], create: str) -> None:
     try:
-        # The pragma sees tables of all schemas, temporary and attached ones too, in the order in which a name is looked up.
-        cursor.execute("SELECT 1 FROM pragma_table_list(?) WHERE schema = ? OR ? = ''", (name, schema, schema))
-        return cursor.fetchone() is not None
-    finally:
-        cursor.close()
+        cursor.execute(statement, row)
+    except sqlite3.OperationalError as error:
+        # The table is not made beforehand: even a CREATE that finds it there reads, and a transaction that has read the
+        # state before another's write can't write any more.
+        if not _sqlite_is_missing(error):
+            raise
+        cursor.execute(create)
+        cursor.execute(statement, row)
 
 
-_SQLITE: Final = _Driver("?", _sqlite_cursor, _sqlite_begin, _sqlite_has_table)
+def _sqlite_is_missing(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
+
+
+_SQLITE: Final = _Driver("?", _sqlite_cursor, _sqlite_begin, _sqlite_write, _sqlite_is_missing)
 
 
 def _driver(connection: object) -> _Driver:

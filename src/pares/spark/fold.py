@@ -53,7 +53,8 @@ class Fact(NamedTuple):
     """One thing that the log says. `kind` says which fields are set:
 
     gained, lost    a seat got or lost its holder: role, seat, token, member; `other` is the record's sender;
-                    lost: `clock_ms` is the time of the member's last sign of life before the loss
+                    lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
+                    who got the seat by the same record
     lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock
     member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause
     seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
@@ -61,7 +62,8 @@ class Fact(NamedTuple):
     paused, resumed role, or None for the whole group
     bad             a record that can't be read: cause, payload
     defect          two readers of one prefix differ: `other` wrote the snapshot
-    first, last     the first and the last record of the group that was folded
+    first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
+                    lower one began before anything that is known
     adrift          the log does not begin at its origin and has no snapshot: nothing of it can be known
     """
 
@@ -100,7 +102,7 @@ class History:
         self._begin()
         self._settled = start == 0
         self._waiting: list[EntryLike] = []
-        self._bad: list[Fact] = []
+        self._bad: dict[int, Fact] = {}
 
     def _begin(self) -> None:
         # With nothing in the log yet, a reader neither searches for the newest snapshot nor skips anything.
@@ -114,6 +116,7 @@ class History:
         self._open: dict[str, set[int]] = {}
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
+        self._floor = 0
 
     def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
         """The facts that follow from `entries`, which come right after those fed before."""
@@ -129,42 +132,44 @@ class History:
     def finish(self) -> list[Fact]:
         """What can be said only at the end of the log; nothing is fed afterwards."""
         if self.reader.state is not State.FOLDING:
-            return [*self._bad, Fact("adrift", self._start)]
+            return [*self._bad.values(), Fact("adrift", self._start)]
         for member, (offset, at_ms) in self._signs.items():
             self._facts.append(Fact("seen", offset, member=member, clock_ms=at_ms))
-        for kind, place in (("first", self._first), ("last", self._last)):
-            if place is not None:
-                self._facts.append(Fact(kind, *place))
+        if self._first is not None and self._last is not None:
+            self._facts.append(Fact("first", *self._first, token=self._floor))
+            self._facts.append(Fact("last", *self._last))
         self._facts.extend(Fact("defect", d.offset, other=d.author) for d in self.reader.defects)
         return self._drain()
 
     def _drain(self) -> list[Fact]:
-        facts = self._bad + self._facts
-        self._bad, self._facts = [], []
+        facts = [*self._bad.values(), *self._facts]
+        self._bad, self._facts = {}, []
         return facts
 
     # Entering a log that does not begin at its origin ----------------------------------------------------------------
 
     def _enter(self, entries: list[EntryLike]) -> None:
         """Feeds one entry at a time until the reader stands on sound ground: it may go back, to where a snapshot ends."""
+        reader, at = self.reader, len(self._waiting)
         self._waiting.extend(entries)
-        reader, at = self.reader, len(self._waiting) - len(entries)
         while at < len(self._waiting):
             entry = self._waiting[at]
+            record = self._read(entry)
+            if record is None or record.g != self._group:
+                at += 1
+                continue
             was = reader.state
-            if was is State.FOLDING:
-                self._fold([entry])
-            else:
-                self._note(reader.feed([entry]), entry[1])
-                self._unreadable(entry)
+            self._note(reader.feed([entry]), entry[1], record.m)
             if reader.position > entry[0]:
                 at += 1
+                self._sign(entry, record.m)
             elif reader.state is State.FOLDING:
                 self._loaded()
                 at = self._index(reader.position)
             else:
-                # The snapshot that it had entered by was refused.
-                self._forget()
+                if was is State.FOLDING:
+                    # The snapshot by which it had entered turned out to be nobody's.
+                    self._forget()
                 at = self._index(reader.position)
             if reader.entered:
                 self._settled = True
@@ -180,6 +185,7 @@ class History:
         world = self.reader.world
         times = {offset: at_ms for offset, at_ms, _ in self._waiting}
         self._forget()
+        self._floor = world.base + self.reader.position
         for member in world.members.values():
             self._joined(member, times.get(member.joined))
             at_ms = times.get(member.offset)
@@ -235,7 +241,7 @@ class History:
         state = world.members.get(sender)
         if state is not None and state.offset == entry[0]:
             self._signs[sender] = (entry[0], entry[1])
-        if world.last >= entry[0] or state is not None:
+        if world.last == entry[0] or (state is not None and state.offset == entry[0]):
             self._first = self._first or (entry[0], entry[1])
             self._last = (entry[0], entry[1])
 
@@ -243,18 +249,9 @@ class History:
         try:
             return decode(entry[2])
         except BadRecord as bad:
-            self._bad.append(Fact("bad", entry[0], entry[1], cause=bad.reason, payload=bytes(entry[2][:KEPT_PAYLOAD])))
-            # The reader counts it as well, and its position passes it.
-            self.reader.feed([entry])
+            payload = bytes(entry[2][:KEPT_PAYLOAD])
+            self._bad[entry[0]] = Fact("bad", entry[0], entry[1], cause=bad.reason, payload=payload)
             return None
-
-    def _unreadable(self, entry: EntryLike) -> None:
-        try:
-            decode(entry[2])
-        except BadRecord as bad:
-            fact = Fact("bad", entry[0], entry[1], cause=bad.reason, payload=bytes(entry[2][:KEPT_PAYLOAD]))
-            if fact not in self._bad:
-                self._bad.append(fact)
 
     def _note(self, changes: Iterable[Change], at_ms: int, sender: str = "") -> None:
         for change in changes:
@@ -311,6 +308,7 @@ class History:
                     sign,
                     change.cause,
                     change.why,
+                    name=change.holder,
                 )
             )
         if change.holder is not None:
@@ -388,17 +386,18 @@ def facts(log: DataFrame, group: str, start: int) -> DataFrame:
     a shuffle, with one world in memory.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(entries: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         folding = History(group, start)
-        for batch in batches:
+        for batch in entries:
             columns = [batch.column(i).to_pylist() for i in range(3)]
-            yield from _batches(folding.feed(zip(*columns, strict=True)))
-        yield from _batches(folding.finish())
+            yield from batches(folding.feed(zip(*columns, strict=True)))
+        yield from batches(folding.finish())
 
     return log.select("offset", "timestamp_ms", "payload").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]
 
 
-def _batches(rows: list[Fact]) -> Iterator[pa.RecordBatch]:
+def batches(rows: list[Fact]) -> Iterator[pa.RecordBatch]:
+    """Facts as Arrow, for Spark."""
     import pyarrow as pa
 
     schema = arrow_schema()

@@ -2,8 +2,9 @@
 
 Rules, each with what breaks without it:
 
-* The JVM is started on a thread of its own, as early as the caller likes (`prestart`): it takes five seconds, and a person
-  who has just watched takeovers of milliseconds should not wait for it.
+* The JVM is started on a thread of its own, as early as the caller likes (`prestart`): it takes five seconds, a first query
+  of each kind takes more, and a person who has just watched takeovers of milliseconds should not wait for that. Started
+  so, it runs at low priority, so that it costs nobody a lease.
 * Whatever the JVM and its workers print goes to a file. Spark logs from three places (the launcher, log4j, the Python
   workers), and quieting each by its own setting forgets one; one redirected descriptor does not. The file is quoted when
   something fails.
@@ -23,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,33 +38,42 @@ SHUFFLE_PARTITIONS: Final = 2
 """An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
 _LOG_LINES: Final = 15
 _EXIT_SECONDS: Final = 10.0
+_NICE: Final = 10
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
 class _Starting:
     """One start of Spark: under way, then either `session` or `error`."""
 
-    def __init__(self, app: str) -> None:
+    def __init__(self, app: str, warm: Callable[[SparkSession], None] | None, *, nice: bool) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pares-spark-"))
         self.log = self.folder / "spark.log"
         self.session: SparkSession | None = None
         self.error: BaseException | None = None
-        self._app = app
-        self._thread = threading.Thread(target=self._run, name="pares-spark-start", daemon=True)
-        self._thread.start()
+        self._app, self._warm, self._nice = app, warm, nice
+        self._done = threading.Event()
+        threading.Thread(target=self._run, name="pares-spark-start", daemon=True).start()
 
     def wait(self) -> SparkSession:
-        self._thread.join()
+        self._done.wait()
         if self.session is None:
             assert self.error is not None
             raise self.error
         return self.session
 
     def _run(self) -> None:
+        if self._nice:
+            _be_nice()
         try:
             self.session = _start(self._app, self.folder, self.log)
         except BaseException as error:
             self.error = error
+        finally:
+            self._done.set()
+        if self.session is not None and self._warm is not None:
+            # What fails here fails again, and is reported, when it is wanted for good.
+            with contextlib.suppress(Exception):
+                self._warm(self.session)
 
     def end(self) -> None:
         """Stops the JVM, if there is one, and removes the folder; the log of a failed start is kept."""
@@ -71,16 +81,18 @@ class _Starting:
             # Not session.stop(), which takes half a second: the JVM leaves when its standard input ends.
             from pyspark import SparkContext
 
-            # Its thread would report the end of its connection to the JVM as an error, on the console.
+            # Its thread would report the end of its connection to the JVM as an error, on the console; and so would
+            # every Python object that stands for one of the JVM's, when it is collected.
             accumulators: Any = getattr(self.session.sparkContext, "_accumulatorServer", None)
             if accumulators is not None:
                 accumulators.handle_error = lambda request, client_address: None
             gateway: Any = SparkContext._gateway
+            gateway._gateway_client.is_connected = False
             if (process := getattr(gateway, "proc", None)) is not None:
                 with contextlib.suppress(Exception):
                     process.stdin.close()
                     process.wait(_EXIT_SECONDS)
-        if self.error is None or isinstance(self.error, CapabilityError) and not self.log.exists():
+        if self.error is None or not self.log.exists():
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -88,16 +100,23 @@ _lock = threading.Lock()
 _current: _Starting | None = None
 
 
-def prestart(app: str = "pares") -> None:
+def prestart(app: str = "pares", warm: Callable[[SparkSession], None] | None = None) -> None:
     """Begins to start Spark on a background thread and returns at once; `session` then waits only for what is left.
 
-    Called again, or after `session`, it does nothing. What goes wrong is raised by `session`, not here.
+    `warm` is called with the session, on that thread, as soon as there is one: a first query of each kind takes seconds, a
+    second does not. The JVM gives way to other processes where the system lets it, so that whoever goes on working
+    meanwhile is not disturbed. Called again, or after `session`, it does nothing. What goes wrong is raised by `session`.
     """
+    _begin(app, warm, nice=True)
+
+
+def _begin(app: str, warm: Callable[[SparkSession], None] | None, *, nice: bool) -> _Starting:
     global _current
     with _lock:
         if _current is None:
-            _current = _Starting(app)
-            atexit.register(_at_exit)
+            _current = _Starting(app, warm, nice=nice)
+            atexit.register(_current.end)
+        return _current
 
 
 def session(app: str = "pares") -> SparkSession:
@@ -109,10 +128,7 @@ def session(app: str = "pares") -> SparkSession:
     """
     if _current is None and (existing := _existing()) is not None:
         return existing
-    prestart(app)
-    starting = _current
-    assert starting is not None
-    return starting.wait()
+    return _begin(app, None, nice=False).wait()
 
 
 def log_file() -> Path | None:
@@ -134,9 +150,11 @@ def _existing() -> SparkSession | None:
     return SparkSession.getActiveSession() or SparkSession._instantiatedSession
 
 
-def _at_exit() -> None:
-    if _current is not None:
-        _current.end()
+def _be_nice() -> None:
+    """Lowers the priority of this thread, and with it of the processes that it starts; on Linux, not of other threads."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def _start(app: str, folder: Path, log: Path) -> SparkSession:
@@ -145,10 +163,13 @@ def _start(app: str, folder: Path, log: Path) -> SparkSession:
         import pyarrow  # noqa: F401
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
     java = require_java()
+    # It writes each failed query to the console, on its way to whoever asked; they are told by the exception.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
     for key, value in _settings(app, folder).items():
         conf.set(key, value)

@@ -3,7 +3,7 @@
 It reads a ledger and nothing else, joins nothing, and writes nothing. The command line and the demo show what it finds.
 """
 
-from pares.view.story import Move, Story, name_of
 from pares.view.state import state
+from pares.view.story import Move, Story, name_of, url_of
 
-__all__ = ["Move", "Story", "name_of", "state"]
+__all__ = ["Move", "Story", "name_of", "state", "url_of"]

@@ -12,7 +12,7 @@ def state(story: Story, now_ms: int, *, moves: int = 10) -> dict[str, Any]:
     """Roles, members, pauses and the last `moves` moves. Ages are in seconds, by the wall clock (`now_ms`)."""
     return {
         "group": story.group,
-        "ledger": story.log.url,
+        "ledger": story.url,
         "records": story.records,
         "known": not story.adrift,
         "roles": roles(story, now_ms),
@@ -79,11 +79,17 @@ def members(story: Story, now_ms: int) -> list[dict[str, Any]]:
 
 
 def health(story: Story, member: MemberState, now_ms: int) -> str:
-    """live, draining, overdue (its next record is late), or silent (later than its session, or unknown since when)."""
+    """live, draining, overdue (as placement sees it, R16), or silent: for a session longer than it had announced.
+
+    Judged by the wall clock of the ledger's entries and of whoever looks, so it is for people; members use stopwatches.
+    """
     heard = story.heard.get(member.id)
-    if heard is None or now_ms - heard > max(member.due_ms, 0) + member.session_ms:
+    if heard is None:
         return "silent"
-    if now_ms - heard > 1.5 * member.due_ms + 50:
+    age = now_ms - heard
+    if age > member.due_ms + member.session_ms:
+        return "silent"
+    if age > 2 * member.due_ms + member.session_ms // 4:
         return "overdue"
     return "draining" if member.draining else "live"
 

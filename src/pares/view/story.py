@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pares.core.changes import Change, DidChanged, PauseChanged, SeatChanged
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.reader import WINDOW, Reader, State
-from pares.core.records import Seat
+from pares.core.records import BadRecord, Seat, decode
 from pares.core.world import World
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH: Final = 2000
 KEPT: Final = 100_000
 """Moves kept, so that following a busy group for weeks fits into memory."""
+KEPT_GROUPS: Final = 1000
 
 
 def name_of(member: str | None) -> str:
@@ -32,6 +33,11 @@ def name_of(member: str | None) -> str:
     if member is None:
         return "-"
     return member.rpartition("~")[0] or member
+
+
+def url_of(log: Log) -> str:
+    """The ledger's URL for people: without the option that only says how this command has opened it."""
+    return log.url.replace("?readonly=1", "").replace("&readonly=1", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,9 @@ class Story:
         self.paused: dict[int, int] = {}
         """When each pause, by its offset, entered the log."""
         self.records = 0
-        self.versions: dict[int, int] = {}
+        """Entries read, of whatever group."""
+        self.groups: set[str] = set()
+        """Names of groups that share the partition, as far as was looked: all, as long as nothing is known of ours."""
         self.jumps: list[str] = []
         """What happened when the log was not what it had been (R12)."""
         self._freed: dict[Seat, Move] = {}
@@ -97,8 +105,18 @@ class Story:
         self._attach()
 
     @property
+    def url(self) -> str:
+        """The ledger's, for people."""
+        return url_of(self.log)
+
+    @property
     def world(self) -> World:
         return self.reader.world
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the log that was read has no record of this group that counts."""
+        return self.world.base == 0
 
     @property
     def adrift(self) -> bool:
@@ -143,6 +161,8 @@ class Story:
 
     def _take(self, entries: list[Entry]) -> list[Move]:
         self.records += len(entries)
+        if self.unheard:
+            self._note_groups(entries)
         changes = self.reader.feed(entries)
         times = {entry.offset: entry.timestamp_ms for entry in entries}
         for member in self.world.members.values():
@@ -162,6 +182,15 @@ class Story:
             self.dids.append((change, at_ms))
         elif isinstance(change, PauseChanged) and change.on:
             self.paused[change.offset] = at_ms
+
+    def _note_groups(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            try:
+                group = decode(entry.payload).g
+            except BadRecord:
+                continue
+            if len(self.groups) < KEPT_GROUPS:
+                self.groups.add(group)
 
     def _changed(self, change: SeatChanged, at_ms: int, moves: list[Move]) -> None:
         seat = change.seat

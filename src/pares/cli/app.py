@@ -1,0 +1,67 @@
+"""Puts the commands together. What a command needs is imported when it runs, so that `--help` is quick and always works."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from pares.cli.audit import audit
+from pares.cli.demo import demo
+from pares.cli.doctor import doctor
+from pares.cli.drain import drain
+from pares.cli.handover import handover
+from pares.cli.history import history
+from pares.cli.output import plain_errors
+from pares.cli.pause import pause, resume
+from pares.cli.roles import roles
+from pares.cli.run import SETTINGS, run
+from pares.cli.watch import watch
+
+HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="pares",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=HELP,
+    help="Processes that share a log agree on who does what.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"pares {version('pares')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Processes that share a log agree on who does what."""
+
+
+SEE, STEER, WORK, CHECK = "See", "Steer", "Work", "Check"
+
+app.command(rich_help_panel=WORK)(demo)
+app.command(rich_help_panel=WORK, context_settings={**HELP, **SETTINGS})(run)
+app.command(rich_help_panel=SEE)(watch)
+app.command(rich_help_panel=SEE)(history)
+app.add_typer(roles, name="roles", rich_help_panel=SEE)
+app.command(rich_help_panel=STEER)(handover)
+app.command(rich_help_panel=STEER)(drain)
+app.command(rich_help_panel=STEER)(pause)
+app.command(rich_help_panel=STEER)(resume)
+app.command(rich_help_panel=CHECK)(doctor)
+app.command(rich_help_panel=CHECK)(audit)
+
+
+def start(arguments: list[str] | None) -> None:
+    """Runs the command line and raises `SystemExit`. Wrong usage ends with 2, which typer sees to."""
+    with plain_errors():
+        app(arguments, prog_name="pares")

@@ -1,0 +1,107 @@
+"""`pares audit`: Spark looks whether the promises were kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, existing
+from pares.cli.output import console, print_json, say
+
+if TYPE_CHECKING:
+    from pares.spark.audit import AuditResult
+
+
+def audit(
+    ledger: LedgerUrl = None,
+    group: Group = DEFAULT_GROUP,
+    writes: Annotated[
+        str | None,
+        typer.Option(
+            "--writes",
+            metavar="PATH",
+            help="The sink's rows (role, token, at_ms and, if there, key, seq): Parquet, CSV, JSON lines, file.db#table.",
+        ),
+    ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option("--faults", metavar="PATH", help="What was done to whom: rows of at_ms, member, fault."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write the tables (Parquet), a summary and report.html here."),
+    ] = None,
+    clock_error: Annotated[
+        int, typer.Option("--clock-error", metavar="MS", min=0, help="How far members' clocks may be off.")
+    ] = 0,
+    json: AsJson = False,
+) -> None:
+    """Have Spark check the promises against the log and, with --writes, against what was written.
+
+    Reads only. What the log decided is exact; what members believed, and when, is known within --clock-error. Ends with 3
+    if a promise was broken.
+    """
+    from pares.core.records import check_name
+
+    check_name("--group", group)
+    url = existing(ledger)
+    from pares.spark.audit import audit as run
+
+    if not json:
+        say("starting Spark ...")
+    result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error)
+    if out is not None:
+        _report(result, out / "report.html")
+    if json:
+        print_json(result.to_json())
+    else:
+        _show(result, out)
+    raise typer.Exit(result.exit_code)
+
+
+def _show(result: AuditResult, out: Path | None) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = console()
+    styles = {"kept": "green", "broken": "bold red", "unsure": "yellow", "slow": "yellow"}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("promise", "verdict", "evidence"):
+        table.add_column(title)
+    for promise in result.promises:
+        table.add_row(promise.promise, Text(promise.verdict, style=styles.get(promise.verdict, "")), promise.evidence)
+    screen.print(table)
+    times = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("takeovers by cause", "count", "p50 ms", "max ms"):
+        times.add_column(title, justify="left" if title.startswith("take") else "right")
+    for cause, numbers in result.summary["takeovers"].items():
+        times.add_row(cause, str(numbers["count"]), str(numbers["p50_ms"]), str(numbers["max_ms"]))
+    if times.row_count:
+        screen.print(times)
+    for line in _counts(result.summary):
+        screen.print(Text(line), soft_wrap=True)
+    if out is not None:
+        screen.print(Text(f"tables and report.html are in {out}"), soft_wrap=True)
+
+
+def _counts(summary: dict[str, Any] | Any) -> list[str]:
+    lines = [
+        f"{summary['terms']} terms of {summary['members']} members in {summary['seats']} seats of {summary['roles']} roles; "
+        f"{summary['moves']} moves; {summary['bad_records']} bad records"
+    ]
+    writes = summary.get("writes")
+    if writes is not None:
+        lines.append(
+            f"{writes['count']} writes: {writes['duplicates']} duplicates, {writes['missing']} missing, "
+            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens"
+        )
+    return lines
+
+
+def _report(result: AuditResult, path: Path) -> None:
+    from pares.spark.report import write_report
+
+    write_report(result, path)

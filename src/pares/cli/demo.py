@@ -1,0 +1,68 @@
+"""`pares demo`: see it work, on real processes, in half a minute."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pares.cli.output import console, print_json
+
+if TYPE_CHECKING:
+    from pares.demo.screen import Screen
+
+
+def demo(
+    seconds: Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="How long faults are made.")] = 25.0,
+    members: Annotated[int, typer.Option("--members", metavar="N", help="How many members begin.")] = 4,
+    roles: Annotated[int, typer.Option("--roles", metavar="N", help="How many instruments they share.")] = 12,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Non-exclusive mode: rather two leaders for a moment than none.")
+    ] = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger", metavar="URL", help="Use and keep this ledger. Default: one that is removed at the end."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Decides whom the faults meet, and the prices.")] = 1,
+    report: Annotated[Path, typer.Option("--report", metavar="FILE", help="Where the audit's report goes.")] = Path(
+        "report.html"
+    ),
+    audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Have Spark audit the run.")] = True,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Nothing but the result, in JSON.")] = False,
+) -> None:
+    """Let processes share price feeds, kill, freeze and drain some, and have Spark audit what happened.
+
+    Every process, signal and file is real. Ends with 3 if a promise was broken.
+    """
+    from pares.demo.screen import Plain, Silent, Table
+    from pares.demo.show import run
+    from pares.demo.stage import Options
+    from pares.demo.summary import show
+
+    out = console()
+    screen: Screen
+    if json:
+        screen = Silent()
+    elif plain or not out.is_terminal or out.is_dumb_terminal:
+        screen = Plain(out)
+    else:
+        screen = Table(out)
+    signal.signal(signal.SIGTERM, _interrupt)
+    options = Options(seconds=seconds, members=members, roles=roles, ledger=ledger, seed=seed, overlap=overlap)
+    summary = run(options, screen, report if audit else None)
+    if json:
+        print_json(summary.document())
+    else:
+        show(out, summary, overlap=overlap, kept=ledger is not None)
+    raise typer.Exit(summary.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ended by TERM the demo tidies up as it does on Ctrl-C."""
+    raise KeyboardInterrupt

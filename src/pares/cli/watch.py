@@ -1,0 +1,147 @@
+"""`pares watch`: who leads what now, how the members are, and what moved last and why."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, told
+from pares.cli.output import clock, console, print_json, seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def watch(
+    ledger: LedgerUrl = None,
+    group: Group = DEFAULT_GROUP,
+    once: Annotated[bool, typer.Option("--once", help="Show the present state and end.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.05, help="How often to look again.")
+    ] = 0.5,
+    moves: Annotated[int, typer.Option("--moves", min=0, help="How many of the last moves to show.")] = 10,
+    json: AsJson = False,
+) -> None:
+    """Show who leads what, the members' health, pauses, and the last moves with their reasons.
+
+    A live table until Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once.
+    """
+    from pares.view import state
+
+    with told(ledger, group) as story:
+        if json or once or not sys.stdout.isatty():
+            now = _now_ms()
+            if json:
+                print_json(state(story, now, moves=moves))
+            else:
+                console().print(picture(state(story, now, moves=moves)))
+            return
+        from rich.live import Live
+
+        out = console()
+        try:
+            with Live(console=out, auto_refresh=False, screen=True) as live:
+                while True:
+                    story.catch_up()
+                    live.update(picture(state(story, _now_ms(), moves=moves), height=out.height), refresh=True)
+                    time.sleep(interval)
+        except KeyboardInterrupt:
+            return
+
+
+def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType:
+    """The state as tables. With `height`, as many roles as leave room for the rest."""
+    from rich.console import Group as Stack
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(f"group {now['group']} on {now['ledger']}", style="bold")]
+    if not now["known"]:
+        parts.append(
+            Text("The beginning of this log is gone and it holds no snapshot: nobody can know who leads.", style="red")
+        )
+    rows: list[dict[str, Any]] = now["roles"]
+    room = len(rows)
+    if height is not None:
+        room = max(3, height - 9 - len(now["members"]) - len(now["pauses"]) - len(now["moves"]))
+    parts.append(roles_table(rows[:room]))
+    if len(rows) > room:
+        parts.append(Text(f"and {len(rows) - room} seats more", style="dim"))
+    parts.append(members_table(now["members"]))
+    for pause in now["pauses"]:
+        what = "the whole group" if pause["role"] is None else f"role {pause['role']}"
+        left = "" if pause["left"] is None else f", {seconds(pause['left'])} left"
+        parts.append(Text(f"paused: {what}{left} (by {pause['by']})", style="yellow"))
+    if now["moves"]:
+        parts.append(moves_table(now["moves"]))
+    return Stack(*parts)
+
+
+def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """One line a seat: who leads it, with which token, for how long."""
+    from rich.text import Text
+
+    table = grid("role", "leader", "host", "token:right", "leads for:right", "")
+    for row in rows:
+        role = row["role"] if row["seats"] == 1 else f"{row['role']} [{row['seat']}]"
+        notes = [word for word in ("paused", "pinned", "removed") if row[word]]
+        leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
+        table.add_row(role, leader, row["host"] or "", str(row["token"] or ""), seconds(row["age"]), ", ".join(notes))
+    return table
+
+
+def members_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """One line a member: how it is, and how long ago it was heard of."""
+    from rich.text import Text
+
+    styles = {"live": "green", "draining": "yellow", "overdue": "red", "silent": "red"}
+    table = grid("member", "health", "seats:right", "last record:right", "session:right", "host", "")
+    for row in rows:
+        notes = ["administrator"] if row["administrator"] else []
+        if row["overlap"]:
+            notes.append(f"overlap {row['overlap']:g} s")
+        table.add_row(
+            row["member"],
+            Text(row["health"], style=styles[row["health"]]),
+            str(row["seats"]),
+            "" if row["last_record_age"] is None else f"{seconds(row['last_record_age'])} ago",
+            f"{row['session']:g} s",
+            row["host"],
+            ", ".join(notes),
+        )
+    return table
+
+
+def moves_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """One line a move, newest last."""
+    table = grid("at", "role", "from", "to", "token:right", "why")
+    for row in rows:
+        role = row["role"] if row["seat"] == 0 else f"{row['role']} [{row['seat']}]"
+        free = f" (free for {row['free_ms']} ms)" if row["free_ms"] else ""
+        table.add_row(
+            clock(row["at_ms"]),
+            role,
+            row["from"] or "-",
+            row["to"] or "nobody",
+            str(row["token"]),
+            row["reason"] + free,
+        )
+    return table
+
+
+def grid(*columns: str) -> Any:
+    """A table with these columns; `:right` behind a title sets it to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        title, _, side = column.partition(":")
+        table.add_column(title, justify="right" if side else "left", no_wrap=title != "why", overflow="ellipsis")
+    return table
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

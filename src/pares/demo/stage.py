@@ -1,0 +1,295 @@
+"""Runs the demo: members up, faults on schedule, everything told, everybody down again, then the count.
+
+The conductor watches as any observer would: moves come from the ledger, quotes from the table. The only thing that it does
+inside the group is to ask for a drain, as an administrator.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pares.core.errors import ConfigError, ParesError
+from pares.demo.cast import Actor, Cast, Settings
+from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
+from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
+from pares.demo.screen import Frame, Screen, short
+from pares.ledger import Ledger, parse
+from pares.ledger import open as open_ledger
+from pares.runtime import Admin
+from pares.view import Move, Story, name_of
+
+GROUP: Final = "demo"
+SETTLE: Final = 0.7
+SETTLE_SECONDS: Final = 30.0
+"""How long to wait for all members and leaders at the start before giving up, on however slow a machine."""
+LOOK_SECONDS: Final = 0.02
+OVERTURE: Final = f"""\
+Processes share price feeds: of each instrument one of them is the leader, and
+publishes a quote every {TICK_MS} ms. All that they have in common is a log in a SQLite
+file. Some of them will be killed, frozen and drained.
+"""
+MODE: Final = "Non-exclusive mode: rather two leaders for a moment than none.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user may choose."""
+
+    seconds: float = 25.0
+    members: int = 4
+    roles: int = 12
+    ledger: str | None = None
+    seed: int = 1
+    overlap: bool = False
+
+    def check(self) -> None:
+        """Raises `ConfigError` for what can't work."""
+        for what, value, least, most in (
+            ("--seconds", self.seconds, 5, 3600),
+            ("--members", self.members, 3, 16),
+            ("--roles", self.roles, 1, 100),
+        ):
+            if not least <= value <= most:
+                raise ConfigError(f"{what} {value:g} is out of range: give {least} to {most}")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was seen, for the summary and for the audit."""
+
+    ledger: str
+    group: str
+    overlap: bool
+    quotes: Path
+    moves: list[Move]
+    faults: list[tuple[int, str, str]]
+    count: Count
+    believed: dict[int, int]
+    """Token to the wall clock (ms) at which its holder told that it leads."""
+    stopped: dict[int, int]
+    """Token to the wall clock (ms) at which its holder told that it had stopped."""
+    started_ms: int
+    ended_ms: int
+    lost: list[str] = field(default_factory=list)
+    """Members that ended without having been asked to: none, or something is wrong."""
+
+
+class Stage:
+    """One run. `play` does it all; `close` leaves nothing behind, whenever it is called."""
+
+    def __init__(self, options: Options, screen: Screen, folder: Path) -> None:
+        options.check()
+        self.options, self.screen, self.folder = options, screen, folder
+        url = options.ledger or f"sqlite:///{folder / 'ledger.db'}"
+        self.ledger = open_ledger(url)
+        self.quotes_file = folder / "quotes.db"
+        self.quotes = Quotes(self.quotes_file, fenced=False)
+        self.group = GROUP if options.ledger is None else f"{GROUP}-{now_ms()}"
+        self.story = Story(self.ledger, self.group)
+        self.cast = Cast(
+            Settings(
+                ledger=url,
+                group=self.group,
+                quotes=self.quotes_file,
+                roles=tickers(options.roles),
+                session=SESSION,
+                overlap=OVERLAP if options.overlap else 0.0,
+                settle=SETTLE,
+                seed=options.seed,
+                folder=folder,
+            )
+        )
+        self.admin: Admin | None = None
+        self.dice = random.Random(options.seed)
+        self.begun = time.monotonic()
+        self.faults: list[tuple[int, str, str]] = []
+        self.lost: list[str] = []
+        self.started_ms = now_ms()
+        self._refused = 0
+        self._frozen: list[Actor] = []
+
+    # The play --------------------------------------------------------------------------------------------------------
+
+    def play(self) -> Outcome:
+        """Everything up to the last member's leaving. Raises `ParesError` if the members do not get going."""
+        self.screen.note(OVERTURE + (MODE if self.options.overlap else ""))
+        for _ in range(self.options.members):
+            self.cast.start()
+        self._settle()
+        self.admin = Admin(self.ledger, group=self.group)
+        steps = schedule(self.options.seconds, overlap=self.options.overlap)
+        while self.at < self.options.seconds:
+            due = bool(steps) and self.at >= steps[0].at
+            if due:
+                self._do(steps.pop(0))
+            self._look(steps[0] if steps else None)
+            time.sleep(LOOK_SECONDS)
+        return self._finish()
+
+    @property
+    def at(self) -> float:
+        """Seconds since all were settled."""
+        return time.monotonic() - self.begun
+
+    def _settle(self) -> None:
+        """Waits until every member is there and every instrument has a leader and a quote."""
+        roles = self.cast.settings.roles
+        while True:
+            self.story.catch_up()
+            world = self.story.world
+            held = sum(1 for seat in world.seats.values() if seat.holder is not None)
+            here = {member.name for member in world.members.values()}
+            loads = [len(world.held[id]) for id, member in world.members.items() if not member.administrator]
+            balanced = bool(loads) and max(loads) - min(loads) <= 1
+            if held == len(roles) and here >= set(self.cast.actors) and balanced and len(self.quotes.last()) == held:
+                break
+            for actor in self.cast.look():
+                raise ParesError(f"{actor.name} ended before the demo began: {_last_words(actor)}")
+            if self.at > SETTLE_SECONDS:
+                raise ParesError(f"after {SETTLE_SECONDS:g} s only {held} of {len(roles)} instruments had a leader")
+            time.sleep(LOOK_SECONDS)
+        took = self.at
+        self.begun = time.monotonic()
+        self.screen.note(
+            f"{len(here)} members share {held} instruments, {took:.1f} s after the first process was started.\n"
+        )
+
+    def _look(self, coming: Step | None) -> None:
+        for move in self.story.catch_up():
+            self.screen.move(self.at, move)
+        for role, member, token, seen, _ in self.quotes.refusals()[self._refused :]:
+            self._refused += 1
+            self.screen.fault(
+                self.at, f"{role:<6} the fence refused {member}'s write: token {short(token)} is below {short(seen)}"
+            )
+        for actor in self.cast.look():
+            self.lost.append(actor.name)
+            self.screen.fault(self.at, f"{actor.name} ended by itself: {_last_words(actor)}")
+        for actor in self.cast.actors.values():
+            if actor.state == "drains" and actor.name not in self._leaders():
+                self.cast.close(actor)
+        self.screen.show(Frame(self.at, self.options.seconds, self.story, self.cast.actors, self.quotes.last(), coming))
+
+    def _leaders(self) -> set[str]:
+        return {name_of(seat.holder) for seat in self.story.world.seats.values() if seat.holder is not None}
+
+    def _victim(self) -> Actor | None:
+        """A live member that leads something, if the group can do without it."""
+        live = [actor for actor in self.cast.actors.values() if actor.state == "live"]
+        leading = [actor for actor in live if actor.name in self._leaders()]
+        return self.dice.choice(leading) if len(live) > 2 and leading else None
+
+    def _do(self, step: Step) -> None:
+        if step.what == "add":
+            self._fault(self.cast.start().name, "added", "{} is added")
+        elif step.what == "thaw":
+            for actor in self._frozen:
+                self._fault(actor.name, "thawed", "{} is thawed (SIGCONT); it does not know what it has missed")
+                self.cast.thaw(actor)
+            self._frozen.clear()
+        elif (actor := self._victim()) is not None:
+            self._harm(step.what, actor)
+
+    def _harm(self, what: str, actor: Actor) -> None:
+        if what == "kill":
+            self._fault(actor.name, "killed", "{} is killed (SIGKILL)")
+            self.cast.kill(actor)
+        elif what == "freeze":
+            self.cast.freeze(actor, self._nobody_holds_a_file)
+            self._fault(actor.name, "frozen", "{} is frozen (SIGSTOP) between its look at the term and its write")
+            self._frozen.append(actor)
+        elif what == "cut":
+            self._fault(actor.name, "cut off", f"{{}} can't reach the ledger for {FREEZE_SECONDS:g} s, and works on")
+            self.cast.cut(actor)
+        else:
+            assert self.admin is not None
+            self._fault(actor.name, "drained", "{} is drained: an administrator asks it to hand everything over")
+            actor.state = "drains"
+            self.admin.drain(actor.name)
+
+    def _fault(self, member: str, fault: str, text: str) -> None:
+        self.faults.append((now_ms(), member, fault))
+        self.quotes.fault(member, fault)
+        self.screen.fault(self.at, text.format(member))
+
+    def _nobody_holds_a_file(self) -> bool:
+        """Whether both files can be written: the frozen member holds neither's lock."""
+        return self.quotes.writable() and writable(self.ledger)
+
+    # The end ---------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> Outcome:
+        self.screen.close()
+        count = self.quotes.count()
+        ended = now_ms()
+        for actor in self._frozen:
+            self.cast.thaw(actor)
+        if self.admin is not None:
+            self.admin.close()
+        moves = list(self.story.moves)
+        self.cast.end()
+        self.story.catch_up()
+        believed: dict[int, int] = {}
+        stopped: dict[int, int] = {}
+        for did, _ in self.story.dids:
+            (believed if did.what == "lead" else stopped).setdefault(did.token, did.at)
+        return Outcome(
+            ledger=self.ledger.url,
+            group=self.group,
+            overlap=self.options.overlap,
+            quotes=self.quotes_file,
+            moves=moves,
+            faults=self.faults,
+            count=count,
+            believed=believed,
+            stopped=stopped,
+            started_ms=self.started_ms,
+            ended_ms=ended,
+            lost=self.lost,
+        )
+
+    def close(self) -> None:
+        """Ends what still runs and closes what is open."""
+        self.screen.close()
+        self.cast.end_at_once()
+        if self.admin is not None:
+            self.admin.close()
+        self.quotes.close()
+        self.ledger.close()
+
+
+def writable(ledger: Ledger) -> bool:
+    """Whether nobody stands still inside a write to the ledger's file. Only SQLite has such a thing."""
+    if ledger.kind != "sqlite":
+        return True
+    import sqlite3
+    from contextlib import closing
+
+    file = parse(ledger.url).path[1:]
+    with closing(sqlite3.connect(file, timeout=0.06, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
+def _last_words(actor: Actor) -> str:
+    text = actor.errors.read_text(errors="replace").strip()
+    return text.splitlines()[-1] if text else f"exit code {actor.process.returncode}, and it said nothing"
+
+
+def new_folder() -> Path:
+    """A folder of its own for one run, on a local file system."""
+    return Path(tempfile.mkdtemp(prefix="pares-demo-"))
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

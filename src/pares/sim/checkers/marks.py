@@ -1,0 +1,70 @@
+"""Marks (R15): they only rise, by the holder's own records, and fall only by an administrator, of a free seat in a pause."""
+
+from __future__ import annotations
+
+from pares.core.changes import Began, SeatChanged
+from pares.core.records import Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
+from pares.sim.checker import Checker, Landed
+from pares.sim.scene import Scene
+from pares.sim.story import seat_name
+
+
+class Marks(Checker):
+    promise = "marks only rise"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.marks: dict[Seat, int] = {}
+        self.terms: dict[Seat, tuple[str, int]] = {}
+
+    def replaced(self) -> None:
+        self.marks, self.terms = {}, {}
+
+    def landed(self, landed: Landed) -> None:
+        record = landed.record
+        if not landed.counted or record is None:
+            return
+        if isinstance(record, Beat | Leave):
+            for role, index, token, mark in record.marks or ():
+                self._mark(record.m, (role, index), token, mark)
+        elif isinstance(record, Release | Transfer) and record.mark is not None:
+            self._mark(record.m, record.seat, record.token, record.mark)
+        elif isinstance(record, Done):
+            self._mark(record.m, record.seat, record.token, record.last + 1)
+        elif isinstance(record, Rewind):
+            self._rewind(record)
+        elif not isinstance(record, Take) and not landed.changes:
+            return
+        for change in landed.changes:
+            if type(change) is SeatChanged:
+                if change.holder is None:
+                    self.terms.pop(change.seat, None)
+                else:
+                    self.terms[change.seat] = (change.holder, change.token)
+            elif type(change) is Began:
+                self.marks, self.terms = {}, {}
+        if landed.changes:
+            # Seats that are gone, with their role or when it got fewer, take their marks with them.
+            there = self.scene.judge.world.seats
+            self.marks = {seat: mark for seat, mark in self.marks.items() if seat in there}
+        self._compare(landed)
+
+    def _mark(self, sender: str, seat: Seat, token: int, mark: int) -> None:
+        if self.terms.get(seat) == (sender, token):
+            self.marks[seat] = max(mark, self.marks.get(seat, 0))
+
+    def _rewind(self, record: Rewind) -> None:
+        world = self.scene.judge.world
+        sender = world.members.get(record.m)
+        if sender is None or sender.eligible != ():
+            return
+        for role, index, mark in record.marks:
+            seat = (role, index)
+            if seat in world.seats and seat not in self.terms and world.paused(role):
+                self.marks[seat] = mark
+
+    def _compare(self, landed: Landed) -> None:
+        for seat, state in self.scene.judge.world.seats.items():
+            if state.mark != self.marks.get(seat, 0):
+                mark, due = state.mark, self.marks.get(seat, 0)
+                raise self.broken(f"the mark of {seat_name(seat)} is {mark} after {landed.offset}, and must be {due}")

@@ -1,0 +1,197 @@
+"""What a seed stands for: one frozen value, drawn from it, that says everything about a simulation before it begins.
+
+Not every fault in every seed: a seed switches most of them off ("swarm testing"), for a world in which everything fails at
+once hides what goes wrong when only one thing does. All lengths of time are in units of the group's typical session, so that
+a group with sessions of 20 ms and one with sessions of seconds meet the same troubles.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pares.sim.engine import MS
+from pares.sim.wire import Weather
+
+FAULTS: Final = (
+    "crash",
+    "freeze",
+    "freeze_inside",
+    "deaf",
+    "mute",
+    "cut",
+    "one_way",
+    "outage",
+    "stall",
+    "replay",
+    "garbage",
+    "forge",
+    "future",
+    "twin",
+    "close",
+    "ready",
+    "late_joiner",
+    "trim",
+    "replace",
+    "barrier",
+)
+"""What can befall a group, apart from what weather does to single appends."""
+
+ACTS: Final = (
+    "pause",
+    "resume",
+    "ask",
+    "drain",
+    "rewind",
+    "mark",
+    "add_role",
+    "change_role",
+    "remove_role",
+    "hand_over",
+    "step_down",
+)
+"""What users and administrators do."""
+
+
+class Knobs(Struct, frozen=True):
+    """One simulation."""
+
+    seed: int
+    members: int
+    roles: int
+    seats: tuple[int, ...]
+    """How many seats each role has."""
+    session_ms: int
+    """The typical session."""
+    sessions: tuple[int, ...]
+    """Each member's session, in milliseconds."""
+    drift: float
+    extreme: bool
+    """Stopwatches run as fast or as slow as drift allows, and not somewhere in between."""
+    overlap_ms: int
+    storm: float
+    """How long faults happen, in sessions."""
+    calm: float
+    """How long the group then has to itself, in sessions."""
+    pace: float
+    """Faults a session."""
+    cut: float
+    """How long somebody stays deaf, mute or cut off, at most, in sessions."""
+    faults: dict[str, float]
+    """Weight of each kind of fault, if it is on."""
+    acts: dict[str, float]
+    weather: Weather
+    proof: bool
+    proof_delay_ms: float
+    ranks: bool
+    hosts: int
+    weights: bool
+    picky: bool
+    """Members are eligible for different roles."""
+    settle: float
+    barrier: float
+    """How long barriers take, at most, in sessions."""
+    barrier_timeout: float
+    retention: float | None
+    """Sessions (the longest ones) that the log is kept; None: for ever."""
+    trims: bool
+    neighbours: int
+    """Members of another group in the same partition."""
+    begin: int
+    """Where the log begins."""
+    wall_spread: float
+    """How far wall clocks are apart, in seconds."""
+    admin: bool
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
+    """The knobs of a seed. `bias` replaces some of them (of the weather some of its chances), to make a trouble likely."""
+    rng = Random(f"{seed}/knobs")
+    bias = dict(bias or {})
+    base = bias.pop("session_ms", None) or rng.choice((20, 50, 100, 300, 500, 1000, 1000, 1000, 3000))
+    members = bias.get("members") or rng.choice((3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 8))
+    roles = bias.get("roles") or rng.choice((1, 1, 2, 2, 3, 4, 6))
+    seats = tuple(rng.choice((1, 1, 1, 1, 2, 3)) for _ in range(roles))
+    overlap = rng.random() < 0.2
+    knobs = Knobs(
+        seed=seed,
+        members=members,
+        roles=roles,
+        seats=seats,
+        session_ms=base,
+        sessions=_sessions(rng, base, members),
+        drift=rng.choice((0.1, 0.1, 0.1, 0.01, 0.2, 0.0)),
+        extreme=rng.random() < 0.5,
+        overlap_ms=int(base * rng.uniform(0.1, 2)) if overlap else 0,
+        storm=rng.uniform(12, 24),
+        calm=rng.uniform(9, 13),
+        cut=rng.choice((2.0, 8.0, 8.0, 14.0)),
+        pace=rng.choice((0.2, 0.5, 1.0, 1.5)),
+        faults=_some(rng, FAULTS, 5),
+        acts=_some(rng, ACTS, 4) if rng.random() < 0.6 else {},
+        weather=_weather(rng, base),
+        proof=rng.random() < 0.4,
+        proof_delay_ms=base * rng.choice((0.002, 0.05)),
+        ranks=rng.random() < 0.15,
+        hosts=rng.choice((0, 0, 1, 2, 3)),
+        weights=rng.random() < 0.15,
+        picky=rng.random() < 0.2,
+        settle=rng.choice((0.2, 0.5, 0.5, 1.0)),
+        barrier=rng.choice((0.0, 0.0, 0.02, 0.3)),
+        barrier_timeout=rng.choice((0.5, 2.0, 4.0)),
+        retention=rng.choice((None, None, 10.0, 12.0)),
+        trims=rng.random() < 0.5,
+        neighbours=rng.choice((0, 0, 0, 0, 0, 2)),
+        begin=rng.choice((0, 0, 0, 0, 0, 0, 0, 1000)),
+        wall_spread=rng.choice((0.0, 1.0, 3600.0)),
+        admin=rng.random() < 0.5,
+    )
+    changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
+    if "weather" in changed:
+        changed["weather"] = msgspec.structs.replace(knobs.weather, **changed["weather"])
+    return msgspec.structs.replace(knobs, **changed) if changed else knobs
+
+
+def _some(rng: Random, kinds: tuple[str, ...], most: int) -> dict[str, float]:
+    """A few of the kinds, with weights."""
+    chosen = rng.sample(kinds, rng.randint(1, most))
+    return {kind: rng.choice((1.0, 1.0, 3.0)) for kind in sorted(chosen)}
+
+
+def _sessions(rng: Random, base: int, members: int) -> tuple[int, ...]:
+    mix = rng.random()
+    if mix < 0.6:
+        return (base,) * members
+    spread = (0.5, 1.0, 2.0) if mix < 0.9 else (0.25, 1.0, 4.0)
+    return tuple(max(20, int(base * rng.choice(spread))) for _ in range(members))
+
+
+def _weather(rng: Random, base: int) -> Weather:
+    """Delays in proportion to the session; single appends fail in some seeds only."""
+    unit = base * MS
+    quick = rng.choice((0.002, 0.01, 0.05))
+    rough = rng.random()
+    chances: dict[str, Any] = {}
+    if rough > 0.4:
+        chance = rng.choice((0.01, 0.05, 0.15))
+        for kind in rng.sample(
+            ("slow", "unknown", "lost", "doubled", "copied", "stall", "part", "hole"), rng.randint(1, 4)
+        ):
+            chances[kind] = chance
+    return Weather(
+        send=(int(quick * unit / 4), int(quick * unit)),
+        ack=(int(quick * unit / 4), int(quick * unit)),
+        lag=(int(quick * unit / 8), int(quick * unit / 2)),
+        timeout=int(rng.choice((0.3, 0.6, 1.2)) * unit),
+        slow_by=(int(0.1 * unit), int(1.2 * unit)),
+        late_by=(int(0.1 * unit), int(4 * unit)),
+        stall_by=(int(0.05 * unit), int(0.6 * unit)),
+        blocking=rng.random() < 0.5,
+        **chances,
+    )

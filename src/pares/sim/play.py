@@ -1,0 +1,230 @@
+"""One seed, played: a cast drawn from the knobs, a storm of faults, a calm in which everything must come right, a verdict."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pares.core.claims import RoleSpec
+from pares.core.protocol import Ready, Stop
+from pares.sim.acts import Acts
+from pares.sim.checker import Broken
+from pares.sim.checkers import everything
+from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
+from pares.sim.knobs import Knobs
+from pares.sim.process import NEVER, Process
+from pares.sim.scene import Scene
+from pares.sim.storm import Storm
+
+HOME: Final = "stage"
+NEXT_DOOR: Final = "next door"
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a seed."""
+
+    seed: int
+    broken: str
+    """The promise that was broken; empty if none was."""
+    what: str
+    at: float
+    """Virtual seconds that were played."""
+    records: int
+    knobs: Knobs
+    trace: list[str]
+
+
+class Play:
+    """One seed. `own` are the processes of the group that is judged, without its administrator."""
+
+    def __init__(self, knobs: Knobs, *, told: bool = False) -> None:
+        self.knobs = knobs
+        self.unit = knobs.session_ms * MS
+        self.scene = Scene(knobs.seed, group=HOME, weather=knobs.weather, told=told, begin=knobs.begin)
+        self.scene.trims = knobs.trims
+        self.scene.proof_delay = (MS // 2, max(MS, int(knobs.proof_delay_ms * MS)))
+        self.own: list[Process] = []
+        self.admin: Process | None = None
+        self._strangers = 0
+        self._rng = self.scene.random("cast")
+        self._cast()
+        self.checkers = everything(self)
+        self.scene.watch(self.checkers)
+        self.storm = Storm(self)
+        self.acts = Acts(self)
+        self.length = int((knobs.storm + knobs.calm) * self.unit) + self._grace()
+        self.scene.engine.at(int(knobs.storm * self.unit), self._heal_all)
+
+    def _grace(self) -> int:
+        """Members with long sessions need longer until everything has come right."""
+        return int((max(self.knobs.sessions) - self.knobs.session_ms) * MS * 6)
+
+    def play(self) -> Outcome:
+        """Plays the seed to its end, or to the first promise that is broken."""
+        broken, what = "", ""
+        try:
+            self.scene.engine.run(self.length)
+            for checker in self.checkers:
+                checker.end()
+        except Broken as error:
+            broken, what = error.promise, str(error)
+        except Exception as error:
+            # Nothing that stands in a log, and nothing that users ask, may end a member like this (R11).
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            broken = "nothing stops a reader"
+            what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+            if self.scene.story.told:
+                what += "\n" + traceback.format_exc()
+        return Outcome(
+            seed=self.knobs.seed,
+            broken=broken,
+            what=what,
+            at=self.scene.engine.now / SECOND,
+            records=self.scene.log.end,
+            knobs=self.knobs,
+            trace=self.scene.story.text(),
+        )
+
+    # The cast --------------------------------------------------------------------------------------------------------
+
+    def _cast(self) -> None:
+        knobs, rng = self.knobs, self._rng
+        roles = tuple(RoleSpec(f"r{i}", seats) for i, seats in enumerate(knobs.seats))
+        late = "late_joiner" in knobs.faults
+        for i in range(knobs.members):
+            process = self._add(chr(ord("a") + i), knobs.sessions[i], self._settings(rng, i, roles))
+            self.own.append(process)
+            if i < 2 or not late:
+                self.scene.engine.at(int(rng.uniform(0, 1) ** 3 * 3 * self.unit), self.start, process)
+        if knobs.admin:
+            self.admin = self._add("admin", knobs.session_ms, {"eligible": ()})
+            self.admin.start()
+        for i in range(knobs.neighbours):
+            there = {"group": NEXT_DOOR, "roles": (RoleSpec("r0"),), "eligible": ("r0",)}
+            self._add(f"n{i}", knobs.session_ms, there).start()
+
+    def _settings(self, rng: Random, i: int, roles: tuple[RoleSpec, ...]) -> dict[str, Any]:
+        knobs = self.knobs
+        mine = roles
+        if knobs.picky and i > 0:
+            mine = tuple(role for role in roles if rng.random() < 0.7)
+        settings: dict[str, Any] = {"roles": mine, "eligible": tuple(role.name for role in mine)}
+        if not knobs.picky and (knobs.acts or rng.random() < 0.3):
+            settings["eligible"] = None
+        if knobs.ranks:
+            settings["rank"] = rng.randint(0, 2)
+        if knobs.weights:
+            settings["weight"] = rng.choice((1.0, 1.0, 2.0))
+        if knobs.hosts:
+            settings["host"] = f"h{i % knobs.hosts}"
+            settings["zone"] = f"z{i % 2}"
+        return settings
+
+    def _add(self, name: str, session_ms: int, settings: dict[str, Any]) -> Process:
+        knobs, rng = self.knobs, self._rng
+        retention = None if knobs.retention is None else int(knobs.retention * max(knobs.sessions))
+        settings = {
+            "session_ms": session_ms,
+            "drift": knobs.drift,
+            "overlap_ms": knobs.overlap_ms,
+            "settle_ms": int(knobs.settle * knobs.session_ms),
+            "barrier_ms": max(1, int(knobs.barrier_timeout * knobs.session_ms)),
+            "retention_ms": retention,
+            **settings,
+        }
+        swing = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
+        stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
+        wall = WallClock(int(rng.uniform(-1, 1) * knobs.wall_spread * 1e6))
+        process = self.scene.add(name, settings, stopwatch=stopwatch, wall=wall)
+        process.proof = knobs.proof
+        process.poll = max(MS, self.unit // 4)
+        self.usual_barrier(process)
+        return process
+
+    def add_twin(self, process: Process) -> Process:
+        """Another process of the same name."""
+        settings = {k: v for k, v in process.settings.items() if k != "group"}
+        twin = self._add(f"{process.name}-{len(self.own)}", settings["session_ms"], settings)
+        twin.settings["name"] = process.settings.get("name", process.name)
+        self.own.append(twin)
+        return twin
+
+    def usual_barrier(self, process: Process) -> None:
+        rng, longest = process.rng, int(self.knobs.barrier * self.unit)
+        process.barrier_time = lambda seat, token: rng.randint(0, longest) if longest else 0
+
+    def strangers(self) -> int:
+        self._strangers += 1
+        return self._strangers
+
+    def of_id(self, id: str) -> Process | None:
+        return next((p for p in self.own if p.running and p.id == id), None)
+
+    # What is done to processes ---------------------------------------------------------------------------------------
+
+    def disturb(self) -> None:
+        self.scene.disturbed()
+
+    def troubled(self, process: Process) -> None:
+        """From now until it is healed nothing is expected of it."""
+        process.well_since = NEVER
+        self.scene.disturbed()
+
+    def start(self, process: Process) -> None:
+        if not process.running:
+            self.scene.disturbed()
+            process.ready = True
+            process.start()
+
+    def start_if_over(self, process: Process) -> None:
+        """Whoever closed, or stopped with an error, is started again by its people."""
+        if process.running and process.over is not None:
+            process.kill()
+        self.start(process)
+
+    def restart(self, process: Process) -> None:
+        if process.running:
+            self.scene.kill(process)
+        self.start(process)
+
+    def make_ready(self, process: Process) -> None:
+        if process.running and not process.ready:
+            self.scene.disturbed()
+            self.scene.note(process.name, "is ready")
+            process.ready = True
+            process.request(Ready(True))
+
+    def heal(self, process: Process) -> None:
+        wire = process.wire
+        if wire.reads_cut or wire.writes_cut or wire.acks_cut:
+            wire.reads_cut = wire.writes_cut = wire.acks_cut = False
+            process.well_since = self.scene.engine.now
+            self.scene.note(process.name, "is healed")
+            self.scene.disturbed()
+            process.wake(self.scene.engine.now)
+
+    def _heal_all(self) -> None:
+        """The storm is over."""
+        self.scene.note("--", "the calm begins")
+        everybody: Iterable[Process] = [*self.own, *([self.admin] if self.admin else [])]
+        for process in everybody:
+            self.scene.thaw(process)
+            self.heal(process)
+            process.freeze_at, process.stall_next = None, 0
+            if not process.running and process.incarnations and self._rng.random() < 0.6:
+                self.start(process)
+            elif isinstance(process.over, Stop) and process.over.kind == "cloned":
+                self.start_if_over(process)
+            self.make_ready(process)
+            self.usual_barrier(process)
+        self.scene.disturbed()
+        if not any(p.running and p.over is None for p in self.own):
+            self.start_if_over(self.own[0])
+
+
+def play(knobs: Knobs, *, told: bool = False) -> Outcome:
+    return Play(knobs, told=told).play()

@@ -1,0 +1,403 @@
+"""A simulated process: the real kernel, driven as the real loop drives it (runtime/loop.py), by virtual time.
+
+A round reads what is new, and then ticks with the clock read again; answers to appends come before. A process can be killed
+at any instant, and frozen at any instant: also between a fetch and its tick, and between a tick and the append that it made.
+
+Its beliefs are kept here as its user would see them: it *believes* that it holds a seat from a `Lead` to a `Follow`, while
+its own stopwatch stands below `until`. Whether its loop runs at that instant makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.claims import Claims, Config
+from pares.core.protocol import (
+    Acked,
+    Append,
+    Attached,
+    Barrier,
+    BarrierReturned,
+    Closed,
+    Died,
+    Effect,
+    Event,
+    Failed,
+    Follow,
+    Jumped,
+    Lead,
+    Live,
+    Moved,
+    Read,
+    Renew,
+    Report,
+    Restart,
+    Stop,
+    Tick,
+    Trim,
+    Wake,
+    Watch,
+)
+from pares.core.records import Lock, Seat
+from pares.sim.engine import MS, US, Stopwatch, WallClock
+from pares.sim.wire import Flight, Owner, Wire
+
+if TYPE_CHECKING:
+    from pares.sim.scene import Scene
+
+CHUNK: Final = 1000
+NEVER: Final = 2**63
+
+BarrierTime = Callable[[Seat, int], int | None]
+"""How long the user's barrier takes for a term, in nanoseconds; None: it never returns."""
+
+
+class Process(Owner):
+    """One named process; each start of it, and each `Restart` of its member, is a new incarnation."""
+
+    def __init__(
+        self, scene: Scene, name: str, settings: dict[str, Any], *, stopwatch: Stopwatch, wall: WallClock, rng: Random
+    ) -> None:
+        self.scene = scene
+        self.name = name
+        self.settings = settings
+        self.stopwatch = stopwatch
+        self.wall = wall
+        self.rng = rng
+        self.wire = Wire(scene.engine, scene.log, rng, scene.weather, self)
+        self.barrier_time: BarrierTime = lambda seat, token: 0
+        self.poll = 100 * MS
+        """How often it looks at the log though nothing wakes it."""
+        self.ready = True
+        self.well_since = 0
+        """Since when (true time) nothing has hindered it; `NEVER` while something does."""
+        self.proof = False
+        """Whether it takes a lock, so that its death can be proven, and watches others' (R7)."""
+        self.claims: Claims | None = None
+        self.incarnations = 0
+        self.running = False
+        self.frozen = False
+        self.over: Closed | Stop | None = None
+        self.live = False
+        self.beliefs: dict[Seat, int] = {}
+        self.until = 0
+        self.watching: dict[str, Lock] = {}
+        self.freeze_at: tuple[str, int] | None = None
+        """A scenario's wish: freeze at this point of a round ("fetched", "ticked"), for so long."""
+        self.stall_next = 0
+        self._inbox: deque[Event] = deque()
+        self._asked: dict[type, int] = {}
+        self._attached = False
+        self._busy = False
+        self._due = NEVER
+        self._blocked = False
+        self._stamp = 0
+        self._life = 0
+        self._seen = 0
+        """The largest token that earlier incarnations of this very process have read (R9)."""
+        self._left: list[Callable[[], None]] = []
+        """What a frozen process was in the middle of."""
+        self._wake_at = 0
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}~{self.incarnations}"
+
+    @property
+    def now(self) -> int:
+        """Its stopwatch."""
+        return self.stopwatch.read(self.scene.engine.now)
+
+    @property
+    def reachable(self) -> bool:
+        wire = self.wire
+        return not (wire.reads_cut or wire.writes_cut or wire.acks_cut or wire.holding)
+
+    def believes(self, seat: Seat) -> bool:
+        """What `Member.holds` answers at this instant."""
+        return self.running and seat in self.beliefs and self.now < self.until
+
+    def belief_ends(self) -> int:
+        """The true time at which its beliefs end if nothing renews them."""
+        return self.stopwatch.when(self.until)
+
+    # Life ------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the process, or starts it again under its name."""
+        self.running, self.frozen, self.over = True, False, None
+        self._life += 1
+        self._seen = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.incarnations += 1
+        self.well_since = self.scene.engine.now if self.reachable else NEVER
+        lock = None
+        if self.proof:
+            lock = Lock(boot="boot", device="0", inode=str(self.scene.next_inode()), file=self.id)
+        self.claims = Claims(
+            Config(**{"id": self.id, "name": self.name, "lock": lock, "seen": self._seen, **self.settings})
+        )
+        self._attached, self._busy, self._blocked, self.live = False, False, False, False
+        self._inbox.clear()
+        self._left.clear()
+        self.beliefs, self.until, self.watching = {}, 0, {}
+        self.scene.began(self)
+        self.wake(self.scene.engine.now)
+
+    def kill(self) -> None:
+        """It is gone, with everything that it had not sent."""
+        self.running = self.frozen = self.live = False
+        self._life += 1
+        self._stamp += 1
+        self._due = NEVER
+        self.beliefs, self.until = {}, 0
+        self.scene.ended(self, self.id)
+
+    def freeze(self) -> None:
+        self.frozen = True
+        self.well_since = NEVER
+
+    def well(self, for_so_long: int = 0) -> bool:
+        """Whether it is in the group, and nothing has hindered it for so long."""
+        return (
+            self.live and self.running and self.over is None and self.well_since + for_so_long <= self.scene.engine.now
+        )
+
+    def thaw(self) -> None:
+        """It goes on exactly where it stood."""
+        if self.running and self.frozen:
+            self.frozen = False
+            self.well_since = self.scene.engine.now if self.reachable else NEVER
+            left, self._left = self._left, []
+            for rest in left:
+                rest()
+            self._due = NEVER
+            self.wake(self.scene.engine.now)
+
+    def request(self, event: Event) -> None:
+        """Hands the kernel what its user wants, at its next round."""
+        if self.running:
+            self._asked[type(event)] = self.scene.engine.now
+            self._inbox.append(event)
+            self.wake(self.scene.engine.now)
+
+    def asked_at(self, kind: type) -> int:
+        """When (true time) its user last made such a request; -1 if never."""
+        return self._asked.get(kind, -1)
+
+    # What comes in ---------------------------------------------------------------------------------------------------
+
+    def acked(self, flight: Flight) -> None:
+        self._answer(flight, Acked(flight.ticket, flight.landed))
+
+    def failed(self, flight: Flight) -> None:
+        self._answer(flight, Failed(flight.ticket, flight.unknown))
+
+    def _answer(self, flight: Flight, answer: Acked | Failed) -> None:
+        if flight.sender is self.claims and self.running:
+            self._blocked = False
+            self._inbox.append(answer)
+            self.wake(self.scene.engine.now + self.wire.lag)
+
+    def _hear(self, event: Event) -> None:
+        if self.running:
+            self._inbox.append(event)
+            self.wake(self.scene.engine.now)
+
+    def died(self, member: str) -> None:
+        """The lock of `member` is free: if this process watches it, it has proof."""
+        if self.running and member in self.watching:
+            self._hear(Died(member))
+
+    # Rounds ----------------------------------------------------------------------------------------------------------
+
+    def wake(self, at: int) -> None:
+        """There will be a round at `at`, or earlier."""
+        if at < self._due and self.running:
+            self._due = at
+            self._stamp += 1
+            self.scene.engine.at(at, self._round, self._stamp)
+
+    def _round(self, stamp: int) -> None:
+        if stamp != self._stamp or not self.running:
+            return
+        if self.frozen or self._busy or self._blocked:
+            self._due = (
+                NEVER  # it begins again when it is thawed, when the round under way ends, when the append is answered
+            )
+            return
+        self._due = NEVER
+        life = self._life
+        while self._inbox and life == self._life and self.over is None:
+            self._step(self._inbox.popleft())
+        claims = self.claims
+        if claims is None or self.over is not None or life != self._life:
+            return
+        if not self.wire.reads_cut:
+            self._fetch(claims)
+            if self.claims is not claims:
+                return  # begun anew
+        elif not self.wire.suspect:
+            self.wire.suspect = True
+        weather = self.wire.weather
+        pause, self.stall_next = self.stall_next, 0
+        if pause:
+            self.scene.hindered(self, pause)
+        if weather.stall and self.rng.random() < weather.stall:
+            pause += self.rng.randint(*weather.stall_by)
+        if self._freezes("fetched") or pause:
+            self._busy = True
+            self.scene.engine.after(pause, self._after_pause, claims, life)
+        else:
+            self._finish(claims)
+
+    def _after_pause(self, claims: Claims, life: int) -> None:
+        """The rest of a round, unless the process died, froze or began anew in between."""
+        if life != self._life or claims is not self.claims or not self._busy:
+            return
+        if self.frozen:
+            self._left.append(lambda: self._after_pause(claims, life))
+            return
+        self._busy = False
+        self._finish(claims)
+
+    def _fetch(self, claims: Claims) -> None:
+        if not self._attached:
+            self._attached = True
+            self._step(Attached(*self.wire.attach()))
+        reader = claims.reader
+        why = self.wire.jumped(claims.position, reader.anchor)
+        if why:
+            self._step(Jumped(why))
+            return
+        self._step(Read(self.wire.fetch(claims.position, CHUNK)))  # type: ignore[arg-type]
+
+    def _finish(self, claims: Claims) -> None:
+        """The tick of a round, and when the next round will be."""
+        engine = self.scene.engine
+        self._wake_at = 0
+        self._step(Tick(self.wall.read_us(engine.now)))
+        if self.claims is not claims or not self.running or self.over is not None:
+            return
+        due = engine.now + self.poll
+        if self._inbox:
+            due = engine.now
+        if self._wake_at:
+            due = min(due, max(self.stopwatch.when(self._wake_at), engine.now + 50 * US))
+        if not self.wire.reads_cut:
+            arrived = self.scene.log.arrived(claims.position)
+            if arrived is not None:
+                due = min(due, max(arrived + self.wire.lag, engine.now + 20 * US))
+        self.wake(due)
+
+    def _freezes(self, point: str) -> bool:
+        if self.freeze_at is None or self.freeze_at[0] != point:
+            return False
+        length, self.freeze_at = self.freeze_at[1], None
+        self.scene.freeze(self, length)
+        return True
+
+    # Effects ---------------------------------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> None:
+        claims = self.claims
+        if claims is None:
+            return
+        for effect in claims.step(event, self.now):
+            CARRY[type(effect)](self, effect)
+
+    def _append(self, effect: Append) -> None:
+        self.scene.sent(self, effect)
+        self._blocked = self.wire.weather.blocking
+        if self._freezes("ticked"):
+            claims = self.claims
+            self._left.append(lambda: self._hand_over(effect, claims))
+        else:
+            self._hand_over(effect, self.claims)
+
+    def _hand_over(self, effect: Append, claims: Claims | None) -> None:
+        self.wire.send(claims, effect.ticket, effect.payloads)
+
+    def _lead(self, effect: Lead) -> None:
+        self.until = max(self.until, effect.until)
+        self.beliefs[effect.seat] = effect.token
+        self.scene.led(self, effect)
+
+    def _renew(self, effect: Renew) -> None:
+        self.until = effect.until
+        self.scene.renewed(self)
+
+    def _follow(self, effect: Follow) -> None:
+        if self.beliefs.get(effect.seat) == effect.token:
+            del self.beliefs[effect.seat]
+        self.scene.followed(self, effect)
+
+    def _barrier(self, effect: Barrier) -> None:
+        self.scene.barrier(self, effect)
+        length = self.barrier_time(effect.seat, effect.token)
+        if length is not None:
+            self.scene.engine.after(length, self._barrier_over, effect, self.claims)
+
+    def _barrier_over(self, effect: Barrier, claims: Claims) -> None:
+        if self.frozen:
+            self._left.append(lambda: self._barrier_over(effect, claims))
+        elif claims is self.claims and self.running:
+            self.scene.barrier_over(self, effect)
+            self._hear(BarrierReturned(effect.token))
+
+    def _watch(self, effect: Watch) -> None:
+        self.watching = effect.locks
+        self.scene.watches(self)
+
+    def _live(self, effect: Live) -> None:
+        self.live = True
+        self.scene.joined(self)
+
+    def _restart(self, effect: Restart) -> None:
+        old = self.id
+        if self.claims is not None:
+            self._seen = self.claims.largest_token
+        self.scene.restarts(self, effect)
+        self.scene.ended(self, old)
+        self._begin()
+
+    def _end(self, effect: Closed | Stop) -> None:
+        self.over = effect
+        self.live = False
+        self.scene.over(self, effect)
+        self.scene.ended(self, self.id)
+
+    def _report(self, effect: Report) -> None:
+        self.scene.reported(self, effect)
+
+    def _trim(self, effect: Trim) -> None:
+        self.scene.may_trim(self, effect)
+
+    def _wake(self, effect: Wake) -> None:
+        self._wake_at = effect.at
+
+    def _moved(self, effect: Moved) -> None:
+        pass
+
+
+CARRY: Final[dict[type[Effect], Callable[[Process, Any], None]]] = {
+    Append: Process._append,  # pyright: ignore[reportPrivateUsage]
+    Lead: Process._lead,  # pyright: ignore[reportPrivateUsage]
+    Renew: Process._renew,  # pyright: ignore[reportPrivateUsage]
+    Follow: Process._follow,  # pyright: ignore[reportPrivateUsage]
+    Barrier: Process._barrier,  # pyright: ignore[reportPrivateUsage]
+    Watch: Process._watch,  # pyright: ignore[reportPrivateUsage]
+    Live: Process._live,  # pyright: ignore[reportPrivateUsage]
+    Restart: Process._restart,  # pyright: ignore[reportPrivateUsage]
+    Closed: Process._end,  # pyright: ignore[reportPrivateUsage]
+    Stop: Process._end,  # pyright: ignore[reportPrivateUsage]
+    Report: Process._report,  # pyright: ignore[reportPrivateUsage]
+    Trim: Process._trim,  # pyright: ignore[reportPrivateUsage]
+    Wake: Process._wake,  # pyright: ignore[reportPrivateUsage]
+    Moved: Process._moved,  # pyright: ignore[reportPrivateUsage]
+}

@@ -1,0 +1,220 @@
+"""Faults: what befalls processes, and the ledger, while the storm lasts. One function a kind of fault.
+
+Each takes what it needs from the seed's chance and does something that could happen: to a process, to its connection, to the
+log. What they must never do is break an assumption that promises are made under (A1, A2), unless the checkers know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from pares.core.protocol import Close, Ready
+from pares.sim import vandals
+from pares.sim.engine import MS
+
+if TYPE_CHECKING:
+    from pares.sim.play import Play
+    from pares.sim.process import Process
+
+
+class Storm:
+    """Draws faults, at random times, until it is over."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.scene = play.scene
+        self.engine = play.scene.engine
+        self.knobs = play.knobs
+        self.rng: Random = play.scene.random("storm")
+        self.over_at = int(self.knobs.storm * play.unit)
+        self.replaced = False
+        kinds = self.knobs.faults
+        self._kinds, self._weights = list(kinds), list(kinds.values())
+        if self._kinds and self.knobs.pace:
+            self._next()
+
+    def _next(self) -> None:
+        gap = self.rng.expovariate(self.knobs.pace) * self.play.unit
+        at = self.engine.now + max(1, int(gap))
+        if at < self.over_at:
+            self.engine.at(at, self._strike)
+
+    def _strike(self) -> None:
+        kind = self.rng.choices(self._kinds, self._weights)[0]
+        STRIKES[kind](self)
+        self._next()
+
+    def span(self, low: float, high: float) -> int:
+        """A length of time between so many sessions and so many."""
+        return int(self.rng.uniform(low, high) * self.play.unit)
+
+    def someone(self, *, holder: bool | None = None) -> Process | None:
+        """A process that runs; rather one that holds something, unless told otherwise."""
+        running = [p for p in self.play.own if p.running and p.over is None]
+        if not running:
+            return None
+        holders = [p for p in running if p.beliefs]
+        if holders and (holder or (holder is None and self.rng.random() < 0.6)):
+            return self.rng.choice(holders)
+        return self.rng.choice(running)
+
+    # Processes -------------------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        process = self.someone()
+        if process is None:
+            return
+        self.scene.kill(process)
+        if self.rng.random() < 0.7:
+            self.engine.after(self.span(0, 6), self.play.start, process)
+
+    def freeze(self) -> None:
+        process = self.someone()
+        if process is not None:
+            self.scene.freeze(process, self.span(0.05, 4))
+
+    def freeze_inside(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.freeze_at = (self.rng.choice(("fetched", "ticked")), self.span(0.2, 4))
+
+    def stall(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.stall_next = self.span(0.1, 2)
+
+    def close(self) -> None:
+        process = self.someone()
+        if process is not None:
+            self.play.disturb()
+            self.scene.note(process.name, "is closed")
+            process.request(Close())
+            self.engine.after(self.span(1, 6), self.play.start_if_over, process)
+
+    def ready(self) -> None:
+        process = self.someone()
+        if process is None:
+            return
+        self.play.disturb()
+        self.scene.note(process.name, "is not ready")
+        process.ready = False
+        process.request(Ready(False))
+        self.engine.after(self.span(0.05, 4), self.play.make_ready, process)
+
+    def late_joiner(self) -> None:
+        waiting = [p for p in self.play.own if p.incarnations == 0]
+        if waiting:
+            self.play.start(self.rng.choice(waiting))
+
+    def twin(self) -> None:
+        """Another process starts under the name of one that may well be alive."""
+        process = self.someone()
+        if process is not None and len(self.play.own) < self.knobs.members + 2:
+            self.play.start(self.play.add_twin(process))
+
+    def barrier(self) -> None:
+        """The next barriers of somebody are slow, or never return."""
+        process = self.someone(holder=True)
+        if process is not None:
+            length = None if self.rng.random() < 0.3 else self.span(0.1, 3)
+            process.barrier_time = lambda seat, token: length
+            self.engine.after(self.span(1, 4), self.play.usual_barrier, process)
+
+    # Connections -----------------------------------------------------------------------------------------------------
+
+    def _cut(self, process: Process | None, what: str, *, reads: bool, writes: bool, acks: bool) -> None:
+        if process is None or not process.reachable:
+            return
+        wire = process.wire
+        wire.reads_cut, wire.writes_cut, wire.acks_cut = reads, writes, acks
+        self.scene.note(process.name, what)
+        self.play.troubled(process)
+        self.engine.after(self.span(0.3, self.knobs.cut), self.play.heal, process)
+
+    def deaf(self) -> None:
+        self._cut(self.someone(), "is deaf", reads=True, writes=False, acks=False)
+
+    def mute(self) -> None:
+        self._cut(self.someone(), "is mute", reads=False, writes=True, acks=True)
+
+    def cut(self) -> None:
+        self._cut(self.someone(), "is cut off", reads=True, writes=True, acks=True)
+
+    def one_way(self) -> None:
+        """What it sends arrives; nothing comes back, no answers either."""
+        self._cut(self.someone(), "hears nothing", reads=True, writes=False, acks=True)
+
+    def outage(self) -> None:
+        """The ledger is out of everybody's reach."""
+        self.play.disturb()
+        self.scene.note("log", "out of reach")
+        length = self.span(0.1, 4)
+        for process in self.play.own:
+            wire = process.wire
+            wire.reads_cut = wire.writes_cut = wire.acks_cut = True
+            self.play.troubled(process)
+            self.engine.after(length, self.play.heal, process)
+
+    # The log ---------------------------------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """Copies of what stood in the log, of any age, land again."""
+        entries = self.scene.log.entries()
+        for _ in range(self.rng.randint(1, 6)):
+            if entries:
+                entry = self.rng.choice(entries)
+                self.engine.after(self.span(0, 1), self.scene.log.append, [entry[2]], self.engine.now)
+
+    def garbage(self) -> None:
+        for payload in vandals.garbage(self.rng, self.scene):
+            self.scene.log.append([payload], self.engine.now)
+
+    def forge(self) -> None:
+        """A record in the name of a live member which that one never wrote, as of a cloned process."""
+        payload = vandals.forgery(self.rng, self.scene)
+        if payload is not None:
+            self.play.disturb()
+            self.scene.log.append([payload], self.engine.now)
+
+    def future(self) -> None:
+        """A member of a later version: it writes kinds that nobody here knows, and records above what they can read."""
+        vandals.Future(self.play, self.rng).begin()
+
+    def trim(self) -> None:
+        """Retention: what is older than ten of the longest sessions goes; some logs take one record, some all of them."""
+        if self.knobs.retention is not None:
+            age = int(self.knobs.retention * max(self.knobs.sessions) * MS)
+            self.scene.trim(self.scene.log.older_than(self.engine.now - age))
+
+    def replace(self) -> None:
+        """The log is deleted, and another one stands in its place: once in a history."""
+        if not self.replaced:
+            self.replaced = True
+            self.play.disturb()
+            self.scene.replace_log()
+
+
+STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
+    "crash": Storm.crash,
+    "freeze": Storm.freeze,
+    "freeze_inside": Storm.freeze_inside,
+    "deaf": Storm.deaf,
+    "mute": Storm.mute,
+    "cut": Storm.cut,
+    "one_way": Storm.one_way,
+    "outage": Storm.outage,
+    "stall": Storm.stall,
+    "replay": Storm.replay,
+    "garbage": Storm.garbage,
+    "forge": Storm.forge,
+    "future": Storm.future,
+    "twin": Storm.twin,
+    "close": Storm.close,
+    "ready": Storm.ready,
+    "late_joiner": Storm.late_joiner,
+    "trim": Storm.trim,
+    "replace": Storm.replace,
+    "barrier": Storm.barrier,
+}

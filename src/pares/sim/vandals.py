@@ -1,0 +1,133 @@
+"""Whoever writes into the log without being asked: garbage, forgeries, and members of versions that do not exist yet."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core import records
+from pares.core.records import MAX_INT
+
+if TYPE_CHECKING:
+    from pares.sim.play import Play
+    from pares.sim.scene import Scene
+
+BROKEN: Final = (
+    b"",
+    b"null",
+    b"{",
+    b"\xff\xfe\x00",
+    b"[" * 100_000,
+    b'{"a":' * 200,
+    b"NaN",
+    b'{"k":"beat","v":1,"g":"stage","m":"x~1","n":NaN,"b":1,"s":1}',
+    b'{"k":"beat","v":1,"g":"stage","m":"x~1","n":1e308,"b":1,"s":1}',
+    b'{"k":"beat","v":1,"g":"stage","m":"x~1","n":-1,"b":1,"s":1}',
+    b'{"k":"beat","v":1,"g":"stage","m":"x~1","n":1' + b"0" * 400 + b',"b":1,"s":1}',
+    b'{"k":"beat","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"marks":{}}',
+    b'{"k":"claim","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"seat":["r0",-1]}',
+    b'{"k":"join","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"name":"x","session":86400000}',
+    b'{"k":"join","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"name":"x\\u0000","session":1000}',
+    b'{"k":"wave","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"x":' + b"[" * 80 + b"]" * 80 + b"}",
+    b'{"k":"genesis","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1,"base":9007199254740992}',
+    b'{"k":"beat","k":"leave","v":1,"g":"stage","m":"x~1","n":1,"b":1,"s":1}',
+    b"x" * 70_000,
+)
+"""Not records, in as many ways as the format forbids."""
+
+
+def garbage(rng: Random, scene: Scene) -> list[bytes]:
+    """Bytes that are no records, records of nobody, and records of this group that can't count."""
+    found: list[bytes] = [rng.choice(BROKEN) for _ in range(rng.randint(1, 3))]
+    for _ in range(rng.randint(0, 3)):
+        found.append(records.encode(_stranger(rng, scene)))
+    return found
+
+
+def _stranger(rng: Random, scene: Scene) -> records.AnyRecord:
+    """A record that must not count: from somebody unknown, or under another base, or a genesis over somebody alive."""
+    world = scene.judge.world
+    seats = sorted(world.seats) or [("r0", 0)]
+    members = sorted(world.members) or ["x~1"]
+    seat = rng.choice(seats)
+    who = rng.choice(("x~1", *members))
+    known = who in world.members
+    base = world.base - rng.randint(1, 9) if known and world.base > 9 else world.base
+    envelope: dict[str, Any] = {"v": 1, "g": scene.group, "m": who, "n": rng.choice((1, 10**6)), "b": base, "s": 100}
+    made = rng.randrange(7)
+    if made == 0:
+        return records.Claim(**envelope, seat=seat)
+    if made == 1:
+        return records.Release(**envelope, seat=seat, token=world.base + max(0, world.last))
+    if made == 2:
+        return records.Obituary(**envelope, of=rng.choice(members))
+    if made == 3:
+        # Over a record that is not the last one of the group: somebody has written since.
+        over = rng.choice((None, max(0, world.last - rng.randint(1, 20))))
+        if world.last < 0 or (over is not None and over >= world.last):
+            return records.Beat(**envelope)
+        return records.Genesis(**{**envelope, "b": world.base + 10**6}, base=world.base + 10**6, over=over)
+    if made == 4:
+        return records.Snapshot(
+            **envelope, upto=rng.choice((0, world.last + 1, 10**9)), id="x", part=rng.randint(0, 2), parts=1, world="{}"
+        )
+    if made == 5:
+        return records.Pause(**envelope, ms=10**6)
+    return records.Leave(**envelope)
+
+
+def forgery(rng: Random, scene: Scene) -> bytes | None:
+    """A beat of a live member, with a number that it has not used: it must find that it was cloned, and stop."""
+    members = [m for m in scene.judge.world.members.values() if m.n < MAX_INT // 2]
+    if not members:
+        return None
+    member = rng.choice(sorted(members, key=lambda m: m.id))
+    n = member.n + rng.choice((1, 50, 10**6))
+    return records.encode(
+        records.Beat(v=1, g=scene.group, m=member.id, n=n, b=scene.judge.world.base, s=rng.choice((1, 100, 1000)))
+    )
+
+
+class Future:
+    """A member written by a later version: eligible for nothing, it beats, and speaks of things that nobody here knows."""
+
+    count = 0
+
+    def __init__(self, play: Play, rng: Random) -> None:
+        self.scene = play.scene
+        self.rng = rng
+        self.unit = play.unit
+        self.left = rng.randint(5, 30)
+        self.id = f"future{play.strangers()}~1"
+        self.n = 0
+        self.base = self.scene.judge.world.base
+
+    def begin(self) -> None:
+        self._write(self._record("join", f',"name":"{self.id}","session":{self._session()},"eligible":[],"reads":3'))
+        self.scene.engine.after(self.unit // 4, self._go_on)
+
+    def _session(self) -> int:
+        return max(20, self.unit // 1_000_000)
+
+    def _record(self, kind: str, more: str = "", v: int = 1) -> bytes:
+        self.n += 1
+        text = f'"k":"{kind}","v":{v},"g":"{self.scene.group}","m":"{self.id}","n":{self.n},"b":{self.base},"s":100'
+        return ("{" + text + more + "}").encode()
+
+    def _write(self, payload: bytes) -> None:
+        self.scene.log.append([payload], self.scene.engine.now)
+
+    def _go_on(self) -> None:
+        self.left -= 1
+        if self.left < 0 or self.base != self.scene.judge.world.base:
+            return
+        kind = self.rng.randrange(5)
+        if kind == 0:
+            self._write(self._record("wave", ',"to":["everybody",{"x":1}]'))
+        elif kind == 1:
+            self._write(self._record("beat", ',"mood":"good"', v=2))
+        elif kind == 2:
+            self._write(self._record("dissolve", v=3))
+        else:
+            self._write(self._record("beat"))
+        self.scene.engine.after(int(self.unit * self.rng.uniform(0.1, 0.5)), self._go_on)

@@ -1,0 +1,298 @@
+"""Time on a seat as intervals: who believed when, when two did, when nobody did, and how long a takeover took.
+
+Intervals are half open, [a, b): an end that touches the next beginning is neither an overlap nor a gap. All that is here is
+native Spark SQL over rows that carry seat and token, in O(n log n) per seat however often a seat changed hands:
+
+* `SEGMENTS` sweeps over beginnings and ends, netted per instant, and finds stretches with nobody (gaps) and with two or more
+  (time in violation). Whatever lies before the first term or after the last would escape a sweep, so the seat's own life
+  takes part in it as a window.
+* `PAIRS` says *who* overlapped with whom. A self join would be quadratic on a busy seat; so terms are first cut into
+  clusters at every instant at which nobody of the earlier ones is left, and joined only within clusters of two or more.
+  The summed length of pairs is more than the time in violation as soon as three overlap: the two are never mixed.
+
+What a member said of its belief (its `did` records) is exact by its own clock. What it did not live to say is bounded, and
+every bound is kept apart from what is known: a belief begins between `a_early` and `a_late` and ends between `b_early` and
+`b_late`. An overlap is *certain* only if it remains when both are taken at their shortest, and is longer than twice the
+error of the clocks and the millisecond that readings are rounded to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RESOLUTION_MS: Final = 1
+"""Readings are whole milliseconds: two of them can be this much too near or too far."""
+
+_MEMBERS: Final = """
+SELECT member, min(offset) FILTER (WHERE kind = 'member') AS joined, max(name) AS name, max(host) AS host,
+       max(session_ms) AS session_ms, max(drift) AS drift, max(overlap_ms) AS overlap_ms,
+       min(at_ms) FILTER (WHERE kind = 'member') AS joined_ms, max(at_ms) FILTER (WHERE kind = 'gone') AS gone_ms,
+       max(offset) FILTER (WHERE kind = 'seen') AS seen_offset, max(clock_ms) FILTER (WHERE kind = 'seen') AS seen_ms
+FROM {facts} WHERE kind IN ('member', 'gone', 'seen') GROUP BY member
+"""
+
+# One row a term. A belief in a seat that the log did not give to that member is a row as well, without `from_offset`.
+_TERMS: Final = """
+WITH t AS (
+  SELECT role, seat, token, member,
+         min(offset) FILTER (WHERE kind = 'gained') AS from_offset,
+         min(at_ms) FILTER (WHERE kind = 'gained') AS gained_ms,
+         min(cause) FILTER (WHERE kind = 'gained') AS began,
+         min(offset) FILTER (WHERE kind = 'lost') AS to_offset,
+         min(at_ms) FILTER (WHERE kind = 'lost') AS lost_ms,
+         min(clock_ms) FILTER (WHERE kind = 'lost') AS sign_ms,
+         min(cause) FILTER (WHERE kind = 'lost') AS ended,
+         min(other) FILTER (WHERE kind = 'lost') AS ended_by,
+         min(why) FILTER (WHERE kind = 'lost') AS ended_why,
+         min(name) FILTER (WHERE kind = 'lost') AS heir,
+         min(clock_ms) FILTER (WHERE kind = 'lead') AS lead_ms,
+         max_by(clock_ms, offset) FILTER (WHERE kind = 'stop') AS said_ms,
+         max_by(why, offset) FILTER (WHERE kind = 'stop') AS said_why,
+         min(offset) FILTER (WHERE kind = 'stop') AS first_stop,
+         max(offset) FILTER (WHERE kind = 'stop') AS last_stop,
+         max(offset) FILTER (WHERE kind = 'lead') AS last_lead
+  FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop')
+  GROUP BY role, seat, token, member),
+ j AS (
+  SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.seen_offset, n.joined AS heir_joined,
+         CAST(ceil(m.session_ms / (1 - m.drift)) AS BIGINT) AS limit_ms, {first} AS first_ms, {last} AS last_ms,
+         -- A belief that began again after its end is open again.
+         CASE WHEN last_stop IS NOT NULL AND (last_lead IS NULL OR last_stop > last_lead) THEN said_ms END AS stop_ms,
+         coalesce(sign_ms, m.seen_ms) AS alive_ms,
+         coalesce(sign_ms, m.seen_ms) + CAST(floor(m.session_ms * (1 - m.drift) / (1 + m.drift)) AS BIGINT)
+           + m.overlap_ms AS bound_ms
+  FROM t LEFT JOIN {members} m ON m.member = t.member LEFT JOIN {members} n ON n.member = t.heir),
+ k AS (
+  SELECT *,
+         CASE WHEN stop_ms IS NOT NULL THEN stop_ms
+              WHEN to_offset IS NULL THEN bound_ms
+              WHEN ended_by = member THEN lost_ms
+              WHEN ended = 'obituary' THEN least(bound_ms, lost_ms)
+              ELSE coalesce(bound_ms, lost_ms) END AS b_late
+  FROM j),
+ f AS (
+  SELECT k.role, k.seat, k.token, k.member, max_by(fault, at_ms) AS fault, max(at_ms) AS fault_ms
+  FROM k JOIN {faults} f
+    ON f.fault IN ('crash', 'freeze', 'cut') AND (f.member = k.member OR f.member = k.name)
+   AND f.at_ms >= coalesce(k.lead_ms, k.gained_ms, k.first_ms)
+   AND f.at_ms <= coalesce(greatest(k.b_late, k.lost_ms), k.last_ms)
+  WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary') OR k.ended_why = 'fenced' OR k.said_why = 'fenced'
+  GROUP BY k.role, k.seat, k.token, k.member),
+ g AS (
+  SELECT k.*, f.fault, f.fault_ms,
+         -- A death that somebody saw ends a belief; a freeze does not: what is frozen still believes when it thaws.
+         CASE WHEN stop_ms IS NULL AND fault = 'crash' THEN least(fault_ms, b_late) END AS death_ms
+  FROM k LEFT JOIN f USING (role, seat, token, member)),
+ h AS (
+  SELECT *,
+         CASE WHEN to_offset IS NULL AND stop_ms IS NULL AND death_ms IS NULL AND coalesce(b_late >= last_ms, true)
+              THEN NULL ELSE coalesce(stop_ms, death_ms, b_late) END AS to_ms
+  FROM g)
+SELECT role, seat, token, member, name, host, from_offset, to_offset, lead_ms AS from_ms, to_ms,
+       coalesce(nullif(said_why, ''), nullif(ended_why, ''), ended) AS why, began, {cause} AS cause,
+       to_ms IS NULL OR stop_ms IS NOT NULL AS measured, began <=> 'snapshot' AS truncated,
+       overlap_ms, gained_ms, lost_ms, alive_ms, stop_ms, b_late, fault, fault_ms,
+       coalesce(fault_ms, stop_ms, CASE WHEN ended_by = member THEN lost_ms END, alive_ms, lost_ms) AS since_ms,
+       fault_ms IS NOT NULL OR stop_ms IS NOT NULL OR ended_by <=> member AS since_measured,
+       first_stop < last_lead AS revived, limit_ms, first_ms, last_ms
+FROM h
+"""
+
+# How a term ended, in one word. What was done to the holder says more than how the group noticed it; after that come the
+# kernel's own reasons. A surplus that is handed over to a member that came during the term is that member's joining.
+_CAUSE: Final = """
+CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
+     WHEN fault IS NOT NULL THEN fault
+     WHEN ended = 'obituary' THEN 'crash'
+     WHEN ended = 'claim' THEN CASE WHEN seen_offset > to_offset THEN 'freeze' ELSE 'crash' END
+     WHEN ended = 'leave' THEN 'leave'
+     WHEN ended = 'genesis' THEN 'reset'
+     WHEN ended IS NULL AND stop_ms IS NULL THEN 'crash'
+     ELSE CASE coalesce(nullif(ended_why, ''), said_why)
+          WHEN 'fenced' THEN 'lapse' WHEN 'lease ran out' THEN 'lapse' WHEN 'barrier timed out' THEN 'slow barrier'
+          WHEN 'drained' THEN 'drain' WHEN 'closed' THEN 'leave' WHEN 'left' THEN 'leave' WHEN 'paused' THEN 'pause'
+          WHEN 'asked' THEN 'handover' WHEN 'handed over' THEN 'handover' WHEN 'stepped down' THEN 'step down'
+          WHEN 'role removed' THEN 'removed'
+          WHEN 'balance' THEN CASE WHEN heir_joined > from_offset THEN 'join' ELSE 'balance' END
+          ELSE CASE ended WHEN 'transfer' THEN 'handover' WHEN 'release' THEN 'release' ELSE 'lapse' END END END
+"""
+
+_BELIEVED: Final = """
+SELECT role, seat, token, member, cause, since_ms, since_measured, overlap_ms, limit_ms,
+       a_late AS a, coalesce(to_ms, last_ms) AS b, a_early, a_late, b_early, coalesce(b_late, last_ms) AS b_late
+FROM (SELECT *, coalesce(from_ms, CASE WHEN truncated THEN first_ms END) AS a_late,
+             coalesce(from_ms, gained_ms, first_ms) AS a_early,
+             CASE WHEN stop_ms IS NOT NULL THEN stop_ms
+                  WHEN to_ms IS NULL THEN last_ms
+                  WHEN fault = 'crash' THEN least(fault_ms, b_late)
+                  WHEN alive_ms IS NOT NULL THEN least(alive_ms, b_late) END AS b_early
+      FROM {terms} WHERE role IS NOT NULL)
+"""
+
+_WINDOWS: Final = """
+WITH o AS (SELECT role, seat, coalesce(at_ms, {first}) AS a,
+                  row_number() OVER (PARTITION BY role, seat ORDER BY offset NULLS FIRST) AS n
+           FROM {facts} WHERE kind = 'opened'),
+     s AS (SELECT role, seat, at_ms AS b, row_number() OVER (PARTITION BY role, seat ORDER BY offset) AS n
+           FROM {facts} WHERE kind = 'shut')
+SELECT o.role, o.seat, o.a, coalesce(s.b, {last}) AS b FROM o LEFT JOIN s USING (role, seat, n)
+"""
+
+SEGMENTS: Final = """
+WITH e AS (SELECT role, seat, x.ts, x.d, 0 AS w FROM {intervals}
+           LATERAL VIEW inline(array(struct(a AS ts, 1 AS d), struct(b AS ts, -1 AS d))) x AS ts, d WHERE b > a
+           UNION ALL
+           SELECT role, seat, x.ts, 0 AS d, x.w FROM {windows}
+           LATERAL VIEW inline(array(struct(a AS ts, 1 AS w), struct(b AS ts, -1 AS w))) x AS ts, w WHERE b > a),
+ net AS (SELECT role, seat, ts, sum(d) AS d, sum(w) AS w FROM e GROUP BY role, seat, ts),
+ runs AS (SELECT role, seat, ts, sum(d) OVER earlier AS depth, sum(w) OVER earlier AS inside,
+                 lead(ts) OVER (PARTITION BY role, seat ORDER BY ts) AS b
+          FROM net WINDOW earlier AS (PARTITION BY role, seat ORDER BY ts ROWS UNBOUNDED PRECEDING)),
+ kinds AS (SELECT role, seat, ts AS a, b, CASE WHEN depth > 1 THEN 'double' ELSE 'none' END AS what
+           FROM runs WHERE b IS NOT NULL AND (depth > 1 OR depth = 0 AND inside > 0)),
+ -- Neighbours of one kind (depth 2, then 3, then 2) are one stretch.
+ cuts AS (SELECT *, CASE WHEN lag(b) OVER s <=> a THEN 0 ELSE 1 END AS cut
+          FROM kinds WINDOW s AS (PARTITION BY role, seat, what ORDER BY a)),
+ whole AS (SELECT *, sum(cut) OVER (PARTITION BY role, seat, what ORDER BY a ROWS UNBOUNDED PRECEDING) AS n FROM cuts)
+SELECT role, seat, what, min(a) AS a, max(b) AS b FROM whole GROUP BY role, seat, what, n
+"""
+
+PAIRS: Final = """
+WITH i AS (SELECT * FROM {intervals} WHERE b_late > a_early),
+ m AS (SELECT *, max(b_late) OVER (PARTITION BY role, seat ORDER BY a_early, token
+                                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach FROM i),
+ c AS (SELECT *, sum(CASE WHEN reach IS NULL OR a_early >= reach THEN 1 ELSE 0 END)
+                   OVER (PARTITION BY role, seat ORDER BY a_early, token ROWS UNBOUNDED PRECEDING) AS cluster FROM m),
+ k AS (SELECT *, count(*) OVER (PARTITION BY role, seat, cluster) AS size FROM c),
+ p AS (SELECT x.role, x.seat, x.token AS token_a, y.token AS token_b, x.member AS member_a, y.member AS member_b,
+              greatest(x.a_early, y.a_early) AS from_ms, least(x.b_late, y.b_late) AS to_ms,
+              -- Not known means not sure; greatest and least would pass over it.
+              CASE WHEN x.a_late IS NOT NULL AND y.a_late IS NOT NULL AND x.b_early IS NOT NULL AND y.b_early IS NOT NULL
+                   THEN least(x.b_early, y.b_early) - greatest(x.a_late, y.a_late) END AS sure_ms, x.overlap_ms
+       FROM k x JOIN k y ON x.role = y.role AND x.seat = y.seat AND x.cluster = y.cluster
+        AND x.size > 1 AND y.size > 1 AND x.token < y.token AND x.member <> y.member
+        AND x.a_early < y.b_late AND y.a_early < x.b_late)
+SELECT role, seat, token_a, token_b, from_ms, to_ms,
+       coalesce(sure_ms > 2 * {error} + {resolution}, false) AS certain, member_a, member_b,
+       overlap_ms > 0 AND sure_ms <= overlap_ms + {slack} + 2 * {error} AS expected
+FROM p
+"""
+
+# Who led next, after whom. A holder that never believed has not led, and is passed over.
+_TAKEOVERS: Final = """
+WITH l AS (SELECT *, lag(struct(member, cause, since_ms, since_measured, limit_ms)) OVER (PARTITION BY role, seat ORDER BY token)
+             AS before FROM {believed} WHERE a IS NOT NULL)
+SELECT role, seat, before.member AS from_member, member AS to_member, coalesce(before.cause, 'unknown') AS cause,
+       greatest(a - before.since_ms, 0) AS ms, token, a AS at_ms, before.since_measured AS measured,
+       before.limit_ms
+FROM l WHERE before IS NOT NULL
+"""
+
+_GAPS: Final = """
+SELECT s.role, s.seat, s.a AS from_ms, s.b AS to_ms, coalesce(max_by(t.cause, t.token), 'start') AS cause
+FROM {segments} s LEFT JOIN {believed} t ON t.role = s.role AND t.seat = s.seat AND t.b = s.a AND t.a IS NOT NULL
+WHERE s.what = 'none' GROUP BY s.role, s.seat, s.a, s.b
+"""
+
+_MOVES: Final = """
+SELECT offset, at_ms, role, seat, lag(member) OVER (PARTITION BY role, seat ORDER BY offset) AS from_member,
+       member AS to_member, token, cause, why
+FROM {facts} WHERE kind = 'gained'
+"""
+
+_BALANCE: Final = """
+WITH e AS (SELECT member, x.ts, x.d FROM {believed}
+           LATERAL VIEW inline(array(struct(a AS ts, 1 AS d), struct(b AS ts, -1 AS d))) x AS ts, d WHERE b > a),
+ net AS (SELECT member, ts, sum(d) AS d FROM e GROUP BY member, ts),
+ depth AS (SELECT member, sum(d) OVER (PARTITION BY member ORDER BY ts ROWS UNBOUNDED PRECEDING) AS depth FROM net),
+ most AS (SELECT member, max(depth) AS most_seats FROM depth GROUP BY member),
+ led AS (SELECT member, count(*) AS terms, sum(greatest(b - a, 0)) AS led_ms FROM {believed} WHERE a IS NOT NULL
+         GROUP BY member)
+SELECT m.member, m.name, m.host, m.joined_ms AS from_ms, m.gone_ms AS to_ms, coalesce(l.terms, 0) AS terms,
+       coalesce(l.led_ms, 0) AS led_ms, coalesce(x.most_seats, 0) AS most_seats,
+       coalesce(l.led_ms / nullif(sum(l.led_ms) OVER (), 0), 0.0D) AS share
+FROM {members} m LEFT JOIN led l USING (member) LEFT JOIN most x USING (member)
+"""
+
+
+class Window(NamedTuple):
+    """What the log shows: from when to when, and the token below which a term began before that."""
+
+    first_ms: int
+    last_ms: int
+    floor: int
+
+
+def members(facts: DataFrame) -> DataFrame:
+    """One row a member: what its join said, when it came and went, its last sign of life."""
+    return facts.sparkSession.sql(_MEMBERS, facts=facts)
+
+
+def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
+    """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
+    return facts.sparkSession.sql(
+        _TERMS.replace("{cause}", _CAUSE),
+        facts=facts,
+        members=members,
+        faults=faults,
+        first=window.first_ms,
+        last=window.last_ms,
+    )
+
+
+def believed(terms: DataFrame) -> DataFrame:
+    """The terms as intervals of belief: (a, b) as best known, and (a_early, a_late, b_early, b_late) as bounds.
+
+    `a` is NULL for a holder that never told of a belief: it has perhaps not led.
+    """
+    return terms.sparkSession.sql(_BELIEVED, terms=terms)
+
+
+def windows(facts: DataFrame, window: Window) -> DataFrame:
+    """From when to when each seat was there to be held: (role, seat, a, b)."""
+    return facts.sparkSession.sql(_WINDOWS, facts=facts, first=window.first_ms, last=window.last_ms)
+
+
+def segments(intervals: DataFrame, windows: DataFrame) -> DataFrame:
+    """Stretches (role, seat, what, a, b) with nobody (`none`, inside the windows) or several (`double`).
+
+    `intervals` has (role, seat, a, b); those that are empty, or of which an end is NULL, take no part.
+    """
+    return intervals.sparkSession.sql(SEGMENTS, intervals=intervals, windows=windows)
+
+
+def pairs(intervals: DataFrame, clock_error_ms: int = 0, slack_ms: int = 0) -> DataFrame:
+    """Who overlapped with whom, by the bounds of `believed`. Two terms of one member are no two leaders.
+
+    `expected`: the group is non-exclusive, and what is sure of the overlap is no longer than the earlier holder's
+    `overlap_ms` plus `slack_ms` (milliseconds).
+    """
+    return intervals.sparkSession.sql(
+        PAIRS, intervals=intervals, error=clock_error_ms, slack=slack_ms, resolution=RESOLUTION_MS
+    )
+
+
+def takeovers(believed: DataFrame) -> DataFrame:
+    """From the end of one belief, or the death of who had it, to the next belief, in milliseconds.
+
+    If the end is unknown (`measured` false) the last sign of life stands for it, so that `ms` is an upper bound.
+    """
+    return believed.sparkSession.sql(_TAKEOVERS, believed=believed)
+
+
+def gaps(segments: DataFrame, believed: DataFrame) -> DataFrame:
+    """Stretches in which nobody believed, with how the belief before ended; `start`: there was none before."""
+    return believed.sparkSession.sql(_GAPS, segments=segments, believed=believed)
+
+
+def moves(facts: DataFrame) -> DataFrame:
+    """Every change of a holder as the log decided it, in its order."""
+    return facts.sparkSession.sql(_MOVES, facts=facts)
+
+
+def balance(members: DataFrame, believed: DataFrame) -> DataFrame:
+    """How much each member led: terms, time, most seats at once, share of all time led."""
+    return members.sparkSession.sql(_BALANCE, members=members, believed=believed)

@@ -1,0 +1,150 @@
+"""The audit as one page: `report.html` opens offline, in any browser, light or dark, and needs nothing beside itself.
+
+What a reader wants to know stands in this order: were the promises kept; how long did takeovers take, by what they came;
+who led what, when, and what was done to whom; the numbers. The page is a frame of HTML, a style sheet and a script (in
+`page/`), and the data as JSON in between; the pictures are drawn by the script, because with hundreds of roles only the lanes
+in view should be drawn. Names in the data are other people's: they are text, never markup, and can't end the element that
+carries them.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pares.spark.audit import AuditResult
+    from pares.spark.verdict import Row
+
+MAX_TERMS: Final = 50_000
+"""Terms that are drawn; of more, the last ones, and the page says so."""
+MAX_ROWS: Final = 200
+"""Rows of a table that are shown; all are in the audit's files."""
+
+_TABLES: Final = {
+    "overlaps": "Overlaps: two members believed in one seat",
+    "stale_writes": "Stale writes: taken under a token that was over",
+    "unknown_writes": "Writes under a token that nobody was given",
+    "duplicate_writes": "Duplicate writes",
+    "missing_writes": "Missing writes",
+    "bad_records": "Records that can't be read",
+}
+
+
+def render(result: AuditResult, title: str | None = None) -> str:
+    """The page, as text. A function of the audit alone."""
+    page = _part("report.html")
+    name = title or f"Audit of {result.group}"
+    filled = {
+        "title": html.escape(name),
+        "style": _part("report.css"),
+        "script": _part("report.js"),
+        "data": _safe(json.dumps(_data(result, name), separators=(",", ":"), ensure_ascii=False, default=_text)),
+    }
+    for key, value in filled.items():
+        page = page.replace("{{" + key + "}}", value, 1)
+    return page
+
+
+def write_report(result: AuditResult, path: str | Path, title: str | None = None) -> Path:
+    """Writes the page to `path`, whole or not at all, and returns where."""
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}.draft")
+    draft.write_text(render(result, title), encoding="utf-8")
+    os.replace(draft, place)
+    return place
+
+
+def _data(result: AuditResult, title: str) -> dict[str, Any]:
+    summary = dict(result.summary)
+    terms = [row for row in result.rows("terms") if row["from_ms"] is not None or row["truncated"]]
+    drawn = sorted(terms, key=lambda row: row["token"])[-MAX_TERMS:]
+    return {
+        "title": title,
+        "group": result.group,
+        "ledger": result.ledger,
+        "when": datetime.fromtimestamp(summary["from_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "summary": summary,
+        "promises": [promise._asdict() for promise in result.promises],
+        "exit_code": result.exit_code,
+        "left_out": len(terms) - len(drawn),
+        "members": _members(result),
+        "terms": [_term(row, summary) for row in drawn],
+        "empty": sorted({row["role"] for row in result.rows("gaps")} - {row["role"] for row in drawn}),
+        "overlaps": [
+            [row["role"], row["seat"], row["from_ms"], row["to_ms"], bool(row["expected"]), bool(row["certain"])]
+            for row in result.rows("overlaps")
+        ],
+        "takeovers": [
+            [row["cause"], row["ms"], row["role"], row["from_member"], row["to_member"], row["at_ms"], row["measured"]]
+            for row in result.rows("takeovers")
+        ],
+        "faults": [[row["at_ms"], row["member"], row["fault"]] for row in result.rows("faults")],
+        "tables": [_table(result, name, heading) for name, heading in _TABLES.items() if name in result.tables],
+    }
+
+
+def _members(result: AuditResult) -> list[dict[str, Any]]:
+    """Those that led, then those that could have, in the order in which they came."""
+    rows = [row for row in result.rows("balance") if row["terms"] or not row["name"].startswith("admin")]
+    return [
+        {
+            "id": row["member"],
+            "name": row["name"],
+            "host": row["host"],
+            "from": row["from_ms"],
+            "to": row["to_ms"],
+            "terms": row["terms"],
+            "led": row["led_ms"],
+            "most": row["most_seats"],
+            "share": row["share"],
+        }
+        for row in sorted(rows, key=lambda row: (row["from_ms"] or 0, row["member"]))
+    ]
+
+
+def _term(row: Row, summary: dict[str, Any]) -> list[Any]:
+    begin = summary["from_ms"] if row["from_ms"] is None else row["from_ms"]
+    return [
+        row["role"],
+        row["seat"],
+        row["member"],
+        row["token"],
+        begin,
+        summary["to_ms"] if row["to_ms"] is None else row["to_ms"],
+        row["why"] or "",
+        row["cause"] or "",
+        row["to_ms"] is None,
+        bool(row["measured"]),
+    ]
+
+
+def _table(result: AuditResult, name: str, title: str) -> dict[str, Any]:
+    rows = result.rows(name)
+    columns = result.tables[name].column_names
+    return {
+        "title": title,
+        "name": name,
+        "count": len(rows),
+        "columns": columns,
+        "rows": [[row[column] for column in columns] for row in rows[:MAX_ROWS]],
+    }
+
+
+def _part(name: str) -> str:
+    return (resources.files("pares.spark") / "page" / name).read_text(encoding="utf-8")
+
+
+def _safe(text: str) -> str:
+    """JSON that no HTML parser takes for anything but text."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,263 @@
+"""Rows that did not come from the log: what a sink has, and what was done to the members.
+
+They are read where they are, as Parquet, CSV, JSON lines or a table of a SQLite file, and brought to one form. A file's kind
+is read off its first bytes where those tell, else off its name.
+
+The order in which a sink took its rows matters (see `writes`), and only some forms keep it: a SQLite table (its rowid) and
+a single file (the order of its rows). Of a folder of files nothing says which row came first; there the writers' clocks
+must do, and equal times are held against nobody.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pares.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Faults: TypeAlias = Iterable[tuple[int, str, str]]
+"""What was done to whom: (wall-clock ms, member id or name, fault)."""
+
+WRITES: Final = {
+    "role": "string",
+    "token": "bigint",
+    "at_ms": "bigint",
+    "key": "string",
+    "seq": "bigint",
+    "seat": "int",
+    "member": "string",
+}
+"""A sink's columns; the first three are needed."""
+NEEDED: Final = ("role", "token", "at_ms")
+FAULTS: Final = {"at_ms": "bigint", "member": "string", "fault": "string"}
+
+_OWN: Final = ("_rowid", "_order")
+"""Columns that reading adds."""
+_BATCH: Final = 10_000
+_ORDER: Final = "struct<a: bigint, b: string, c: bigint, d: bigint>"
+
+# What people and tools call the same thing.
+_FAULT_WORDS: Final = """
+CASE WHEN lower(fault) RLIKE '^(crash|kill|sigkill|die|died|power)' THEN 'crash'
+     WHEN lower(fault) RLIKE '^(freeze|frozen|froze|sigstop|suspend|hang)' THEN 'freeze'
+     WHEN lower(fault) RLIKE '^(thaw|sigcont|wake|unfreeze)' THEN 'thaw'
+     WHEN lower(fault) RLIKE '^(cut|partition|isolate|deaf)' THEN 'cut'
+     WHEN lower(fault) RLIKE '^(add|join|start|new)' THEN 'join'
+     ELSE lower(fault) END
+"""
+
+
+class SqliteRows(DataSource):
+    """The Spark source `pares_rows`: a table of a SQLite file, opened read-only, in Spark partitions by rowid.
+
+    Options: `path`, `table`, `splits` (how many Spark partitions at most, default 2). Columns are strings, as SQLite's have no
+    types of their own, besides `_rowid` bigint; the caller casts.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "pares_rows"
+
+    def schema(self) -> str:
+        names = table_columns(Path(self.options["path"]), self.options["table"])
+        return ", ".join(["_rowid bigint", *(f"{_quoted(name, '`')} string" for name in names)])
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return _SqliteReader(dict(self.options), [field.name for field in schema.fields])
+
+
+class _Range(InputPartition):
+    def __init__(self, low: int, high: int) -> None:
+        super().__init__((low, high))
+        self.low, self.high = low, high
+
+
+class _SqliteReader(DataSourceReader):
+    def __init__(self, options: dict[str, str], names: list[str]) -> None:
+        self._path, self._table = Path(options["path"]), options["table"]
+        self._splits = int(options.get("splits", "2"))
+        self._names = names
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with closing(open_read_only(self._path)) as connection:
+            low, high = connection.execute(f"SELECT min(rowid), max(rowid) FROM {_quoted(self._table)}").fetchone()
+        if low is None:
+            return [_Range(0, 0)]
+        step = max(_BATCH, -(-(high + 1 - low) // self._splits))
+        return [_Range(at, min(at + step, high + 1)) for at in range(low, high + 1, step)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        assert isinstance(partition, _Range)
+        names = self._names[1:]
+        columns = ", ".join(f"CAST({_quoted(name)} AS TEXT)" for name in names)
+        schema = pa.schema([("_rowid", pa.int64()), *((name, pa.string()) for name in names)])
+        query = f"SELECT rowid, {columns} FROM {_quoted(self._table)} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
+        with closing(open_read_only(self._path)) as connection:
+            rows = connection.execute(query, (partition.low, partition.high))
+            while part := rows.fetchmany(_BATCH):
+                columns_ = [
+                    pa.array(list(v), field.type) for v, field in zip(zip(*part, strict=True), schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns_, schema=schema)
+
+
+def load_writes(spark: SparkSession, source: str | Path | DataFrame) -> DataFrame:
+    """A sink's rows with the columns of `WRITES` and `ord`, the order in which the sink took them.
+
+    `source` is a path (``file.db#table`` names a table; else it is the one table that has the columns), a folder of Parquet,
+    CSV or JSON files, or a DataFrame, whose column `ord`, if it has one, says the order. Columns that are not there are
+    NULL, and so is a value that is no number where one is needed. Raises `ConfigError` if a needed column is missing.
+    """
+    rows, order = _load(spark, source, NEEDED, without=("seen",))
+    return _shape(rows, WRITES, NEEDED, order, _told(source))
+
+
+def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
+    """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one."""
+    needed = tuple(FAULTS)
+    if source is None or (not isinstance(source, str | Path) and _is_rows(source)):
+        rows = _local(spark, source or ())
+    else:
+        loaded, order = _load(spark, source, needed, without=())  # type: ignore[arg-type]
+        rows = _shape(loaded, FAULTS, needed, order, _told(source)).drop("ord")
+    return spark.sql(f"SELECT at_ms, member, {_FAULT_WORDS} AS fault FROM {{rows}}", rows=rows)
+
+
+def _local(spark: SparkSession, faults: Faults) -> DataFrame:
+    import pyarrow as pa
+
+    columns: list[list[Any]] = [list(values) for values in zip(*faults, strict=True)] or [[], [], []]
+    types = (pa.int64(), pa.string(), pa.string())
+    return spark.createDataFrame(
+        pa.table({name: pa.array(v, t) for name, v, t in zip(FAULTS, columns, types, strict=True)})
+    )
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """A connection that can't write and makes no file. Raises `ConfigError` if there is no such file."""
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}: name the file that the rows are in")
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30.0)
+
+
+def table_columns(path: Path, table: str) -> list[str]:
+    with closing(open_read_only(path)) as connection:
+        return [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+
+
+def _is_rows(source: Any) -> bool:
+    return not hasattr(source, "sparkSession")
+
+
+def _told(source: Any) -> str:
+    return str(source) if isinstance(source, str | Path) else "the rows given"
+
+
+def _load(
+    spark: SparkSession, source: str | Path | DataFrame, needed: Sequence[str], without: Sequence[str]
+) -> tuple[DataFrame, str]:
+    """The rows as they are, and the SQL expression of their order."""
+    if not isinstance(source, str | Path):
+        order = f"named_struct('a', 0L, 'b', '', 'c', {_number(source, 'ord')}, 'd', 0L)" if "ord" in source.columns else ""
+        return source, order
+    path, _, table = str(source).partition("#") if not Path(source).exists() else (str(source), "", "")
+    place = Path(path)
+    if not place.exists():
+        raise ConfigError(f"there is no file or folder {path}: name the file that the rows are in")
+    kind = _kind(place)
+    if kind == "sqlite":
+        spark.dataSource.register(SqliteRows)
+        table = table or _find_table(place, needed, without)
+        rows = spark.read.format("pares_rows").option("path", str(place.resolve())).option("table", table).load()
+        return rows, "named_struct('a', 0L, 'b', '', 'c', _rowid, 'd', 0L)"
+    reader = spark.read.option("header", "true") if kind == "csv" else spark.read
+    rows = reader.format(kind).load(str(place.resolve()))
+    if place.is_dir():
+        return rows, ""
+    # A file is read in blocks, the largest first: the block's place in the file comes before the row's in the block.
+    block = "_metadata.file_block_start"
+    return rows.selectExpr("*", f"named_struct('a', 0L, 'b', '', 'c', {block}, 'd', monotonically_increasing_id()) AS _order"), (
+        "_order"
+    )
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        suffixes = {p.suffix for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_"))}
+        for kind, endings in (("parquet", {".parquet"}), ("csv", {".csv"}), ("json", {".json", ".jsonl", ".ndjson"})):
+            if suffixes and suffixes <= endings:
+                return kind
+        raise ConfigError(f"{path} is a folder of {sorted(suffixes)}: give one of Parquet, CSV or JSON lines only")
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head.startswith(b"SQLite format 3\0"):
+        return "sqlite"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if path.suffix == ".csv":
+        return "csv"
+    if path.suffix in (".json", ".jsonl", ".ndjson") or head.lstrip().startswith(b"{"):
+        return "json"
+    raise ConfigError(f"{path} is neither SQLite nor Parquet, and its name does not end in .csv or .jsonl: rename it")
+
+
+def _find_table(path: Path, needed: Sequence[str], without: Sequence[str]) -> str:
+    with closing(open_read_only(path)) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
+    fit = [
+        table
+        for table in tables
+        if set(needed) <= set(columns := table_columns(path, table)) and not set(without) & set(columns)
+    ]
+    if len(fit) == 1:
+        return fit[0]
+    found = f"several do: {', '.join(fit)}" if fit else f"its tables are {', '.join(tables) or 'none'}"
+    raise ConfigError(f"{path} must have one table with the columns {', '.join(needed)}, but {found}; write {path}#TABLE")
+
+
+def _shape(
+    rows: DataFrame, columns: dict[str, str], needed: Sequence[str], order: str, told: str
+) -> DataFrame:
+    absent = [name for name in needed if name not in rows.columns]
+    if absent:
+        raise ConfigError(
+            f"{told} has no column {', '.join(absent)} (it has {', '.join(c for c in rows.columns if c not in _OWN)}); "
+            f"needed are {', '.join(needed)}, used if there are {', '.join(c for c in columns if c not in needed)}"
+        )
+    wanted = [
+        f"{_cast(rows, name, kind)} AS {name}" if name in rows.columns else f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in columns.items()
+    ]
+    by_clock = f"named_struct('a', {_number(rows, 'at_ms')}, 'b', '', 'c', {_last(rows)}, 'd', 0L)"
+    return rows.selectExpr(*wanted, f"CAST({order or by_clock} AS {_ORDER}) AS ord")
+
+
+def _last(rows: DataFrame) -> str:
+    """Among equal times the lower token goes first."""
+    return _number(rows, "token") if "token" in rows.columns else "0L"
+
+
+def _number(rows: DataFrame, name: str) -> str:
+    return _cast(rows, name, "bigint")
+
+
+def _cast(rows: DataFrame, name: str, kind: str) -> str:
+    column = _quoted(name, "`")
+    if kind == "bigint" and dict(rows.dtypes)[name].startswith("timestamp"):
+        return f"unix_millis({column})"
+    return f"try_cast({column} AS {kind})"
+
+
+def _quoted(name: str, mark: str = '"') -> str:
+    return mark + name.replace(mark, mark * 2) + mark

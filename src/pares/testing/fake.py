@@ -1,0 +1,108 @@
+"""A double for `pares.Member` whose leadership the test decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pares.core.protocol import BarrierReturned
+from pares.core.records import check_name
+from pares.runtime import forks
+from pares.runtime.barriers import Barriers, Callback
+from pares.runtime.life import Life
+from pares.runtime.member import Member
+from pares.runtime.settings import Eligible, Roles, settings
+from pares.runtime.term import Term
+from pares.testing.puppet import Puppet
+
+
+class FakeMember(Member):
+    """A `pares.Member` without a ledger: it leads when the test says so, and for as long as it says so.
+
+        me = FakeMember(roles=["mail"])
+        me.lead("mail")
+        assert me.holds("mail")
+        me.revoke("mail")           # planned: the barrier runs, then somebody else holds it
+        me.fence("mail")            # not planned: stop at once
+
+    Promised: it *is* a `Member` (terms, barriers, events, `only`, `background` are the real ones), tokens grow, and nothing
+    happens by itself. Not promised: any timing, or that anybody else would agree. Arguments are those of `Member` but for the
+    ledger; those that only matter in a group (`drift`, `settle`, `overlap`, `options`, `ready`) have no effect.
+    """
+
+    def __init__(  # pyright: ignore[reportMissingSuperCall] - there is no ledger, and so no loop
+        self,
+        ledger: object = None,
+        *,
+        group: str = "test",
+        roles: Roles = (),
+        seats: int = 1,
+        name: str | None = "fake",
+        host: str | None = None,
+        zone: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        rank: int = 0,
+        weight: float = 1,
+        eligible: Eligible = "*",
+        session: float = 1.0,
+        barrier: Callback | None = None,
+        barrier_timeout: float = 30.0,
+        on_lost: Callable[[Term], object] | None = None,
+        **more: Any,
+    ) -> None:
+        given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
+        given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
+        given |= {"session": session, "barrier_timeout": barrier_timeout, "settle": more.get("settle")}
+        given |= {"overlap": more.get("overlap", 0.0), "drift": more.get("drift", 0.1)}
+        checked = settings(**given, protocol=more.get("protocol", "claims"), retention=None)
+        self._own_ledger = False
+        self.group = group
+        self.name = checked["name"]
+        self.session = session
+        self._eligible = checked["eligible"]
+        self._barrier_timeout = barrier_timeout
+        self._ready = None
+        self._ready_at = 0
+        self._was_ready = True
+        self._closing = threading.Lock()
+        who = f"fake member {self.name!r} of group {group!r}"
+        self._barriers = Barriers(who, barrier, lambda token: self._puppet.request(BarrierReturned(token)))
+        self._life = Life(who, self._barriers, on_lost)
+        self._life.id = f"{self.name}~fake"
+        self._until = self._life.beliefs.until
+        join = {"name": self.name, "session": checked["session_ms"], "rank": rank, "weight": float(weight)}
+        join |= {"host": checked.get("host", ""), "zone": checked.get("zone", ""), "labels": checked.get("labels", {})}
+        declared = {role.name: role.seats for role in checked["roles"]}
+        self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry)
+        self._loop = self._puppet  # type: ignore[assignment]
+        forks.register(self)
+        self._puppet.thread.start()
+        self._puppet.perform(lambda: None)
+
+    # For tests -------------------------------------------------------------------------------------------------------
+
+    def lead(self, role: str, why: str = "the test says so") -> Term:
+        """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever."""
+        check_name("a role's name", role)
+        self._check_role(role)
+        self._puppet.perform(lambda: self._puppet.lead(role, why))
+        term = self.term(role)
+        assert term is not None
+        return term
+
+    def revoke(self, role: str, why: str = "the test says so") -> None:
+        """The term of `role` ends by plan: `Revoked` reaches the barrier, which runs beside; when it has returned, somebody
+        else holds the role (see `leader`). Nothing happens if this member does not lead it."""
+        self._puppet.perform(lambda: self._puppet.revoke(role, why))
+
+    def fence(self, role: str, why: str = "the test says so") -> None:
+        """The term of `role` is over at once, and somebody else holds it: `Fenced`, nothing waits for anybody."""
+        self._puppet.perform(lambda: self._puppet.fence(role, why))
+
+    def out_of_reach(self, why: str = "the test says so") -> None:
+        """All beliefs are over, as when the ledger can't be reached for longer than the lease."""
+        self._puppet.perform(lambda: self._puppet.break_down(why))
+
+    def _close_ledger(self) -> None:
+        """There is none."""

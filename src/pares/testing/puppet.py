@@ -1,0 +1,232 @@
+"""What stands behind a `FakeMember` in the place of a loop and a ledger: a world of two, in which a test pulls the strings.
+
+The other one is "somebody else", who takes over whatever the member under test loses. What happens is written as real
+records and folded by the real kernel, so tokens grow, marks rise and `leader()` answers as they would in a group.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+from pares.core import records
+from pares.core.changes import Change
+from pares.core.errors import ConfigError
+from pares.core.fold import fold
+from pares.core.protocol import (
+    Ask,
+    Barrier,
+    BarrierReturned,
+    Close,
+    Closed,
+    Declare,
+    Effect,
+    Event,
+    Follow,
+    HandOver,
+    Jumped,
+    Lead,
+    Live,
+    Marked,
+    Moved,
+    PauseFor,
+    Ready,
+    ResumeNow,
+    StepDown,
+)
+from pares.core.records import Seat
+from pares.core.world import World
+from pares.runtime.clock import stopwatch
+
+BASE: Final = 1_000_000
+OTHER: Final = "somebody-else~1"
+FOR_EVER: Final = 10**18
+"""A lease of thirty years: only the test ends a term."""
+
+
+class Puppet:
+    """Looks to a member like its loop. Everything is done on one thread, in the order in which it was asked for."""
+
+    def __init__(
+        self, me: str, join: dict[str, Any], roles: dict[str, int], group: str, carry: Callable[[Effect], None]
+    ):
+        self.me = me
+        self.world = World()
+        self._group = group
+        self._carry = carry
+        self._offset = -1
+        self._numbers: dict[str, int] = {}
+        self._terms: dict[Seat, int] = {}
+        """Terms of the member that its user has not been told the end of."""
+        self._ending: dict[int, tuple[Seat, str]] = {}
+        """Terms whose barrier runs."""
+        self._closing = False
+        self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._run, name=f"pares {group} (fake)", daemon=True)
+        # What a member looks up in its loop.
+        reader = SimpleNamespace(world=self.world, bad={}, uncounted=0)
+        self.claims = SimpleNamespace(me=me, reader=reader)
+        self.incarnation = SimpleNamespace(no_proof="a fake member has no process of its own")
+        self.doorbell = SimpleNamespace(close_in_child=lambda: None)
+        self.unreachable: str | None = None
+        self.failure: BaseException | None = None
+        self.each_round: Callable[[], None] = lambda: None
+        self._write(records.Genesis, me, base=BASE)
+        self._write(records.Join, me, **join)
+        self._write(records.Join, OTHER, name="somebody-else", session=1000, host="elsewhere")
+        for role, seats in roles.items():
+            self._write(records.Role, me, name=role, seats=seats)
+        self._do(lambda: carry(Live()))
+
+    @property
+    def read_at(self) -> int:
+        return stopwatch()
+
+    # What a member asks of its loop ----------------------------------------------------------------------------------
+
+    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+        self._do(lambda: self._serve(event))
+        if when_done is not None:
+            self._do(when_done)
+
+    def abandon(self) -> None:
+        self._jobs.put(None)
+
+    # What a test asks ------------------------------------------------------------------------------------------------
+
+    def perform(self, job: Callable[[], object]) -> None:
+        """Does it on the loop's thread, and raises what it raised."""
+        if threading.current_thread() is self.thread:
+            job()
+            return
+        done, failed = threading.Event(), list[BaseException]()
+
+        def run() -> None:
+            try:
+                job()
+            except BaseException as error:
+                failed.append(error)
+            done.set()
+
+        self._do(run)
+        while not done.wait(0.1):
+            if not self.thread.is_alive():
+                raise ConfigError("the fake member is closed: make a new one")
+        if failed:
+            raise failed[0]
+
+    def lead(self, role: str, why: str) -> None:
+        if role not in self.world.roles:
+            self._write(records.Role, self.me, name=role)
+        if any(seat[0] == role for seat in self._terms):
+            raise ConfigError(f"the fake member leads {role!r} already: revoke or fence it first")
+        free = [(role, i) for i in range(self.world.roles[role].seats)]
+        seat = next((s for s in free if self.world.seats[s].holder is None), free[0])
+        holder = self.world.seats[seat].holder
+        if holder == self.me:
+            raise ConfigError(
+                f"the barrier of the last term of {role!r} has not returned yet: wait for it before lead()"
+            )
+        if holder is None:
+            self._write(records.Claim, self.me, seat=seat)
+        else:
+            token = self.world.seats[seat].token
+            self._write(records.Transfer, holder, seat=seat, token=token, to=self.me, why=why)
+        state = self.world.seats[seat]
+        if state.holder != self.me:
+            raise ConfigError(f"nobody can lead {role!r} now: it is paused, or the fake member was drained")
+        self._terms[seat] = state.token
+        self._carry(Lead(seat, state.token, stopwatch() + FOR_EVER, why))
+
+    def fence(self, role: str, why: str) -> None:
+        """The seat is lost, to somebody else."""
+        for seat, token in self._of(role):
+            del self._terms[seat]
+            self._write(records.Release, self.me, seat=seat, token=token, why=why)
+            self._write(records.Claim, OTHER, seat=seat)
+            self._carry(Follow(seat, token, why, True, stopwatch()))
+
+    def revoke(self, role: str | None, why: str) -> None:
+        """The term ends by plan; it goes to somebody else when the barrier has returned."""
+        for seat, token in self._of(role):
+            del self._terms[seat]
+            self._ending[token] = (seat, why)
+            self._carry(Follow(seat, token, why, False, stopwatch()))
+            self._carry(Barrier(seat, token, why))
+
+    def break_down(self, why: str) -> None:
+        """The log is another one, say: all beliefs are dropped at once."""
+        for seat, token in self._of(None):
+            del self._terms[seat]
+            self._carry(Follow(seat, token, why, True, stopwatch()))
+
+    def _of(self, role: str | None) -> list[tuple[Seat, int]]:
+        return [(seat, token) for seat, token in self._terms.items() if role is None or seat[0] == role]
+
+    # The thread ------------------------------------------------------------------------------------------------------
+
+    def _do(self, job: Callable[[], object]) -> None:
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            if self._closing and not self._terms and not self._ending:
+                self._write(records.Leave, self.me)
+                break
+        self._carry(Closed())
+
+    def _serve(self, event: Event) -> None:
+        """What the user of the member asks for."""
+        if isinstance(event, BarrierReturned):
+            self._give(event.token)
+        elif isinstance(event, HandOver | StepDown):
+            self.revoke(event.role, event.why or ("handed over" if isinstance(event, HandOver) else "stepped down"))
+        elif isinstance(event, Marked):
+            marks = ((*event.seat, event.token, event.mark),)
+            self._write(records.Beat, self.me, marks=marks)
+        elif isinstance(event, Declare):
+            fields: dict[str, Any] = {"seats": event.seats, "weight": event.weight, "spread": event.spread}
+            self._write(records.Role, self.me, name=event.name, removed=event.removed, **fields)
+            if event.removed:
+                self.revoke(event.name, "role removed")
+        elif isinstance(event, PauseFor):
+            self._write(records.Pause, self.me, ms=event.ms, scope=event.scope)
+            self.revoke(event.scope, "paused")
+        elif isinstance(event, ResumeNow):
+            for pause in [p for p in self.world.pauses.values() if p.scope == event.scope]:
+                self._write(records.Resume, self.me, pause=pause.offset)
+        elif isinstance(event, Ask) and event.drain is not None:
+            self._write(records.Ask, self.me, drain=event.drain)
+            self.revoke(None, "drained")
+        elif isinstance(event, Ready) and not event.ready:
+            self.revoke(None, "not ready")
+        elif isinstance(event, Close):
+            self._closing = True
+            self.revoke(None, "closed")
+        elif isinstance(event, Jumped):
+            self.break_down(event.why)
+
+    def _give(self, token: int) -> None:
+        ending = self._ending.pop(token, None)
+        if ending is None:
+            return
+        seat, why = ending
+        if why == "paused" or seat not in self.world.seats or self.world.roles[seat[0]].removed:
+            self._write(records.Release, self.me, seat=seat, token=token, why=why)
+        else:
+            self._write(records.Transfer, self.me, seat=seat, token=token, to=OTHER, why=why)
+
+    def _write(self, kind: type[records.Record], by: str, **fields: Any) -> None:
+        """A record, at the next place of a log that nobody but this world reads."""
+        self._offset += 1
+        self._numbers[by] = self._numbers.get(by, 0) + 1
+        record: Any = kind(v=1, g=self._group, m=by, n=self._numbers[by], b=BASE, s=1000, **fields)
+        records.encode(record)
+        changes: list[Change] = []
+        fold(self.world, self._offset, record, changes)
+        if changes:
+            self._carry(Moved(changes))

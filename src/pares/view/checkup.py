@@ -1,0 +1,285 @@
+"""What is wrong with a group, its log, its members and their settings, in sentences.
+
+A finding is a problem (something does not work, or a promise stands on sand), a warning (it works now, and will not in a
+case that can be named), a note, or good. What is judged by wall clocks says so: members trust stopwatches only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pares.core.records import READS
+from pares.core.world import MemberState
+from pares.ledger import Log, is_local
+from pares.view.scan import Scan, scan
+from pares.view.state import health
+from pares.view.story import Story, url_of
+
+RETENTION_SESSIONS: Final = 10
+"""Retention must hold at least so many of the longest sessions (R10)."""
+SLEWED: Final = 0.083
+"""How fast chrony may slew a clock: a `drift` below that promises what the machine may not keep (A2)."""
+CLOCK_MS: Final = 500
+SHORT_SESSION_MS: Final = 100
+EVIDENCE: Final = 400
+
+GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: str
+    check: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """Everything that was found, and the counts behind it."""
+
+    findings: list[Finding]
+    scan: Scan
+    story: Story
+
+    @property
+    def sound(self) -> bool:
+        """Whether there is no problem; warnings don't count."""
+        return all(finding.level != PROBLEM for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    log: Log
+    partition: int
+    story: Story
+    scan: Scan
+    now_ms: int
+
+    @property
+    def members(self) -> list[MemberState]:
+        return sorted((m for m in self.story.world.members.values() if not m.administrator), key=lambda m: m.name)
+
+
+def examine(log: Log, group: str, partition: int, now_ms: int) -> Checkup:
+    """Reads the whole log, twice (raw, and folded), and looks at everything there is to look at."""
+    story = Story(log, group, partition=partition)
+    story.catch_up()
+    case = _Case(log, partition, story, scan(log, group, partition), now_ms)
+    findings: list[Finding] = []
+    for check, look in CHECKS:
+        found = [Finding(level, check, text) for level, text in look(case)]
+        findings += found
+    return Checkup(findings, case.scan, story)
+
+
+Looks = Iterator[tuple[str, str]]
+
+
+def _log(case: _Case) -> Looks:
+    log, start, end = case.log, case.log.start(case.partition), case.log.end(case.partition)
+    yield NOTE, f"{url_of(log)}, partition {case.partition}: offsets {start} to {end}, {case.scan.entries} entries"
+    if case.story.adrift:
+        yield (
+            PROBLEM,
+            "the beginning of the log is gone and no snapshot of the group is left in it: nobody can know who leads; "
+            "the next member that starts will begin the group anew, after it has waited a session",
+        )
+    elif case.story.unheard:
+        yield PROBLEM, f"nothing in it counts for group {case.story.group!r}"
+    for jump in case.story.jumps:
+        yield PROBLEM, f"the log jumped while it was read: {jump}"
+
+
+def _records(case: _Case) -> Looks:
+    if not case.scan.bad:
+        yield GOOD, "every record can be read"
+    for reason, count in case.scan.bad.most_common():
+        yield WARNING, f"{count} records can't be read ({reason}); they count for nobody. Find out who writes them"
+    if case.story.reader.uncounted:
+        yield (
+            NOTE,
+            f"{case.story.reader.uncounted} records of the group did not count "
+            "(late or doubled copies, or written by who had left)",
+        )
+
+
+def _snapshots(case: _Case) -> Looks:
+    for defect in case.story.reader.defects:
+        yield (
+            PROBLEM,
+            f"the snapshot at {defect.offset} by {defect.author} differs from what the records before {defect.upto} say: "
+            f"a defect of pares, or of a disk. Keep the log and report it (hash {defect.mine}, snapshot "
+            f"{defect.theirs[:EVIDENCE]})",
+        )
+    if not case.story.reader.defects and case.scan.kinds["snapshot"]:
+        yield GOOD, f"no snapshot contradicts the records ({case.scan.kinds['snapshot']} parts)"
+
+
+def _retention(case: _Case) -> Looks:
+    keep, longest = case.log.retention, max((m.session_ms for m in case.members), default=0)
+    if keep is None:
+        yield GOOD, "the ledger keeps everything"
+    elif keep * 1000 < RETENTION_SESSIONS * longest:
+        yield (
+            PROBLEM,
+            f"the ledger keeps {keep:g} s, less than {RETENTION_SESSIONS} of the longest session ({longest / 1000:g} s): "
+            "a joiner may find no snapshot. Raise its retention",
+        )
+    else:
+        yield GOOD, f"the ledger keeps {keep:g} s; the longest session is {longest / 1000:g} s"
+
+
+def _versions(case: _Case) -> Looks:
+    world = case.story.world
+    if case.story.reader.too_new:
+        yield (
+            PROBLEM,
+            f"the group writes format {world.highest}, this pares reads up to {READS}: upgrade it before joining",
+        )
+    elif case.scan.newer:
+        yield (
+            WARNING,
+            f"{case.scan.newer} records have a format version (up to {case.scan.highest}) that not every member "
+            "reads; they count for nobody",
+        )
+    reads = sorted({m.reads for m in world.members.values()})
+    if len(reads) > 1:
+        yield NOTE, f"members read different format versions ({reads}): an upgrade is under way"
+    elif not case.scan.newer:
+        yield GOOD, f"one format version (written {case.scan.highest}, read here up to {READS})"
+
+
+def _members(case: _Case) -> Looks:
+    if not case.members:
+        yield WARNING, "the group has no members"
+        return
+    states = {m.id: health(case.story, m, case.now_ms) for m in case.members}
+    late = [m for m in case.members if states[m.id] in ("overdue", "silent")]
+    for m in late:
+        heard = case.story.heard.get(m.id)
+        ago = "" if heard is None else f", last heard of {(case.now_ms - heard) / 1000:.1f} s ago"
+        holds = len(case.story.world.held.get(m.id, ()))
+        yield (PROBLEM if holds else WARNING), f"{m.id} is {states[m.id]}{ago} (by wall clock) and holds {holds} seats"
+    if not late:
+        yield GOOD, f"all {len(case.members)} members write in time"
+
+
+def _names(case: _Case) -> Looks:
+    live = [m for m in case.members if health(case.story, m, case.now_ms) != "silent"]
+    twice = {name: n for name, n in Counter(m.name for m in live).items() if n > 1}
+    for name, count in sorted(twice.items()):
+        yield PROBLEM, f"{count} live members are called {name!r}: give each process a name of its own"
+    if not twice and live:
+        yield GOOD, "no two live members share a name"
+
+
+def _settings(case: _Case) -> Looks:
+    members, before = case.members, 0
+    for m in members:
+        if m.drift < SLEWED:
+            before += 1
+            yield WARNING, f"{m.id} runs with drift {m.drift:g}: chrony may slew a clock by {SLEWED:.1%}, so give 0.1"
+        if m.session_ms < SHORT_SESSION_MS:
+            before += 1
+            yield (
+                WARNING,
+                f"{m.id} has a session of {m.session_ms} ms: a busy machine loses it now and then without need",
+            )
+    overlaps = sorted({m.overlap_ms for m in members})
+    if len(overlaps) > 1:
+        before += 1
+        listed = ", ".join(f"{ms / 1000:g} s" for ms in overlaps)
+        yield PROBLEM, f"members disagree on overlap ({listed}): the group is exclusive only if all say 0"
+    elif overlaps and overlaps[0]:
+        yield NOTE, f"non-exclusive by choice: members go on believing for {overlaps[0] / 1000:g} s after their lease"
+    protocols = sorted({m.protocol for m in members})
+    if len(protocols) > 1:
+        before += 1
+        yield PROBLEM, f"members run different protocols in one group: {', '.join(protocols)}"
+    for option, value, text in (
+        ("synchronous", "normal", "a power cut may lose acknowledged records, and their offsets are then used again"),
+        ("replication", "1", "a broker that is lost takes the log with it"),
+    ):
+        if f"{option}={value}" in case.log.url:
+            before += 1
+            yield WARNING, f"the ledger's URL says {option}={value}: {text}"
+    if members and not before:
+        yield GOOD, "drift, sessions, overlap and protocol go together"
+
+
+def _seats(case: _Case) -> Looks:
+    world, free = case.story.world, 0
+    for key in sorted(world.seats):
+        seat = world.seats[key]
+        if seat.holder is not None or world.paused(seat.role):
+            continue
+        able = [
+            m for m in case.members if world.may_hold(m, seat.role) and health(case.story, m, case.now_ms) == "live"
+        ]
+        free += 1
+        if not able:
+            yield PROBLEM, f"nobody leads {seat.role}[{seat.index}], and no live member is eligible for it"
+        elif len(able) < world.roles[seat.role].seats:
+            yield WARNING, f"nobody leads {seat.role}[{seat.index}]: it has more seats than live members may take"
+        else:
+            yield WARNING, f"nobody leads {seat.role}[{seat.index}] at this moment"
+    if world.seats and not free:
+        yield GOOD, f"all {len(world.seats)} seats are held or paused"
+    for pause in world.pauses.values():
+        scope = "the group" if pause.scope is None else f"role {pause.scope}"
+        yield NOTE, f"{scope} is paused for {pause.ms / 1000:g} s, by {pause.by}"
+
+
+def _clocks(case: _Case) -> Looks:
+    off = {member: skew for member, skew in case.scan.skews.items() if abs(skew) > CLOCK_MS}
+    for member, skew in sorted(off.items()):
+        yield (
+            WARNING,
+            f"{member}'s clock is at least {abs(skew)} ms {'behind' if skew > 0 else 'ahead of'} the ledger's. Safe (no rule "
+            "looks at clocks), but the audit's times are off by that",
+        )
+    if case.scan.fell:
+        yield (
+            NOTE,
+            f"{case.scan.fell} entries bear an earlier time than the one before, by up to {case.scan.fell_ms} ms",
+        )
+    if not off and case.scan.skews:
+        yield GOOD, f"members' clocks agree with the ledger's within {CLOCK_MS} ms"
+
+
+def _locks(case: _Case) -> Looks:
+    place = case.log.place
+    if place is None:
+        yield NOTE, "the ledger has no folder for members' locks on this host"
+    elif not place.exists():
+        yield NOTE, f"{place} is not there: no member has taken a lock yet"
+    elif not is_local(place):
+        yield WARNING, f"{place} is not surely on a local file system: locks prove nothing there, only silence decides"
+    elif not os.access(place, os.R_OK | os.X_OK):
+        yield NOTE, f"{place} belongs to another user: what it holds can't be looked at from here"
+    else:
+        yield GOOD, f"{place} is on a local file system"
+    without = [m.name for m in case.members if m.lock is None]
+    if without:
+        yield NOTE, f"without a lock, so their death can't be proven and only silence decides: {', '.join(without)}"
+
+
+CHECKS: Final[tuple[tuple[str, Callable[[_Case], Looks]], ...]] = (
+    ("log", _log),
+    ("records", _records),
+    ("snapshots", _snapshots),
+    ("retention", _retention),
+    ("versions", _versions),
+    ("members", _members),
+    ("names", _names),
+    ("settings", _settings),
+    ("seats", _seats),
+    ("clocks", _clocks),
+    ("locks", _locks),
+)

@@ -1,0 +1,191 @@
+"""What a stranger types wrong: plain words, one line, the right exit code, and nothing brought into being."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_log import HandLog, pares
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("work.db", "sqlite:///work.db"),
+        ("sqlite://work.db", "three slashes"),
+        ("redis://localhost", "no scheme known"),
+        ("sqlite:///x.db?colour=red", "unknown option"),
+        (":", "no ledger URL"),
+    ],
+)
+@pytest.mark.parametrize("command", ["watch", "history", "doctor", "roles"])
+def test_a_wrong_url_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, url: str, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    HandLog(tmp_path / "x.db")
+    HandLog(tmp_path / "work.db")
+    ran = pares(command, "--ledger", url, "--json")
+    assert ran.code in (1, 2)
+    assert word in ran.one_line
+    assert ran.out == ""
+
+
+def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    for command in (["watch"], ["history"], ["doctor"], ["roles"], ["pause"], ["drain", "ann"], ["audit"]):
+        ran = pares(*command, "--ledger", f"sqlite:///{tmp_path}/none.db")
+        assert ran.code == 2, ran
+        assert "there is no ledger at" in ran.one_line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_ledger_is_in_the_state_folder(tmp_path: Path) -> None:
+    ran = pares("watch", env={"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert ran.code == 2
+    assert str(tmp_path) in ran.one_line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_no_ledgers(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("these are notes, and they are long enough to be read as a header of something\n" * 9)
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for path, word in ((text, "no SQLite database"), (empty, "empty file"), (folder, "is a folder")):
+        ran = pares("watch", "--ledger", f"sqlite:///{path}")
+        assert ran.code == 2
+        assert word in ran.one_line
+    assert text.read_text().startswith("these are notes")
+
+
+def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
+    import sqlite3
+
+    log = HandLog(tmp_path / "x.db")
+    log.ledger.close()
+    connection = sqlite3.connect(log.path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    ran = pares("watch", "--ledger", log.url)
+    assert ran.code == 1
+    assert "upgrade" in ran.one_line
+
+
+def test_a_ledger_that_may_not_be_written_can_be_watched_but_not_steered(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "x.db")
+    log.role("feed")
+    log.ledger.close()
+    log.path.chmod(0o400)
+    assert pares("watch", "--ledger", log.url, "--json", humble=True).code == 0
+    ran = pares("pause", "--ledger", log.url, humble=True)
+    assert ran.code == 2
+    assert "can't be written" in ran.one_line
+
+
+def test_folders_and_files_that_permissions_close(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "x.db")
+    log.role("feed")
+    log.ledger.close()
+    log.path.chmod(0)
+    unreadable = pares("watch", "--ledger", log.url, humble=True)
+    assert unreadable.code in (1, 2)
+    assert "x.db" in unreadable.one_line
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    ran = pares("demo", "--no-audit", "--ledger", f"sqlite:///{closed}/demo.db", humble=True)
+    assert ran.code == 2
+    assert "can't be written" in ran.one_line
+    closed.chmod(0)
+    hidden = pares("doctor", "--ledger", f"sqlite:///{closed}/demo.db", humble=True)
+    assert hidden.code in (1, 2)
+    assert str(closed) in hidden.one_line
+    closed.chmod(0o700)
+
+
+@pytest.mark.parametrize("group", ["", "a\nb", "x" * 201, "\x07"])
+def test_a_group_that_no_group_can_be_called(tmp_path: Path, group: str) -> None:
+    log = HandLog(tmp_path / "x.db")
+    for command in ("watch", "history", "doctor"):
+        ran = pares(command, "--ledger", log.url, "--group", group)
+        assert ran.code == 2
+        assert "--group" in ran.one_line
+
+
+def test_unknown_commands_and_options_end_with_2() -> None:
+    for arguments in (
+        ["wach"],
+        ["watch", "--colour"],
+        ["history", "--limit", "0"],
+        ["handover"],
+        ["pause", "--seconds", "-1"],
+    ):
+        ran = pares(*arguments)
+        assert ran.code == 2, arguments
+        assert "Traceback" not in ran.err
+        assert ran.out == ""
+
+
+def test_demo_refuses_what_can_not_work() -> None:
+    for option, value in (("--seconds", "1"), ("--members", "2"), ("--roles", "0"), ("--members", "17")):
+        ran = pares("demo", option, value)
+        assert ran.code == 2
+        assert option in ran.one_line
+
+
+def test_a_missing_extra_is_named(tmp_path: Path) -> None:
+    """An interpreter that can't find pyspark and its friends, as after a plain `pip install pares`."""
+    log = HandLog(tmp_path / "x.db")
+    log.ledger.close()
+    blocker = tmp_path / "block"
+    blocker.mkdir()
+    (blocker / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Block:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('pyspark', 'py4j', 'pandas', 'pyarrow', 'numpy'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Block())\n"
+    )
+    env = {"PYTHONPATH": str(blocker)}
+    ran = pares("audit", "--ledger", log.url, "--json", env=env)
+    assert ran.code == 1
+    assert "pip install 'pares[spark]'" in ran.one_line
+    assert pares("--help", env=env).code == 0
+    assert pares("watch", "--ledger", log.url, "--json", env=env).code == 0
+
+
+def test_help_is_there_for_every_command() -> None:
+    listed = pares("--help")
+    assert listed.code == 0
+    for command in ("demo", "watch", "roles", "history", "handover", "drain", "pause", "resume", "doctor", "audit"):
+        assert command in listed.out
+        ran = pares(command, "--help")
+        assert ran.code == 0
+        assert "Usage" in ran.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """The promise is quickness; what is measured is its cause, as a clock would fail on a busy machine."""
+    code = (
+        "import sys\n"
+        "from pares.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'pyspark', 'pandas', 'numpy', 'pyarrow', 'pares.spark', 'pares.sim', 'pares.demo', 'pares.view'}\n"
+        "sys.stderr.write(','.join(sorted(heavy & set(sys.modules))))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+
+
+def test_a_reader_of_the_output_may_go_away(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "x.db")
+    for n in range(300):
+        log.role(f"role{n:03d}")
+    command = f"{sys.executable} -m pares watch --once --ledger '{log.url}' | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert "group default" in done.stdout

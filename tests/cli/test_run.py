@@ -1,0 +1,270 @@
+"""`pares run` with real processes on a real ledger: commands of one role never run at the same time, whatever happens."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+BEATER = """
+import os, signal, sys, time
+path = os.path.join(sys.argv[1], os.environ["PARES_TOKEN"])
+new = path + ".new"
+if "ignore" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+first = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+signal.alarm(120)  # should a test fail, nothing of it stays for ever
+while True:
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    with open(new, "w") as file: file.write(f"{first} {now} {os.getpid()}")
+    os.rename(new, path)
+    time.sleep(0.0005)
+"""
+SESSION = 1.0
+
+
+class Runs:
+    """Wrappers on one ledger, and what their commands wrote: a file for each token."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.book = folder / "book"
+        self.book.mkdir()
+        self.ledger = f"sqlite:///{folder / 'work.db'}"
+        self.wrappers: list[subprocess.Popen[str]] = []
+
+    def start(self, *command: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        own = ("--role", "r", "--ledger", self.ledger, "--session", str(SESSION), *options)
+        wrapper = subprocess.Popen(
+            [sys.executable, "-m", "pares", "run", *own, "--", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        )
+        self.wrappers.append(wrapper)
+        return wrapper
+
+    def beat(self, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        return self.start(sys.executable, "-S", "-c", BEATER, str(self.book), *words, options=options)
+
+    def beats(self) -> list[tuple[int, int, int]]:
+        """(first, last, pid) of the commands, in the order of their tokens."""
+        files = sorted((path for path in self.book.iterdir() if path.suffix != ".new"), key=lambda path: int(path.name))
+        return [(first, last, pid) for first, last, pid in (map(int, path.read_text().split()) for path in files)]
+
+    def until_commands(self, count: int) -> None:
+        until(lambda: len(self.beats()) >= count)
+
+    def until_members(self, count: int) -> None:
+        from pares import Observer
+
+        with Observer(self.ledger, group="default") as observer:
+            until(lambda: len(observer.world.members) >= count)
+
+    def check(self) -> None:
+        """No two of them ran at the same time."""
+        beats = self.beats()
+        for (_, last, _), (first, _, _) in itertools.pairwise(beats):
+            assert last < first
+
+    def close(self) -> None:
+        for wrapper in self.wrappers:
+            wrapper.kill()
+            wrapper.communicate()
+        until(lambda: not any(alive(pid) for _, _, pid in self.beats()))
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    runs = Runs(tmp_path)
+    yield runs
+    runs.close()
+
+
+def test_the_exit_code_and_the_environment_of_the_command(runs: Runs) -> None:
+    wrapper = runs.start("sh", "-c", "env; exit 7", options=("--group", "g h"))
+    out, error = wrapper.communicate(timeout=60)
+    assert wrapper.returncode == 7
+    given = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("PARES_"))
+    assert int(given.pop("PARES_TOKEN")) > 10**15
+    assert given == {"PARES_ROLE": "r", "PARES_SEAT": "0", "PARES_GROUP": "g h"}
+    assert "ended with 7" in error
+    wrapper = runs.start("sh", "-c", "kill -9 $$")
+    wrapper.communicate(timeout=60)
+    assert wrapper.returncode == 137
+
+
+def test_options_of_the_command_are_its_own(runs: Runs) -> None:
+    wrapper = runs.start("printf", "%s", "--role", "--json", "-h")
+    assert wrapper.communicate(timeout=60)[0] == "--role--json-h"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "said"),
+    [
+        (("no-such-command-anywhere",), (), "no command 'no-such-command-anywhere'"),
+        (("/",), (), "no command '/'"),
+        ((), (), "CMD"),
+        (("true",), ("--grace", "2"), "does not fit a session of 1 s"),
+        (("true",), ("--grace", "nan"), "grace of nan"),
+        (("true",), ("--session", "0.01"), "0.02 to 60"),
+        (("true",), ("--role", "x" * 300), "characters"),
+    ],
+)
+def test_wrong_usage_is_found_before_anything_is_joined(
+    runs: Runs, command: tuple[str, ...], options: tuple[str, ...], said: str
+) -> None:
+    wrapper = runs.start(*command, options=options)
+    out, error = wrapper.communicate(timeout=60)
+    assert wrapper.returncode == 2, error
+    assert out == ""
+    assert said in " ".join(error.split())
+    assert "Traceback" not in error
+    assert not (runs.folder / "work.db").exists() or "characters" in said
+
+
+def test_a_script_without_an_interpreter_is_wrong_usage(runs: Runs) -> None:
+    script = runs.folder / "script"
+    script.write_text("echo hello\n")
+    script.chmod(0o755)
+    wrapper = runs.start(str(script))
+    out, error = wrapper.communicate(timeout=60)
+    assert (wrapper.returncode, out) == (2, "")
+    assert "Exec format error" in error
+
+
+@pytest.mark.parametrize("mode", ["obey", "ignore"])
+def test_after_kill_9_of_the_leader_the_next_runs_and_never_both(runs: Runs, mode: str) -> None:
+    first = runs.beat(mode)
+    runs.until_commands(1)
+    runs.beat()
+    runs.until_members(2)
+    first.kill()
+    runs.until_commands(2)
+    runs.check()
+
+
+@pytest.mark.parametrize("mode", ["obey", "ignore"])
+def test_a_frozen_leaders_command_is_gone_before_the_next_one_runs(runs: Runs, mode: str) -> None:
+    first = runs.beat(mode)
+    runs.until_commands(1)
+    runs.beat()
+    runs.until_members(2)
+    os.kill(first.pid, signal.SIGSTOP)
+    runs.until_commands(2)
+    os.kill(first.pid, signal.SIGCONT)
+    time.sleep(SESSION / 2)
+    assert len(runs.beats()) == 2, "the thawed one does not start another"
+    runs.check()
+
+
+def test_term_ends_command_and_wrapper_and_hands_over(runs: Runs) -> None:
+    first = runs.beat("ignore", options=("--grace", "0.2"))
+    runs.until_commands(1)
+    second = runs.beat()
+    runs.until_members(2)
+    first.terminate()
+    assert first.wait(60) == 143
+    runs.until_commands(2)
+    second.send_signal(signal.SIGINT)
+    assert second.wait(60) == 130
+    assert not any(alive(pid) for _, _, pid in runs.beats())
+    runs.check()
+
+
+def test_a_second_term_does_not_wait_for_the_grace(runs: Runs) -> None:
+    wrapper = runs.beat("ignore", options=("--session", "60", "--grace", "20"))
+    runs.until_commands(1)
+    began = time.monotonic()
+    wrapper.terminate()
+    time.sleep(0.3)
+    wrapper.terminate()
+    assert wrapper.wait(60) == 143
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_who_waits_to_lead_ends_on_signals(runs: Runs, number: int) -> None:
+    runs.beat()
+    runs.until_commands(1)
+    waiting = runs.beat()
+    runs.until_members(2)
+    waiting.send_signal(number)
+    assert waiting.wait(60) == 128 + number
+    assert len(runs.beats()) == 1
+
+
+def test_a_planned_move_waits_until_the_command_is_gone_and_the_wrapper_leads_again_later(runs: Runs) -> None:
+    from pares import Admin
+
+    first = runs.beat("ignore", options=("--name", "one", "--grace", "0.2"))
+    runs.until_commands(1)
+    second = runs.beat(options=("--name", "two"))
+    runs.until_members(2)
+    with Admin(runs.ledger, group="default") as admin:
+        admin.hand_over("r", to="two")
+        runs.until_commands(2)
+        runs.check()
+        assert first.poll() is None
+        second.terminate()
+        assert second.wait(60) == 143
+        runs.until_commands(3)
+    runs.check()
+
+
+def test_once_ends_when_leadership_goes_and_json_says_what_happened(runs: Runs) -> None:
+    from pares import Admin
+
+    first = runs.beat(options=("--name", "one", "--once", "--json"))
+    runs.until_commands(1)
+    runs.beat(options=("--name", "two"))
+    runs.until_members(2)
+    with Admin(runs.ledger, group="default") as admin:
+        admin.hand_over("r", to="two")
+        _, error = first.communicate(timeout=60)
+    assert first.returncode == 1
+    lines: list[dict[str, Any]] = [json.loads(line) for line in error.splitlines()]
+    assert [line["event"] for line in lines] == ["leading", "stopped"]
+    assert lines[0]["token"] == lines[1]["token"] == int(min(os.listdir(runs.book)))
+    assert lines[1]["why"]
+    runs.until_commands(2)
+    runs.check()
+
+
+def test_other_signals_are_passed_on(runs: Runs) -> None:
+    code = (
+        "import signal, time\n"
+        "for n in (1, 3, 10, 12, 28): signal.signal(n, lambda n, _: print(n, flush=True))\n"
+        "print('up', flush=True)\nwhile True: time.sleep(600)"
+    )
+    wrapper = runs.start(sys.executable, "-S", "-c", code)
+    assert wrapper.stdout is not None
+    assert wrapper.stdout.readline() == "up\n"
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+        wrapper.send_signal(number)
+        assert wrapper.stdout.readline() == f"{int(number)}\n"

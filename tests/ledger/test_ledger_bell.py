@@ -1,0 +1,145 @@
+"""Bells: that they ring, that nothing breaks when they are taken away, and that they leak nothing."""
+
+import os
+import select
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ledger_stages import SqliteStage, descriptors
+
+from pares.core.errors import ClosedError
+from pares.ledger.bell import FileBell, PipeBell, ring
+
+HANG = 60.0
+
+
+def rings(descriptor: int, timeout: float = HANG) -> bool:
+    return bool(select.select([descriptor], [], [], timeout)[0])
+
+
+def test_a_pipe_bell_rings_until_cleared() -> None:
+    bell = PipeBell()
+    assert not rings(bell.fileno(), 0)
+    bell.clear()
+    for _ in range(100_000):
+        bell.ring()
+    assert rings(bell.fileno(), 0)
+    bell.clear()
+    assert not rings(bell.fileno(), 0)
+    bell.close()
+    bell.ring()
+    with pytest.raises(ClosedError):
+        bell.clear()
+
+
+def test_a_file_bell_rings_for_each_write(tmp_path: Path) -> None:
+    path = str(tmp_path / "bell")
+    ring(path)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    bell = FileBell(path, create=False)
+    for _ in range(3):
+        assert not rings(bell.fileno(), 0)
+        ring(path)
+        ring(path)
+        assert rings(bell.fileno())
+        bell.clear()
+    bell.close()
+    assert os.path.getsize(path) == 1
+
+
+def test_without_a_file_there_is_no_bell_unless_it_may_be_made(tmp_path: Path) -> None:
+    before = descriptors()
+    with pytest.raises(FileNotFoundError):
+        FileBell(str(tmp_path / "bell"), create=False)
+    assert descriptors() == before
+    FileBell(str(tmp_path / "bell"), create=True).close()
+    assert (tmp_path / "bell").exists()
+
+
+def test_ringing_never_raises(tmp_path: Path) -> None:
+    ring(str(tmp_path / "absent" / "bell"))
+    ring(str(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    ring(str(tmp_path / "link"))
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize("how", ["delete", "rename", "replace"])
+def test_a_file_bell_follows_its_path(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "bell"
+    bell = FileBell(str(path), create=True)
+    held = os.open(path, os.O_WRONLY)  # deleting a file that is open shows differently from deleting one that isn't
+    for _ in range(3):
+        if how == "delete":
+            path.unlink()
+        elif how == "rename":
+            path.rename(tmp_path / "elsewhere")
+        else:
+            (tmp_path / "other").touch()
+            (tmp_path / "other").rename(path)
+        assert rings(bell.fileno())
+        bell.clear()
+        bell.clear()
+        assert not rings(bell.fileno(), 0)
+        ring(str(path))
+        assert rings(bell.fileno())
+        bell.clear()
+    os.close(held)
+    bell.close()
+
+
+def test_a_bell_whose_folder_is_gone_is_silent_until_it_is_back(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    bell = FileBell(str(folder / "bell"), create=True)
+    (folder / "bell").unlink()
+    folder.rmdir()
+    bell.clear()
+    bell.clear()
+    assert not rings(bell.fileno(), 0)
+    folder.mkdir()
+    bell.clear()
+    ring(str(folder / "bell"))
+    assert rings(bell.fileno())
+    bell.close()
+
+
+def test_readers_go_on_when_the_bell_file_is_deleted(sqlite: SqliteStage) -> None:
+    ledger, other = sqlite.open(), sqlite.open()
+    bell_file = Path(f"{sqlite.path}-bell")
+    for number in range(5):
+        reader = threading.Timer(0.05, lambda: (bell_file.unlink(missing_ok=True), other.append(b"x")))
+        reader.start()
+        assert len(ledger.read(number, timeout=HANG)) == 1
+        reader.join()
+    assert bell_file.exists()
+
+
+def test_readers_poll_where_there_is_no_bell(sqlite: SqliteStage) -> None:
+    sqlite.open().append(b"x")
+    bell_file = Path(f"{sqlite.path}-bell")
+    bell_file.unlink()
+    bell_file.symlink_to("absent")
+    ledger, other = sqlite.open(), sqlite.open(readonly=True)
+    assert ledger.bell() is None
+    assert other.bell() is None
+    timer = threading.Timer(0.1, ledger.append, [b"y"])
+    timer.start()
+    began = time.monotonic()
+    assert len(other.read(1, timeout=HANG)) == 1
+    assert time.monotonic() - began < HANG / 2
+    timer.join()
+
+
+def test_hundreds_of_bells_leak_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "bell")
+    ring(path)
+    before = descriptors()
+    for number in range(400):
+        bell = FileBell(path, create=False)
+        if number % 2:
+            bell.close()
+        del bell
+    assert descriptors() == before

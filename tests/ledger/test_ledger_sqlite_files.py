@@ -1,0 +1,379 @@
+"""The file of a SQLite ledger: how it is made, what is refused, and that nothing foreign is ever written to."""
+
+import hashlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ledger_stages import SqliteStage, as_ordinary_user, descriptors, in_child, integrity
+
+import pares.ledger
+from pares.core.errors import CapabilityError, ClosedError, ConfigError, LedgerRewound, LedgerUnavailable, ParesError
+from pares.ledger import Ledger
+from pares.ledger.sqlite import SqliteLedger
+
+
+def open_file(path: Path, **options: object) -> Ledger:
+    return pares.ledger.open(f"sqlite:///{path}", **options)
+
+
+def refused(path: Path, error: type[ParesError], says: str, **options: object) -> None:
+    with pytest.raises(error) as caught:
+        open_file(path, **options)
+    assert says in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Names and hashes of all files, by a process of its own: closing a file here would drop this process' locks."""
+    program = "import sys, pathlib, hashlib; " + (
+        "[print(hashlib.sha256(p.read_bytes()).hexdigest(), p) for p in pathlib.Path(sys.argv[1]).rglob('*') if p.is_file()]"
+    )
+    output = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
+    return {name: digest for digest, name in (line.split(maxsplit=1) for line in output.stdout.splitlines())}
+
+
+def test_makes_file_and_folder_for_this_user_only(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b c" / "ledger.db"
+    ledger = pares.ledger.open(f"sqlite:///{tmp_path}/a/b%20c/ledger.db")
+    ledger.append(b"x")
+    assert sorted(os.listdir(path.parent)) == ["ledger.db", "ledger.db-bell", "ledger.db-shm", "ledger.db-wal"]
+    for name in os.listdir(path.parent):
+        assert stat.S_IMODE(os.stat(path.parent / name).st_mode) == 0o600
+    assert ledger.place == path.parent / "ledger.db-locks"
+    ledger.close()
+    assert integrity(path) == "ok"
+
+
+def test_a_file_of_many_makers_is_made_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    start = threading.Barrier(8)
+    identities: list[str] = []
+
+    def make() -> None:
+        start.wait()
+        with closing(open_file(path)) as ledger:
+            identities.append(ledger.identity())
+            ledger.append(b"x")
+
+    makers = [threading.Thread(target=make) for _ in range(8)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert len(identities) == 8
+    assert len(set(identities)) == 1
+    with closing(open_file(path)) as ledger:
+        assert ledger.end() == 8
+
+
+def test_what_a_killed_maker_left_is_cleared_away(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    for name in ("-new", "-new-journal", "-wal", "-shm"):
+        Path(f"{path}{name}").write_bytes(b"rubbish" * 1000)
+    with closing(open_file(path)) as ledger:
+        assert ledger.append(b"x") == 0
+    assert sorted(os.listdir(tmp_path)) == ["ledger.db", "ledger.db-bell"]
+    assert integrity(path) == "ok"
+
+
+@pytest.mark.parametrize("content", [b"x", b"this is no database\n" * 500, bytes(8192)])
+def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    before = contents(tmp_path)
+    for readonly in (False, True):
+        refused(path, ConfigError, "is no SQLite database; it was left as it is", readonly=readonly)
+    assert contents(tmp_path) == before
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    refused(path, ConfigError, "is an empty file")
+    assert os.listdir(tmp_path) == ["empty.db"]
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_somebody_elses_database_is_left_alone(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as app:
+        app.execute(f"PRAGMA journal_mode={mode}")
+        app.execute("CREATE TABLE users (name)")
+        app.execute("PRAGMA user_version=1")
+    before = contents(tmp_path)
+    for readonly in (False, True):
+        refused(path, ConfigError, "but no pares ledger (its application_id is 0x0", readonly=readonly)
+    assert contents(tmp_path) == before
+
+
+def test_somebody_elses_locks_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as app:
+        app.execute("CREATE TABLE users (name)")
+        app.execute("BEGIN EXCLUSIVE")
+        refused(path, ConfigError, "but no pares ledger")
+        program = (
+            "import sys, sqlite3; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None); "
+            "c.execute('BEGIN IMMEDIATE')"
+        )
+        other = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
+        assert "database is locked" in other.stderr
+        app.execute("ROLLBACK")
+
+
+def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    open_file(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=2")
+    before = contents(tmp_path)
+    for readonly in (False, True):
+        refused(
+            path, CapabilityError, "layout 2, made by a newer pares; this one knows layouts up to 1", readonly=readonly
+        )
+    assert contents(tmp_path) == before
+
+
+def test_a_damaged_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(open_file(path)) as ledger:
+        ledger.append_many([b"x" * 300] * 500)
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+
+    def use() -> None:
+        with closing(open_file(path)) as ledger:
+            ledger.read(0)
+
+    with pytest.raises(LedgerUnavailable, match="is damaged"):
+        use()
+
+
+def test_paths_that_can_not_be_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    refused(tmp_path, ConfigError, "is a folder")
+    refused(tmp_path / "file" / "ledger.db", ConfigError, "Not a directory")
+    refused(tmp_path / ("x" * 300), ConfigError, "File name too long")
+    refused(
+        Path("/proc/pares/ledger.db"), ConfigError, "the folder /proc/pares for /proc/pares/ledger.db can't be made"
+    )
+    refused(Path("/proc/ledger.db"), ConfigError, "can't be")
+    refused(Path("/dev/null"), ConfigError, "is no regular file")
+    refused(tmp_path / "absent.db", ConfigError, "readonly makes nothing", readonly=True)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
+    def attempt() -> None:
+        refused(tmp_path / "ledger.db", ConfigError, f"the folder {tmp_path} can't be written by this process")
+        refused(tmp_path / "more" / "ledger.db", ConfigError, f"the folder {tmp_path / 'more'} for")
+
+    tmp_path.chmod(0o500)
+    try:
+        as_ordinary_user(attempt)
+    finally:
+        tmp_path.chmod(0o700)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_can_not_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(open_file(path)) as ledger:
+        ledger.append_many([b"a", b"b"])
+    path.chmod(0o400)
+
+    def attempt() -> None:
+        refused(
+            path,
+            ConfigError,
+            "can't be written by this process: give this user the permission, or open it with readonly=1",
+        )
+        with closing(open_file(path, readonly=True)) as ledger:
+            looks_on(ledger)
+
+    as_ordinary_user(attempt)
+
+
+def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    open_file(path).close()
+    path.chmod(0)
+    as_ordinary_user(lambda: refused(path, ConfigError, "can't be read", readonly=True))
+
+
+def looks_on(ledger: Ledger) -> None:
+    """What a read-only handle may do and may not."""
+    assert [entry.payload for entry in ledger.read(0)] == [b"a", b"b"]
+    assert (ledger.start(), ledger.end(), ledger.partitions) == (0, 2, 1)
+    assert ledger.identity()
+    writes: list[Callable[[], object]] = [
+        lambda: ledger.append(b"c"),
+        lambda: ledger.append_many([b"c"]),
+        lambda: ledger.trim(1),
+        lambda: ledger.topic("new"),
+    ]
+    for write in writes:
+        with pytest.raises(CapabilityError, match="opened read-only: open it without readonly to write"):
+            write()
+
+
+def test_read_only_beside_a_writer(sqlite: SqliteStage) -> None:
+    writer = sqlite.open()
+    writer.append_many([b"a", b"b"])
+    writer.topic("there", 2)
+    reader = sqlite.open(readonly=True)
+    looks_on(reader)
+    assert reader.topic("there").partitions == 2
+    timer = threading.Timer(0.05, writer.append, [b"c"])
+    timer.start()
+    assert [entry.payload for entry in reader.read(2, timeout=60.0)] == [b"c"]
+    timer.join()
+    with pytest.raises(CapabilityError, match="opened read-only"):
+        sqlite.open(readonly=True, partitions=3)
+    assert writer.partitions == 1
+
+
+def test_read_only_in_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
+    """A ledger that nobody has open, and that then somebody else writes to."""
+    path = tmp_path / "ledger.db"
+    with closing(open_file(path)) as ledger:
+        ledger.append_many([b"a", b"b"])
+    ready, written = os.pipe(), os.pipe()
+
+    def attempt() -> None:
+        with closing(open_file(path, readonly=True)) as ledger:
+            looks_on(ledger)
+            os.write(ready[1], b"r")
+            assert os.read(written[0], 1) == b"w"
+            assert [entry.payload for entry in ledger.read(2)] == [b"c"]
+            assert ledger.end() == 3
+
+    def write() -> None:
+        os.read(ready[0], 1)
+        tmp_path.chmod(0o700)
+        with closing(open_file(path)) as ledger:
+            ledger.append(b"c")
+        tmp_path.chmod(0o500)
+        os.write(written[1], b"w")
+
+    tmp_path.chmod(0o500)
+    writer = threading.Thread(target=in_child, args=(write,))
+    try:
+        writer.start()
+        as_ordinary_user(attempt)
+        writer.join()
+    finally:
+        tmp_path.chmod(0o700)
+        for end in (*ready, *written):
+            os.close(end)
+
+
+def test_a_file_that_is_deleted_is_missed(sqlite: SqliteStage) -> None:
+    ledger = sqlite.open()
+    ledger.append(b"x")
+    identity = ledger.identity()
+    aside = sqlite.folder / "aside.db"
+    sqlite.path.rename(aside)
+    calls: list[Callable[[], object]] = [
+        ledger.identity,
+        lambda: ledger.read(1),
+        lambda: ledger.append(b"y"),
+        ledger.end,
+    ]
+    for call in calls:
+        with pytest.raises(LedgerUnavailable, match="is gone") as caught:
+            call()
+        assert caught.value.unknown is False
+    assert not sqlite.path.exists()
+    aside.rename(sqlite.path)
+    assert ledger.identity() == identity
+    assert ledger.append(b"y") == 1
+
+
+def test_a_file_replaced_during_an_append_leaves_the_outcome_unknown(sqlite: SqliteStage) -> None:
+    ledger = sqlite.open()
+    assert isinstance(ledger, SqliteLedger)
+
+    def append() -> None:
+        with ledger._file().transaction("append") as (_, connection):
+            connection.execute("UPDATE logs SET next = next + 1")
+            sqlite.replace()
+
+    with pytest.raises(LedgerUnavailable) as caught:
+        append()
+    assert caught.value.unknown is True
+    assert ledger.append(b"x") == 0
+
+
+def test_a_file_replaced_by_something_else_is_not_written_to(sqlite: SqliteStage) -> None:
+    ledger = sqlite.open()
+    ledger.append(b"x")
+    sqlite.path.unlink()
+    sqlite.path.write_bytes(b"no database")
+    for call in (ledger.identity, lambda: ledger.append(b"y"), lambda: ledger.read(1)):
+        with pytest.raises(LedgerUnavailable, match="replaced by something that is no ledger"):
+            call()
+    assert sqlite.path.read_bytes() == b"no database"
+
+
+def test_a_deleted_ledger_that_is_made_again_is_sound(sqlite: SqliteStage) -> None:
+    """Handles on the deleted file must not touch the new one's write-ahead log and index, which have the same names."""
+    old = [sqlite.open() for _ in range(3)]
+    for ledger in old:
+        ledger.append(b"old")
+    sqlite.path.unlink()
+    new = sqlite.open()
+    new.append_many([b"new"] * 50)
+    for ledger in old[:2]:
+        with pytest.raises(LedgerRewound):
+            ledger.read(51)
+    for ledger in old:
+        ledger.append(b"late")
+        ledger.close()
+    assert [entry.payload for entry in new.read(0)] == [b"new"] * 50 + [b"late"] * 3
+    new.close()
+    assert integrity(sqlite.path) == "ok"
+    with closing(sqlite.open()) as again:
+        assert again.end() == 53
+
+
+def test_a_closed_file_is_not_opened_again(sqlite: SqliteStage) -> None:
+    """By a thread that was about to use it when another closed it."""
+    ledger = sqlite.open()
+    assert isinstance(ledger, SqliteLedger)
+    file = ledger._file()
+    before = descriptors()
+    ledger.close()
+    with pytest.raises(ClosedError):
+        file.read(lambda side, connection: None)
+    with pytest.raises(ClosedError):
+        file.transaction("append").__enter__()
+    assert descriptors() < before
+
+
+def test_links_lead_to_one_ledger(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with closing(open_file(tmp_path / "real" / "x.db")) as one, closing(open_file(tmp_path / "link" / "x.db")) as two:
+        assert one.url == two.url
+        assert one.identity() == two.identity()
+        bell = two.bell()
+        assert bell is not None
+        bell.clear()
+        one.append(b"x")
+        bell.clear()
+        bell.close()
+
+
+def test_hashes_are_of_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x")
+    assert contents(tmp_path) == {str(tmp_path / "x"): hashlib.sha256(b"x").hexdigest()}

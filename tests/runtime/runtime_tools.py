@@ -1,0 +1,220 @@
+"""What the runtime's tests share: ledgers to stand on, members that are closed at the end, waiting for what must come.
+
+Sessions are long where nothing waits for one (joining, claiming and handing over take milliseconds, whatever the session), so
+that a busy machine makes no test's leader lose its lease; they are short only where silence itself is tested.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pares
+from pares.core.errors import LedgerUnavailable
+from pares.ledger import Bell, Entry, Ledger, Log
+
+CALM = 5.0
+"""A session that no test waits for."""
+QUICK = 0.4
+"""A session that a test does wait for."""
+PATIENCE = float(os.environ.get("PARES_PATIENCE", "30"))
+"""Seconds after which something that must come is taken for lost: a bound for hangs, and no measure of speed."""
+
+T = TypeVar("T")
+
+
+def until(what: Callable[[], T], saying: str, within: float = PATIENCE) -> T:
+    """What `what()` says as soon as it says something true."""
+    end = time.monotonic() + within
+    while not (found := what()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within:g} s: {saying}")
+        time.sleep(0.002)
+    return found
+
+
+def fresh_url(kind: str, folder: Path) -> str:
+    """A ledger that nobody else uses."""
+    return f"memory://{uuid.uuid4().hex}" if kind == "memory" else f"sqlite:///{folder}/group-{uuid.uuid4().hex[:8]}.db"
+
+
+class Crew:
+    """Makes members of one group, and closes them at the end of the test."""
+
+    def __init__(self, ledger: str | Ledger, group: str = "g") -> None:
+        self.ledger = ledger
+        self.group = group
+        self.members: list[pares.Member] = []
+
+    def member(self, name: str = "a", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
+        """A member; with a long session, and quick to balance."""
+        settings = {"session": CALM, "settle": 0.05, "barrier_timeout": 10.0, "ledger": self.ledger} | settings
+        ledger = settings.pop("ledger")
+        member = pares.Member(ledger, group=self.group, roles=roles, name=name, **settings)
+        self.members.append(member)
+        return member
+
+    def leader(self, name: str = "a", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
+        """A member that leads all its roles."""
+        member = self.member(name, roles, **settings)
+        for role in roles:
+            assert member.wait(role, PATIENCE)
+        return member
+
+    def standby(self, name: str = "b", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
+        """A member that is in the group, and that the others know of."""
+        member = self.member(name, roles, **settings)
+        until(lambda: member.state == "live", f"{name} is in the group")
+        others = [other for other in self.members if other.state == "live"]
+        until(lambda: all(member.id in ids(other) for other in others), f"everybody knows {name}")
+        return member
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.state not in ("closed", "failed"):
+                member.close(timeout=5)
+
+
+def ids(member: pares.Member) -> set[str]:
+    """The ids of the members that `member` knows of."""
+    return {peer.id for peer in member.members()}
+
+
+class Recorder:
+    """A barrier that keeps the events it was called with, and can be told to hold a `Revoked` back."""
+
+    def __init__(self) -> None:
+        self.events: list[pares.Event] = []
+        self.entered = threading.Event()
+        """Set when a `Revoked` has come in."""
+        self.let_go = threading.Event()
+        self.let_go.set()
+        self.threads: set[int] = set()
+
+    def __call__(self, event: pares.Event) -> None:
+        self.threads.add(threading.get_ident())
+        self.events.append(event)
+        if isinstance(event, pares.Revoked):
+            self.entered.set()
+            self.let_go.wait(PATIENCE)
+
+    def hold(self) -> None:
+        """From now on a `Revoked` is held back until `let_go` is set."""
+        self.let_go.clear()
+
+    def kinds(self, *kinds: type[pares.Event]) -> list[str]:
+        """The names of the events so far, of these kinds (Acquired, Revoked, Fenced if none are given)."""
+        wanted = kinds or (pares.Acquired, pares.Revoked, pares.Fenced)
+        return [type(event).__name__ for event in list(self.events) if isinstance(event, wanted)]
+
+
+class Faulty:
+    """A real ledger with faults: what `break_reads` and `break_appends` say is raised; `hold_appends` keeps them waiting."""
+
+    def __init__(self, inner: Ledger) -> None:
+        self._inner = inner
+        self.break_reads: Callable[[], BaseException] | None = None
+        self.break_appends: Callable[[], BaseException] | None = None
+        self.lose_acknowledgements = False
+        self.free = threading.Event()
+        self.free.set()
+        self.held = threading.Event()
+        """Set when an append has come in that is held back."""
+
+    def away(self) -> None:
+        """The ledger is out of reach."""
+        self.break_reads = self.break_appends = lambda: LedgerUnavailable("out of reach, by the test")
+
+    def back(self) -> None:
+        self.break_reads = self.break_appends = None
+
+    def hold_appends(self) -> None:
+        """Appends wait until `free` is set; each wait is 30 s at most."""
+        self.held.clear()
+        self.free.clear()
+
+    @property
+    def kind(self) -> str:
+        return self._inner.kind
+
+    @property
+    def url(self) -> str:
+        return self._inner.url
+
+    @property
+    def partitions(self) -> int:
+        return self._inner.partitions
+
+    @property
+    def retention(self) -> float | None:
+        return self._inner.retention
+
+    @property
+    def place(self) -> Path | None:
+        return self._inner.place
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        return self.append_many([payload], partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        if not self.free.is_set():
+            self.held.set()
+            self.free.wait(PATIENCE)
+        if self.break_appends is not None:
+            raise self.break_appends()
+        offsets = self._inner.append_many(payloads, partition)
+        if self.lose_acknowledgements:
+            raise LedgerUnavailable("the acknowledgement was lost, by the test", unknown=True)
+        return offsets
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        self._reads()
+        return self._inner.read(offset, partition, max_records, timeout)
+
+    def start(self, partition: int = 0) -> int:
+        self._reads()
+        return self._inner.start(partition)
+
+    def end(self, partition: int = 0) -> int:
+        self._reads()
+        return self._inner.end(partition)
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        self._inner.trim(before, partition)
+
+    def identity(self) -> str:
+        self._reads()
+        return self._inner.identity()
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        return self._inner.bell(partition)
+
+    def topic(self, name: str, partitions: int = 4) -> Log:
+        return self._inner.topic(name, partitions)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _reads(self) -> None:
+        if self.break_reads is not None:
+            raise self.break_reads()
+
+
+def descriptors() -> dict[str, str]:
+    """This process' open descriptors, and what they are."""
+    found: dict[str, str] = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            pass  # the one that listed the folder
+    return found
+
+
+def pares_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -1,0 +1,98 @@
+"""A Spark session that nobody notices. In processes of their own: what is tested is how one begins and ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scribe import story
+
+QUIET = """
+import sys
+from pares.spark.session import prestart, session
+prestart()
+from pares.spark.audit import audit
+result = audit(sys.argv[1], "g")
+spark = session()
+def noisy(batches):
+    import sys
+    print("a worker's noise", file=sys.stderr, flush=True)
+    yield from batches
+assert spark.range(3).mapInArrow(noisy, "id long").count() == 3
+try:
+    spark.sql("SELECT nothing FROM nowhere")
+except Exception as error:
+    assert "nowhere" in str(error)
+else:
+    raise SystemExit("that should have failed")
+from pares.spark.session import log_file, log_tail
+assert "a worker's noise" in log_tail()
+get = spark.conf.get
+assert get("spark.sql.session.timeZone") == "UTC"
+assert get("spark.driver.host") == get("spark.driver.bindAddress") == "127.0.0.1"
+assert spark.sparkContext.uiWebUrl is None
+assert session() is spark
+from pyspark import SparkContext
+print(log_file().parent, SparkContext._gateway.proc.pid, result.exit_code)
+kept = spark.range(5).cache()  # collected after the JVM has gone
+"""
+
+NO_JAVA = """
+from pares.spark.session import prestart, session
+from pares.core.errors import CapabilityError
+prestart()
+try:
+    session()
+except CapabilityError as error:
+    print(error)
+"""
+
+
+def _run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env={**os.environ, **env}, capture_output=True, text=True, timeout=170
+    )
+
+
+@pytest.mark.spark
+def test_the_console_stays_quiet_and_nothing_is_left(tmp_path: Path) -> None:
+    url = story(1, roles=3, steps=40).save(tmp_path / "work.db")
+    # What a shell may have set must not get in the way.
+    ran = _run(QUIET, url, SPARK_HOME="/nonexistent", PYSPARK_SUBMIT_ARGS="--nonsense", TMPDIR=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    folder, process, exit_code = ran.stdout.split()
+    assert exit_code == "0"
+    assert not Path(folder).exists()
+    assert not Path(f"/proc/{process}/environ").exists()
+    assert not list(tmp_path.glob("pares-*"))
+
+
+def test_without_java_the_session_says_so(tmp_path: Path) -> None:
+    ran = _run(NO_JAVA, PATH="/nonexistent", JAVA_HOME="/nonexistent", TMPDIR=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Spark needs Java 17 or newer" in ran.stdout
+    assert not list(tmp_path.glob("pares-*"))
+
+
+def test_a_java_that_can_not_start_spark_is_quoted(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text(
+        f'#!/bin/sh\ncase "$*" in *-XshowSettings*)\necho "java.home = {home}" >&2\n'
+        'echo "java.specification.version = 17" >&2; exit 0;; esac\necho "out of luck" >&2; exit 1\n'
+    )
+    (home / "bin" / "java").chmod(0o755)
+    ran = _run(NO_JAVA, JAVA_HOME=str(home), TMPDIR=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Spark did not start with Java 17" in ran.stdout
+    assert "out of luck" in ran.stdout
+    (log,) = tmp_path.glob("pares-spark-*/spark.log")
+    assert str(log) in ran.stdout
+
+
+def test_importing_costs_no_spark() -> None:
+    ran = _run("import sys, pares.spark, pares.spark.session, pares.spark.java; print([m for m in sys.modules if 'pyspark' in m])")
+    assert ran.stdout == "[]\n"
