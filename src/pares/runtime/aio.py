@@ -17,6 +17,7 @@ from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
+from pares.runtime.work import AFTER_ERROR, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,6 +167,14 @@ class Member:
     def state(self) -> str:
         return self._member.state
 
+    @property
+    def group(self) -> str:
+        return self._member.group
+
+    @property
+    def session(self) -> float:
+        return self._member.session
+
     def holds(self, role: str) -> bool:
         """The check; no lock, no I/O, and nothing to await."""
         return self._member.holds(role)
@@ -262,6 +271,10 @@ class Member:
     async def resume(self, role: str | None = None) -> None:
         await asyncio.to_thread(self._member.resume, role)
 
+    def mark(self, term: Term, mark: int) -> None:
+        """Writes down how far the work of this term has come."""
+        self._member.mark(term._term, mark)  # pyright: ignore[reportPrivateUsage]
+
     async def events(self) -> AsyncIterator[told.Event]:
         """What happens to this member and its group, from the first step of the iteration on."""
         come = asyncio.Event()
@@ -278,6 +291,8 @@ class Member:
         """Decorator: the coroutine function runs only while this member leads `role`, and is cancelled when the term ends; it
         returns None otherwise."""
 
+        self._member.term(role)  # raises for a role that this member never leads
+
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -291,6 +306,23 @@ class Member:
             return guarded
 
         return decorate
+
+    def background(self, task: Callable[[], Awaitable[object]], role: str) -> asyncio.Task[None]:
+        """Awaits `task()` again and again while this member leads `role`, until the member is closed or the returned asyncio
+        task is cancelled. A run is cancelled when its term ends; an exception is logged, and the task runs again after a
+        moment."""
+        self._member.term(role)  # raises for a role that this member never leads
+        return asyncio.create_task(self._repeat(task, role), name=f"pares background {role}")
+
+    async def _repeat(self, task: Callable[[], Awaitable[object]], role: str) -> None:
+        async for term in self.terms(role):
+            while term:
+                try:
+                    async with term:
+                        await task()
+                except Exception:
+                    log.exception("the background task for %r raised", role)
+                    await term.wait_lost(AFTER_ERROR)
 
     async def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves; bodies under ``async with term`` are cancelled by that."""

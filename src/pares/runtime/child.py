@@ -342,8 +342,7 @@ class _Run:
         poll.register(watched, select.POLLIN)
         poll.register(self.inbox, select.POLLIN)
         while True:
-            now, deadline = now_ns(), self.term.deadline_ns
-            self.watchdog.deadline.store(deadline)
+            deadline, now = self.pass_deadline(), now_ns()
             if not self.asked:
                 if self.kill_at:
                     return Outcome(128 + signal.SIGTERM, "stopped")
@@ -364,8 +363,14 @@ class _Run:
                 for words in said:
                     if (outcome := self.hear(words)) is not None:
                         return outcome
-            elif self.group and not self.killing and now_ns() >= self.late_from(self.term.deadline_ns):
+            elif self.group and not self.killing and now_ns() >= self.late_from(self.pass_deadline()):
                 self.kill(poll)
+
+    def pass_deadline(self) -> int:
+        """The deadline now; whatever is decided by it here, the watchdog has been told."""
+        deadline = self.term.deadline_ns
+        self.watchdog.deadline.store(deadline)
+        return deadline
 
     def pass_on(self) -> None:
         for line in self.inbox.take(self.term.token):

@@ -30,7 +30,7 @@ import signal
 import sys
 import time
 
-LOOK_NS = 20_000_000
+LOOK_NS = 50_000_000
 """How often the deadline and the wrapper are looked at. Timers stand still while the machine sleeps, so none is long."""
 WAITING_NS = 1_000_000_000
 """How often the wrapper is looked at before there is a command."""

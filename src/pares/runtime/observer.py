@@ -39,7 +39,11 @@ class Observer:
         self.reader = Reader(group)
         self._lock = threading.Lock()
         self._identity = ""
-        self._attach()
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
 
     def _attach(self) -> None:
         self._identity = self._ledger.identity()
@@ -69,6 +73,7 @@ class Observer:
     @property
     def adrift(self) -> bool:
         """The log's beginning is gone and it holds no snapshot: nobody can know who leads (R12)."""
+        self.read()
         return self.reader.state is State.ADRIFT
 
     @property
