@@ -170,7 +170,7 @@ class _Wrapper:
 
     def _prepare(self, member: Member, term: Term | None = None) -> bool:
         """Has a watchdog ready that keeps the lock of this incarnation (R7); with `term`: whether it is that of the term."""
-        lock = member._loop.incarnation.lock  # pyright: ignore[reportPrivateUsage]
+        lock = member.lock
         if lock is not None and term is not None and lock.member != term.member:
             return False
         try:

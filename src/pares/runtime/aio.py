@@ -7,6 +7,7 @@ the check stays right, and a body that runs past the end of its term is cancelle
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -124,7 +125,8 @@ class Term:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    if not loop.is_closed():
+    # An event loop that was closed has nobody left to wake, and may be closed at any moment.
+    with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(event.set)
 
 

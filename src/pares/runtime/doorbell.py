@@ -50,8 +50,8 @@ class Doorbell:
             if descriptor == self._ring:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._ring, 4096)
-            elif self._bell is not None and descriptor == self._bell.fileno():
-                self._bell.clear()
+        if self._bell is not None:
+            self._bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
 
     def ring(self) -> None:
         """Ends a wait, or the next one."""

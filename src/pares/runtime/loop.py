@@ -166,7 +166,7 @@ class Loop:
 
     def _patience(self) -> float:
         """Seconds to wait at most."""
-        if self._requests:
+        if self._requests or (not self._attached and self.unreachable is None):
             return 0.0
         now = stopwatch()
         seconds = self.doorbell.patience

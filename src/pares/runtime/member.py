@@ -39,6 +39,7 @@ from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.observer import holders
+from pares.runtime.proof import DeathLock
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
@@ -208,6 +209,12 @@ class Member:
     def id(self) -> str:
         """`name~incarnation`; another one after each restart of this member within its process."""
         return self._loop.claims.me
+
+    @property
+    def lock(self) -> DeathLock | None:
+        """The lock on the present incarnation's life (R7): who inherits its descriptor is covered by the proof of death. None
+        where a death can't be proven."""
+        return self._loop.incarnation.lock
 
     @property
     def state(self) -> str:
