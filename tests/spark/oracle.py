@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 Key = tuple[str, int]
@@ -24,7 +25,9 @@ def by_seat(intervals: list[Interval]) -> dict[Key, list[Interval]]:
     return found
 
 
-def stretches(intervals: list[Interval], windows: dict[Key, list[tuple[int, int]]]) -> set[tuple[str, int, str, int, int]]:
+def stretches(
+    intervals: list[Interval], windows: dict[Key, list[tuple[int, int]]]
+) -> set[tuple[str, int, str, int, int]]:
     """Looks at every instant: how many believe, and is the seat there to be held."""
     found: set[tuple[str, int, str, int, int]] = set()
     seats = by_seat(intervals)
@@ -72,7 +75,7 @@ def successions(intervals: list[Interval], since: dict[int, int]) -> set[tuple[A
     found: set[tuple[Any, ...]] = set()
     for (role, seat), terms in by_seat([i for i in intervals if i.a is not None]).items():
         terms.sort(key=lambda i: i.token)
-        for before, after in zip(terms, terms[1:], strict=False):
+        for before, after in pairwise(terms):
             assert after.a is not None
             found.add((role, seat, before.member, after.member, max(after.a - since[before.token], 0)))
     return found

@@ -21,7 +21,12 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def log() -> Scribe:
     log = story(2, roles=5, steps=100)
-    for payload in (b"", b"\xff\xfe", b'{"v":1,"k":"beat"}', b'{"v":9,"k":"new","g":"g","m":"x","n":7,"b":1,"s":2,"more":[1]}'):
+    for payload in (
+        b"",
+        b"\xff\xfe",
+        b'{"v":1,"k":"beat"}',
+        b'{"v":9,"k":"new","g":"g","m":"x","n":7,"b":1,"s":2,"more":[1]}',
+    ):
         log.raw(payload)
     return log
 

@@ -45,7 +45,14 @@ def _cases(dice: random.Random) -> tuple[list[Row], list[Row]]:
         role, seats = f"case{case:03}", dice.choice([1, 1, 2])
         tokens = sorted(dice.sample(range(FLOOR, 60), dice.randrange(1, 6)))
         mine = [
-            {"role": role, "seat": dice.randrange(seats), "token": t, "member": f"m{t}", "from_offset": t, "to_ms": t * 10}
+            {
+                "role": role,
+                "seat": dice.randrange(seats),
+                "token": t,
+                "member": f"m{t}",
+                "from_offset": t,
+                "to_ms": t * 10,
+            }
             for t in tokens
         ]
         terms += mine
@@ -164,14 +171,38 @@ def _db(path: Path, rows: list[Row]) -> Path:
     return path
 
 
+def _wal(path: Path, rows: list[Row]) -> Path:
+    """As a sink that has ended leaves it: the file says that it has a write-ahead log, and there is none beside it."""
+    _sqlite(path, rows)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    connection.close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    return path
+
+
 @pytest.mark.parametrize(
-    ("name", "write"), [("w.csv", _csv), ("w.jsonl", _jsonl), ("w.parquet", _parquet), ("noname", _db), ("wal.db", _db)]
+    ("name", "write"),
+    [("w.csv", _csv), ("w.jsonl", _jsonl), ("w.parquet", _parquet), ("noname", _db), ("wal.db", _wal)],
 )
 def test_every_form_keeps_the_order_of_the_sink(spark: SparkSession, tmp_path: Path, name: str, write: Any) -> None:
     """Times fall from row to row, tokens rise: only the sink's own order shows that none is stale."""
     frame = load_writes(spark, write(tmp_path / name, ROWS))
     rows = frame.orderBy("ord").drop("ord").toArrow().to_pylist()
     assert rows == [{**row, "seat": None, "member": None} for row in ROWS]
+
+
+def test_a_sink_that_is_still_written_to(spark: SparkSession, tmp_path: Path) -> None:
+    """What is committed is seen, also while it stands in the write-ahead log only, and the writer is not disturbed."""
+    path = _wal(tmp_path / "sink.db", ROWS)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("INSERT INTO rows VALUES ('late', 1, 2, 'k', 3)")
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("INSERT INTO rows VALUES ('not yet', 1, 2, 'k', 3)")
+    assert load_writes(spark, path).count() == len(ROWS) + 1
+    writer.execute("COMMIT")
+    assert load_writes(spark, path).count() == len(ROWS) + 2
+    writer.close()
 
 
 def test_a_folder_is_in_the_order_of_its_clocks(spark: SparkSession, tmp_path: Path) -> None:
@@ -191,7 +222,9 @@ def test_what_is_no_number_is_counted_and_not_fatal(spark: SparkSession, tmp_pat
 
 
 def test_a_dataframe_of_the_users_own(spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 'r' AS role, 5 AS token, timestamp_millis(7) AS at_ms, 2 AS ord UNION ALL SELECT 'r', 6, null, 1")
+    frame = spark.sql(
+        "SELECT 'r' AS role, 5 AS token, timestamp_millis(7) AS at_ms, 2 AS ord UNION ALL SELECT 'r', 6, null, 1"
+    )
     rows = load_writes(spark, frame).orderBy("ord").toArrow().to_pylist()
     assert [(row["token"], row["at_ms"]) for row in rows] == [(6, None), (5, 7)]
 
@@ -213,7 +246,7 @@ def test_rows_that_can_not_be_used_say_what_is_missing(spark: SparkSession, tmp_
     with sqlite3.connect(path) as connection:
         connection.execute('CREATE TABLE "more; rows" AS SELECT * FROM rows LIMIT 2')
     connection.close()
-    with pytest.raises(ConfigError, match="several do: more; rows, rows; write .*two.db#TABLE"):
+    with pytest.raises(ConfigError, match=r"several do: more; rows, rows; write .*two\.db#TABLE"):
         load_writes(spark, path)
     assert load_writes(spark, f"{path}#more; rows").count() == 2
     with pytest.raises(ConfigError, match="one table with the columns at_ms, member, fault, but its tables are"):
@@ -221,7 +254,14 @@ def test_rows_that_can_not_be_used_say_what_is_missing(spark: SparkSession, tmp_
 
 
 def test_faults_come_in_the_words_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:
-    words = {"kill -9": "crash", "SIGSTOP": "freeze", "thaw": "thaw", "Drain": "drain", "add": "join", "cut reads": "cut"}
+    words = {
+        "kill -9": "crash",
+        "SIGSTOP": "freeze",
+        "thaw": "thaw",
+        "Drain": "drain",
+        "add": "join",
+        "cut reads": "cut",
+    }
     given = [(at, "m", word) for at, word in enumerate(words)]
     expected = [(at, "m", word) for at, word in enumerate(words.values())]
     path = tmp_path / "demo.db"

@@ -26,6 +26,7 @@ from pares.ledger.registry import open as open_ledger
 from pares.spark import fold, intervals, verdict
 from pares.spark import writes as sink
 from pares.spark.logs import first_and_end, open_to_read
+from pares.spark.session import session
 from pares.spark.verdict import Promise, Row
 
 if TYPE_CHECKING:
@@ -144,10 +145,6 @@ def audit(
 
     Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java.
     """
-    from pares.spark import rows as rows_
-    from pares.spark.session import session
-    from pares.spark.source import LedgerSource
-
     check_name("a group's name", group)
     if clock_error_ms < 0 or slack_ms < 0:
         raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
@@ -155,6 +152,10 @@ def audit(
         url, partition = opened.log.url, opened.partition
         start, end = first_and_end(opened.log, partition)
     spark = spark if spark is not None else session()
+    # Only now: these need pyspark, and if it is not there, `session` has said so.
+    from pares.spark import rows as rows_
+    from pares.spark.source import LedgerSource
+
     spark.dataSource.register(LedgerSource)
     source = spark.read.format("pares").option("url", url).option("partition", str(partition))
     log = source.option("start", str(start)).option("end", str(end)).option("envelope", "false").load()
@@ -266,7 +267,7 @@ def _of_log(
 
 @contextmanager
 def _interpreted(spark: SparkSession) -> Iterator[None]:
-    """Without compiling each query to Java, and in one partition: for a few thousand rows the compiler takes longer than the rows.
+    """Without compiling each query to Java, and in one partition: a few thousand rows take less time than the compiler.
 
     For the sink's rows it pays: a million of them take four times as long without.
     """

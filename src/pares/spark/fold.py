@@ -18,7 +18,7 @@ is left; a member, which only wants the present, looks for the newest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pares.core.changes import (
     Began,
@@ -33,6 +33,7 @@ from pares.core.changes import (
 from pares.core.reader import Reader, State
 from pares.core.records import AnyRecord, BadRecord, Beat, Unknown, decode
 from pares.core.world import MemberState
+from pares.spark.fact import SCHEMA, Fact, batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,52 +41,6 @@ if TYPE_CHECKING:
 
 KEPT_PAYLOAD: Final = 200
 """How much of a record that can't be read is kept, in bytes."""
-_ROWS_A_BATCH: Final = 5000
-
-SCHEMA: Final = (
-    "kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
-    "clock_ms bigint, cause string, why string, name string, host string, session_ms bigint, drift double, "
-    "overlap_ms bigint, payload binary"
-)
-
-
-class Fact(NamedTuple):
-    """One thing that the log says. `kind` says which fields are set:
-
-    gained, lost    a seat got or lost its holder: role, seat, token, member; `other` is the record's sender;
-                    lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
-                    who got the seat by the same record
-    lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock
-    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause
-    seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
-    opened, shut    a seat came to be, or is no more: role, seat
-    paused, resumed role, or None for the whole group
-    bad             a record that can't be read: cause, payload
-    defect          two readers of one prefix differ: `other` wrote the snapshot
-    first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
-                    lower one began before anything that is known
-    adrift          the log does not begin at its origin and has no snapshot: nothing of it can be known
-    """
-
-    kind: str
-    offset: int | None = None
-    at_ms: int | None = None
-    role: str | None = None
-    seat: int | None = None
-    token: int | None = None
-    member: str | None = None
-    other: str | None = None
-    clock_ms: int | None = None
-    cause: str | None = None
-    why: str | None = None
-    name: str | None = None
-    host: str | None = None
-    session_ms: int | None = None
-    drift: float | None = None
-    overlap_ms: int | None = None
-    payload: bytes | None = None
-
-
 EntryLike = tuple[int, int, bytes]
 
 
@@ -364,21 +319,6 @@ def history(group: str, entries: Iterable[EntryLike], start: int = 0) -> list[Fa
     return [*folding.feed(entries), *folding.finish()]
 
 
-def arrow_schema() -> pa.Schema:
-    """`SCHEMA` in Arrow's words."""
-    import pyarrow as pa
-
-    types: dict[str, Any] = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "binary": pa.binary(),
-    }
-    fields = (field.split() for field in SCHEMA.split(", "))
-    return pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-
-
 def facts(log: DataFrame, group: str, start: int) -> DataFrame:
     """The facts of one group, from the rows (offset, timestamp_ms, payload) of *one* log partition in order.
 
@@ -394,16 +334,3 @@ def facts(log: DataFrame, group: str, start: int) -> DataFrame:
         yield from batches(folding.finish())
 
     return log.select("offset", "timestamp_ms", "payload").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]
-
-
-def batches(rows: list[Fact]) -> Iterator[pa.RecordBatch]:
-    """Facts as Arrow, for Spark."""
-    import pyarrow as pa
-
-    schema = arrow_schema()
-    for at in range(0, len(rows), _ROWS_A_BATCH):
-        part = rows[at : at + _ROWS_A_BATCH]
-        columns = [
-            pa.array(list(values), field.type) for values, field in zip(zip(*part, strict=True), schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -183,8 +183,8 @@ FROM p
 
 # Who led next, after whom. A holder that never believed has not led, and is passed over.
 _TAKEOVERS: Final = """
-WITH l AS (SELECT *, lag(struct(member, cause, since_ms, since_measured, limit_ms)) OVER (PARTITION BY role, seat ORDER BY token)
-             AS before FROM {believed} WHERE a IS NOT NULL)
+WITH l AS (SELECT *, lag(struct(member, cause, since_ms, since_measured, limit_ms))
+             OVER (PARTITION BY role, seat ORDER BY token) AS before FROM {believed} WHERE a IS NOT NULL)
 SELECT role, seat, before.member AS from_member, member AS to_member, coalesce(before.cause, 'unknown') AS cause,
        greatest(a - before.since_ms, 0) AS ms, token, a AS at_ms, before.since_measured AS measured,
        before.limit_ms

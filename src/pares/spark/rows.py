@@ -52,6 +52,8 @@ CASE WHEN lower(fault) RLIKE '^(crash|kill|sigkill|die|died|power)' THEN 'crash'
      WHEN lower(fault) RLIKE '^(thaw|sigcont|wake|unfreeze)' THEN 'thaw'
      WHEN lower(fault) RLIKE '^(cut|partition|isolate|deaf)' THEN 'cut'
      WHEN lower(fault) RLIKE '^(add|join|start|new)' THEN 'join'
+     WHEN lower(fault) RLIKE '^drain' THEN 'drain'
+     WHEN lower(fault) RLIKE '^(leave|left|close|quit)' THEN 'leave'
      ELSE lower(fault) END
 """
 
@@ -126,10 +128,10 @@ def load_writes(spark: SparkSession, source: str | Path | DataFrame) -> DataFram
 def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
     """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one."""
     needed = tuple(FAULTS)
-    if source is None or (not isinstance(source, str | Path) and _is_rows(source)):
+    if source is None or (isinstance(source, Iterable) and not isinstance(source, str)):
         rows = _local(spark, source or ())
     else:
-        loaded, order = _load(spark, source, needed, without=())  # type: ignore[arg-type]
+        loaded, order = _load(spark, source, needed, without=())
         rows = _shape(loaded, FAULTS, needed, order, _told(source)).drop("ord")
     return spark.sql(f"SELECT at_ms, member, {_FAULT_WORDS} AS fault FROM {{rows}}", rows=rows)
 
@@ -145,19 +147,32 @@ def _local(spark: SparkSession, faults: Faults) -> DataFrame:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that can't write and makes no file. Raises `ConfigError` if there is no such file."""
+    """A connection that can't write. Raises `ConfigError` if there is no such file, or it can't be read."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}: name the file that the rows are in")
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30.0)
+    uri = path.resolve().as_uri()
+    try:
+        return _tried(sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=30.0))
+    except sqlite3.OperationalError as error:
+        # Of a file with a write-ahead log, in a folder that can't be written, SQLite reads nothing unless it is told that
+        # nobody writes; and as long as there is no such log beside it, nobody does.
+        if Path(f"{path}-wal").exists():
+            raise ConfigError(f"{path} can't be read here: {error}; copy it and what stands beside it") from error
+    return sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+
+
+def _tried(connection: sqlite3.Connection) -> sqlite3.Connection:
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def table_columns(path: Path, table: str) -> list[str]:
     with closing(open_read_only(path)) as connection:
         return [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
-
-
-def _is_rows(source: Any) -> bool:
-    return not hasattr(source, "sparkSession")
 
 
 def _told(source: Any) -> str:
@@ -169,7 +184,9 @@ def _load(
 ) -> tuple[DataFrame, str]:
     """The rows as they are, and the SQL expression of their order."""
     if not isinstance(source, str | Path):
-        order = f"named_struct('a', 0L, 'b', '', 'c', {_number(source, 'ord')}, 'd', 0L)" if "ord" in source.columns else ""
+        order = (
+            f"named_struct('a', 0L, 'b', '', 'c', {_number(source, 'ord')}, 'd', 0L)" if "ord" in source.columns else ""
+        )
         return source, order
     path, _, table = str(source).partition("#") if not Path(source).exists() else (str(source), "", "")
     place = Path(path)
@@ -187,9 +204,9 @@ def _load(
         return rows, ""
     # A file is read in blocks, the largest first: the block's place in the file comes before the row's in the block.
     block = "_metadata.file_block_start"
-    return rows.selectExpr("*", f"named_struct('a', 0L, 'b', '', 'c', {block}, 'd', monotonically_increasing_id()) AS _order"), (
-        "_order"
-    )
+    return rows.selectExpr(
+        "*", f"named_struct('a', 0L, 'b', '', 'c', {block}, 'd', monotonically_increasing_id()) AS _order"
+    ), ("_order")
 
 
 def _kind(path: Path) -> str:
@@ -214,7 +231,9 @@ def _kind(path: Path) -> str:
 
 def _find_table(path: Path, needed: Sequence[str], without: Sequence[str]) -> str:
     with closing(open_read_only(path)) as connection:
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
+        tables = [
+            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
+        ]
     fit = [
         table
         for table in tables
@@ -223,12 +242,12 @@ def _find_table(path: Path, needed: Sequence[str], without: Sequence[str]) -> st
     if len(fit) == 1:
         return fit[0]
     found = f"several do: {', '.join(fit)}" if fit else f"its tables are {', '.join(tables) or 'none'}"
-    raise ConfigError(f"{path} must have one table with the columns {', '.join(needed)}, but {found}; write {path}#TABLE")
+    raise ConfigError(
+        f"{path} must have one table with the columns {', '.join(needed)}, but {found}; write {path}#TABLE"
+    )
 
 
-def _shape(
-    rows: DataFrame, columns: dict[str, str], needed: Sequence[str], order: str, told: str
-) -> DataFrame:
+def _shape(rows: DataFrame, columns: dict[str, str], needed: Sequence[str], order: str, told: str) -> DataFrame:
     absent = [name for name in needed if name not in rows.columns]
     if absent:
         raise ConfigError(

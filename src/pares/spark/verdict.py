@@ -144,13 +144,16 @@ def _of_log(promise: str, wrong: list[Row], looked: str) -> Promise:
 
 def _in_time(case: Case) -> Promise:
     promise = "After a crash or a freeze the next leader was there within the session (and an append)."
-    sudden = [row for row in case.takeovers if row["cause"] in ("crash", "freeze", "cut") and row["limit_ms"] is not None]
+    sudden = [
+        row for row in case.takeovers if row["cause"] in ("crash", "freeze", "cut") and row["limit_ms"] is not None
+    ]
     if not sudden:
         return Promise(promise, "not checked", "nobody crashed or froze while it led")
     slow = [row for row in sudden if row["ms"] > row["limit_ms"] + READ_BACK_MS]
     times = sorted(row["ms"] for row in sudden)
     limit = max(row["limit_ms"] for row in sudden)
-    numbers = f"{_count(len(times), 'takeover')}: p50 {_told(_median(times))}, longest {_told(times[-1])}; promised: {_told(limit)}"
+    times_ = f"p50 {_told(_median(times))}, longest {_told(times[-1])}; promised: {_told(limit)}"
+    numbers = f"{_count(len(times), 'takeover')}: {times_}"
     if slow:
         return Promise(promise, "slow", f"{len(slow)} took longer (perhaps nobody else could lead). {numbers}")
     return Promise(promise, "kept", numbers)
@@ -163,7 +166,9 @@ def _at_sink(case: Case) -> list[Promise]:
         return [Promise(stale, "not checked", "no writes were given")]
     looked = _count(case.writes, "write")
     if case.stale and case.overlap_ms:
-        first = Promise(stale, "expected", f"{len(case.stale)} of {looked}: without a fence, while two lead, that is how it is")
+        first = Promise(
+            stale, "expected", f"{len(case.stale)} of {looked}: without a fence, while two lead, that is how it is"
+        )
     elif case.stale:
         row = case.stale[0]
         first = Promise(

@@ -1,0 +1,86 @@
+"""The facts that an audit stands on: what the log says, one thing a row, in the form in which Spark gets it.
+
+Every row that concerns a term carries role, seat and token. So a term is a plain GROUP BY, and a record that came late belongs
+to the term that it names; attributed by order instead, it would end up in the member's next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS_A_BATCH: Final = 5000
+
+SCHEMA: Final = (
+    "kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
+    "clock_ms bigint, cause string, why string, name string, host string, session_ms bigint, drift double, "
+    "overlap_ms bigint, payload binary"
+)
+
+
+class Fact(NamedTuple):
+    """One thing that the log says. `kind` says which fields are set:
+
+    gained, lost    a seat got or lost its holder: role, seat, token, member; `other` is the record's sender;
+                    lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
+                    who got the seat by the same record
+    lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock
+    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause
+    seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
+    opened, shut    a seat came to be, or is no more: role, seat
+    paused, resumed role, or None for the whole group
+    bad             a record that can't be read: cause, payload
+    defect          two readers of one prefix differ: `other` wrote the snapshot
+    first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
+                    lower one began before anything that is known
+    adrift          the log does not begin at its origin and has no snapshot: nothing of it can be known
+    """
+
+    kind: str
+    offset: int | None = None
+    at_ms: int | None = None
+    role: str | None = None
+    seat: int | None = None
+    token: int | None = None
+    member: str | None = None
+    other: str | None = None
+    clock_ms: int | None = None
+    cause: str | None = None
+    why: str | None = None
+    name: str | None = None
+    host: str | None = None
+    session_ms: int | None = None
+    drift: float | None = None
+    overlap_ms: int | None = None
+    payload: bytes | None = None
+
+
+def arrow_schema() -> pa.Schema:
+    """`SCHEMA` in Arrow's words."""
+    import pyarrow as pa
+
+    types: dict[str, Any] = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "binary": pa.binary(),
+    }
+    fields = (field.split() for field in SCHEMA.split(", "))
+    return pa.schema([pa.field(name, types[kind]) for name, kind in fields])
+
+
+def batches(rows: list[Fact]) -> Iterator[pa.RecordBatch]:
+    """Facts as Arrow, for Spark."""
+    import pyarrow as pa
+
+    schema = arrow_schema()
+    for at in range(0, len(rows), _ROWS_A_BATCH):
+        part = rows[at : at + _ROWS_A_BATCH]
+        columns = [
+            pa.array(list(values), field.type) for values, field in zip(zip(*part, strict=True), schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,119 @@
+"""The page: whole in one file, true to the audit, and safe with whatever names it is given."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+
+from pares.spark.audit import AuditResult
+from pares.spark.report import MAX_ROWS, render, write_report
+from pares.spark.verdict import Promise
+
+NASTY = "</script><script>alert(1)</script><!-- & \u2028"
+TERMS = [
+    {
+        "group": "g", "role": role, "seat": 0, "token": token, "member": "a~0", "name": "a", "host": "h", "from_offset": 1,
+        "to_offset": None, "from_ms": from_ms, "to_ms": to_ms, "why": NASTY, "began": "claim", "cause": "crash",
+        "measured": True, "truncated": False,
+    }
+    for role, token, from_ms, to_ms in (("r", 1, 1000, 1500), (NASTY, 2, 1500, None), ("never believed", 3, None, None))
+]  # fmt: skip
+TABLES = {
+    "terms": TERMS,
+    "overlaps": [],
+    "gaps": [{"role": "empty", "seat": 0, "from_ms": 1000, "to_ms": 2000, "cause": "start"}],
+    "takeovers": [
+        {
+            "role": "r", "seat": 0, "from_member": "a~0", "to_member": "b~0", "cause": "crash", "ms": 4, "token": 2,
+            "at_ms": 1500, "measured": True, "limit_ms": 9,
+        }
+    ],
+    "moves": [],
+    "balance": [
+        {
+            "member": "a~0", "name": NASTY, "host": "h", "from_ms": 1000, "to_ms": None, "terms": 2, "led_ms": 5,
+            "most_seats": 1, "share": 1.0,
+        }
+    ],
+    "bad_records": [
+        {"offset": i, "reason": "not a record", "payload": b"\xff</script>", "at_ms": 1} for i in range(MAX_ROWS + 5)
+    ],
+    "faults": [{"at_ms": 1499, "member": "a", "fault": "crash"}],
+}  # fmt: skip
+SUMMARY = {
+    "from_ms": 1000, "to_ms": 2000, "members": 1, "roles": 2, "seats": 2, "exclusive": True, "overlap_ms": 0, "terms": 3,
+    "takeovers": {}, "gaps": {}, "overlaps": {"certain": 0, "unsure": 0, "expected": 0, "double_ms": 0},
+}  # fmt: skip
+RESULT = AuditResult(
+    NASTY,
+    "sqlite:///x.db",
+    {name: pa.Table.from_pylist(rows) for name, rows in TABLES.items()},
+    SUMMARY,
+    [Promise(NASTY, "broken", NASTY)],
+)
+
+
+class Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags:
+            self.text.setdefault(self.tags[-1][0], []).append(data)
+
+
+def _parsed() -> Page:
+    page = Page()
+    page.feed(render(RESULT))
+    return page
+
+
+def _data() -> dict[str, object]:
+    return json.loads(_parsed().text["script"][0])
+
+
+def test_the_page_needs_nothing_beside_itself() -> None:
+    page, text = _parsed(), render(RESULT)
+    assert not {"link", "img", "iframe", "object", "base"} & {tag for tag, _ in page.tags}
+    assert not [attrs for _, attrs in page.tags if attrs.keys() & {"src", "href", "srcset", "action"}]
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(|fetch\(|XMLHttp|import\(", text)
+    assert not re.findall(r"\{\{\w+\}\}", text)
+
+
+def test_names_are_text_and_end_nothing() -> None:
+    page = _parsed()
+    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "data"}, {}]
+    assert "alert(1)</script>" not in render(RESULT)
+    assert page.text["title"][0] == f"Audit of {NASTY}"
+    # The script makes elements and sets text; it never hands text to the parser.
+    script = page.text["script"][1]
+    assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
+
+
+def test_the_data_is_the_audits() -> None:
+    data = _data()
+    assert data["group"] == NASTY
+    assert data["promises"] == [{"promise": NASTY, "verdict": "broken", "evidence": NASTY}]
+    assert [term[:6] for term in data["terms"]] == [["r", 0, "a~0", 1, 1000, 1500], [NASTY, 0, "a~0", 2, 1500, 2000]]  # type: ignore[attr-defined]
+    assert [term[8] for term in data["terms"]] == [False, True]  # type: ignore[attr-defined]
+    assert data["empty"] == ["empty"]
+    assert data["faults"] == [[1499, "a", "crash"]]
+    (bad,) = [table for table in data["tables"] if table["name"] == "bad_records"]  # type: ignore[attr-defined]
+    assert (bad["count"], len(bad["rows"])) == (MAX_ROWS + 5, MAX_ROWS)
+    assert bad["rows"][0][2] == "\\xff</script>"
+
+
+def test_the_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    place = write_report(RESULT, tmp_path / "out" / "report.html", "A title & more")
+    assert "<title>A title &amp; more</title>" in place.read_text()
+    assert [file.name for file in place.parent.iterdir()] == ["report.html"]
