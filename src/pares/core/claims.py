@@ -122,6 +122,7 @@ class Claims:
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
         self._refusals = 0
@@ -283,6 +284,9 @@ class Claims:
             self._over(Stop("newer-format", text), "newer format", now, effects)
         elif reader.world.base == 0:
             self._genesis(reader.world.last, wall_us, now)
+        elif not reader.world.members and self.config.seen > reader.world.base + reader.world.last:
+            # Nobody is in this world, and its tokens are below those that this process has seen: a late copy of an old genesis.
+            self._genesis(reader.world.last, wall_us, now)
         elif self.me in reader.world.members:
             self.stage = Stage.JOINING  # the join that asked for a snapshot has counted
         else:
@@ -296,28 +300,31 @@ class Claims:
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
         self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
 
-    def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
+    def _try_join(self) -> None:
+        """Raises `ConfigError` if the join of this member does not fit into a record: better known now than at a tick."""
+        records.encode(records.Join(v=records.VERSION, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
+
+    def _said(self) -> dict[str, Any]:
+        """What a member says about itself when it joins."""
         c = self.config
-        self.outbox.due_ms = c.session_ms // 2
-        self.outbox.write(
-            self.reader.world,
-            records.Join,
-            now,
-            b=base,
-            name=c.name,
-            session=c.session_ms,
-            host=c.host,
-            zone=c.zone,
-            labels=c.labels,
-            rank=c.rank,
-            weight=c.weight,
-            eligible=c.eligible,
-            drift=c.drift,
-            overlap=c.overlap_ms,
-            reads=records.READS,
-            lock=c.lock,
-            adrift=adrift,
-        )
+        return {
+            "name": c.name,
+            "session": c.session_ms,
+            "host": c.host,
+            "zone": c.zone,
+            "labels": c.labels,
+            "rank": c.rank,
+            "weight": c.weight,
+            "eligible": c.eligible,
+            "drift": c.drift,
+            "overlap": c.overlap_ms,
+            "reads": records.READS,
+            "lock": c.lock,
+        }
+
+    def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
+        self.outbox.due_ms = self.config.session_ms // 2
+        self.outbox.write(self.reader.world, records.Join, now, b=base, adrift=adrift, **self._said())
 
     def _check_join(self, now: int, effects: list[Effect]) -> None:
         world = self.reader.world

@@ -137,14 +137,12 @@ class Living:
         world = self.reader.world
         self.outbox.due_ms = self._due_ms()
         self.moves.look(world, now)
+        if self.outbox.doubtful(now):
+            self._probe(now, wakes)
+            return
         if not self.tenures.left:
             self._give_up(now)
         if self.outbox.deaf(now, self.tenures.until):
-            return
-        if self.outbox.doubtful(now):
-            if now >= self.outbox.probe_at():
-                self._write(records.Beat, now)
-            wakes.append(self.outbox.probe_at())
             return
         if self.tenures.left:
             self._write(records.Leave, now)
@@ -161,13 +159,31 @@ class Living:
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
 
+    def _probe(self, now: int, wakes: list[int]) -> None:
+        """All that a doubtful member writes: each release once, and then one append, of what is left to release or of a beat,
+        more seldom than its session. It says that its next record is due at once, so that nobody hands it anything."""
+        if not self.tenures.left:
+            self._give_up(now, again=False)
+        at = self.outbox.probe_at()
+        if now < at:
+            wakes.append(at)
+            return
+        self.outbox.due_ms = 1
+        if not self.tenures.left:
+            self._give_up(now)
+        if self.outbox.idle:
+            self._write(records.Leave if self.tenures.left else records.Beat, now)
+
     # Giving up -------------------------------------------------------------------------------------------------------
 
-    def _give_up(self, now: int) -> None:
+    def _give_up(self, now: int, *, again: bool = True) -> None:
         world = self.reader.world
         for tenure in self.tenures.ready_to_give():
             if not self.outbox.room():
                 break
+            if tenure.tried and not again:
+                continue
+            tenure.tried = True
             heir = self.moves.heir(world, tenure, now)
             mark = self._mark_of(tenure)
             if heir is None:

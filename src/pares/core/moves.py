@@ -73,7 +73,8 @@ class Moves:
         if world.shape != self._shape:
             self._shape = world.shape
             self._free = sorted(s.seat for s in world.seats.values() if s.holder is None)
-            self._takeable = {seat: at for seat, at in self._takeable.items() if seat in self._free}
+            free = set(self._free)
+            self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
 
     def target(self, world: World, now: int, *, without: frozenset[str] = frozenset()) -> dict[Seat, str | None]:
         """Placement as this member sees it now; computed again only when the world or who is alive has changed."""

@@ -55,12 +55,12 @@ class _Placement:
                 self._put(seat, self.by_id[seat.holder or ""])
             else:
                 wanting.append(seat)
+        # What is held goes to its place first: a seat that was just given must not be taken away again.
+        self._prefer()
         wanting.sort(key=lambda s: (-self._weight(s), s.seat))
         for seat in wanting:
             self._choose(seat)
-        if self.crew:
-            self._prefer()
-            self._balance()
+        self._balance()
         return self.target
 
     # Where a seat may go ---------------------------------------------------------------------------------------------

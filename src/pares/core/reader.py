@@ -116,8 +116,8 @@ class Parts:
             or record.part >= first.parts
         ):
             return None
-        if record.part not in parts:
-            self._size += len(record.world)
+        before = parts.get(record.part)
+        self._size += len(record.world) - (0 if before is None else len(before.world))
         parts[record.part] = record
         self._sets[key] = parts
         while len(self._sets) > KEPT_SETS or (self._size > KEPT_TEXT and len(self._sets) > 1):

@@ -48,6 +48,7 @@ class Tenure:
         "sent_to",
         "to",
         "token",
+        "tried",
         "why",
     )
 
@@ -64,6 +65,8 @@ class Tenure:
         self.release_only = False
         """It goes to nobody in particular: fenced, timed out, paused, or its role is gone."""
         self.returned = False
+        self.tried = False
+        """A release or transfer of it was written before, whatever became of that."""
         self.barrier_until = 0
         self.sent_to: int | None = None
         """The ticket of the append that gives it up, or once that is acknowledged -1 - offset; None: due."""

@@ -6,11 +6,9 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from pares.core.claims import Config, RoleSpec
+from pares.core.claims import Claims, Config, RoleSpec
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.outbox import Outbox
-from pares.core.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Join, check_name
-from pares.core.world import World
+from pares.core.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, check_name
 from pares.runtime.incarnation import default_name
 
 Roles = str | Iterable[str]
@@ -129,11 +127,8 @@ def _labels(labels: object) -> dict[str, str]:
 def _try_join(fields: dict[str, Any]) -> None:
     """The join of a member with these settings must fit into a record: better known now than in its loop."""
     config = Config(id=f"{fields['name']}~00000000", **fields)
-    outbox = Outbox(config.group, config.id, config.session_ms, 0)
-    join: dict[str, Any] = {"name": config.name, "session": config.session_ms, "host": config.host, "zone": config.zone}
-    join |= {"labels": config.labels, "eligible": config.eligible, "rank": config.rank, "weight": config.weight}
     try:
-        outbox.write(World(), Join, 0, **join, b=0, drift=config.drift, overlap=config.overlap_ms)
+        Claims(config)
     except ConfigError as error:
         text = (
             f"{error} (host, zone, labels, and {len(config.eligible or ())} roles: eligible='*' stands for all of them)"

@@ -113,7 +113,8 @@ CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      WHEN ended IS NULL AND stop_ms IS NULL THEN 'crash'
      ELSE CASE coalesce(nullif(ended_why, ''), said_why)
           WHEN 'fenced' THEN 'lapse' WHEN 'lease ran out' THEN 'lapse' WHEN 'barrier timed out' THEN 'slow barrier'
-          WHEN 'drained' THEN 'drain' WHEN 'closed' THEN 'leave' WHEN 'left' THEN 'leave' WHEN 'paused' THEN 'pause'
+          WHEN 'drained' THEN 'drain' WHEN 'closed' THEN 'leave' WHEN 'left' THEN 'leave'
+          WHEN 'not ready' THEN 'drain' WHEN 'paused' THEN 'pause'
           WHEN 'asked' THEN 'handover' WHEN 'handed over' THEN 'handover' WHEN 'stepped down' THEN 'step down'
           WHEN 'role removed' THEN 'removed'
           WHEN 'balance' THEN CASE WHEN heir_joined > from_offset THEN 'join' ELSE 'balance' END
