@@ -45,6 +45,7 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
+	$(BIN)/pares sim --mutant all
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

@@ -8,38 +8,42 @@
 What is promised, and what is not, stands in the documentation of `Member` and `Term`.
 """
 
-from pares import fence
-from pares.core.errors import (
-    CapabilityError,
-    ClosedError,
-    ConfigError,
-    DuplicateName,
-    ForkedError,
-    LeadershipLost,
-    LedgerGap,
-    LedgerRewound,
-    LedgerUnavailable,
-    ParesError,
-    Stale,
-)
-from pares.ledger import Entry, Ledger, open
-from pares.runtime import (
-    Acquired,
-    Admin,
-    Event,
-    Fenced,
-    Health,
-    Holder,
-    Joined,
-    Left,
-    Member,
-    Observer,
-    Peer,
-    Revoked,
-    Term,
-    aio,
-    leave_on_signals,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pares import fence
+    from pares.core.errors import (
+        CapabilityError,
+        ClosedError,
+        ConfigError,
+        DuplicateName,
+        ForkedError,
+        LeadershipLost,
+        LedgerGap,
+        LedgerRewound,
+        LedgerUnavailable,
+        ParesError,
+        Stale,
+    )
+    from pares.ledger import Entry, Ledger, open
+    from pares.runtime import (
+        Acquired,
+        Admin,
+        Event,
+        Fenced,
+        Health,
+        Holder,
+        Joined,
+        Left,
+        Member,
+        Observer,
+        Peer,
+        Revoked,
+        Term,
+        aio,
+        leave_on_signals,
+    )
 
 __version__ = "0.1.0"
 
@@ -76,3 +80,38 @@ __all__ = [
     "leave_on_signals",
     "open",
 ]
+
+_HOMES = {
+    "pares.ledger": ("Entry", "Ledger", "open"),
+    "pares.core.errors": (
+        "CapabilityError",
+        "ClosedError",
+        "ConfigError",
+        "DuplicateName",
+        "ForkedError",
+        "LeadershipLost",
+        "LedgerGap",
+        "LedgerRewound",
+        "LedgerUnavailable",
+        "ParesError",
+        "Stale",
+    ),
+}
+"""Where names come from; those that stand in neither list come from `pares.runtime`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first asked for: a command line that only says what it can do need not load a database driver."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pares' has no attribute {name!r}")
+    if name == "fence":
+        value: Any = import_module("pares.fence")
+    else:
+        home = next((home for home, names in _HOMES.items() if name in names), "pares.runtime")
+        value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -161,7 +161,20 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
 def test_help_is_there_for_every_command() -> None:
     listed = pares("--help")
     assert listed.code == 0
-    for command in ("demo", "watch", "roles", "history", "handover", "drain", "pause", "resume", "doctor", "audit"):
+    for command in (
+        "demo",
+        "run",
+        "sim",
+        "watch",
+        "roles",
+        "history",
+        "handover",
+        "drain",
+        "pause",
+        "resume",
+        "doctor",
+        "audit",
+    ):
         assert command in listed.out
         ran = pares(command, "--help")
         assert ran.code == 0

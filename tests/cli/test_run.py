@@ -237,6 +237,26 @@ def test_a_planned_move_waits_until_the_command_is_gone_and_the_wrapper_leads_ag
     runs.check()
 
 
+def test_a_planned_move_leaves_the_command_its_grace(runs: Runs) -> None:
+    from pares import Admin
+
+    end = runs.folder / "ended in order"
+    code = (
+        "import signal, sys, time\nfrom pathlib import Path\n"
+        "def end(*_): time.sleep(0.1), Path(sys.argv[1]).touch(), sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\nprint('up', flush=True)\nwhile True: time.sleep(600)"
+    )
+    first = runs.start(sys.executable, "-S", "-c", code, str(end), options=("--name", "one", "--session", "5"))
+    assert first.stdout is not None
+    assert first.stdout.readline() == "up\n"
+    runs.beat(options=("--name", "two"))
+    runs.until_members(2)
+    with Admin(runs.ledger, group="default") as admin:
+        admin.hand_over("r", to="two")
+        runs.until_commands(1)
+    assert end.exists()
+
+
 def test_once_ends_when_leadership_goes_and_json_says_what_happened(runs: Runs) -> None:
     from pares import Admin
 

@@ -11,6 +11,15 @@ from runtime_tools import Crew, Faulty, fresh_url
 import pares
 
 
+@pytest.fixture(autouse=True)
+def _no_member_is_left() -> Iterator[None]:
+    """A test that fails must not leave members behind for the next one."""
+    yield
+    for crew in Crew.made:
+        crew.close()
+    Crew.made.clear()
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new ledger of each kind in turn."""
@@ -28,24 +37,22 @@ def sqlite(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def crew(memory: str) -> Iterator[Crew]:
+def crew(memory: str) -> Crew:
     """Members of one group on a memory ledger."""
-    crew = Crew(memory)
-    yield crew
-    crew.close()
+    return Crew(memory)
 
 
 @pytest.fixture
-def any_crew(url: str) -> Iterator[Crew]:
+def any_crew(url: str) -> Crew:
     """Members of one group on each kind of ledger in turn."""
-    crew = Crew(url)
-    yield crew
-    crew.close()
+    return Crew(url)
 
 
 @pytest.fixture
 def faulty(memory: str) -> Iterator[Faulty]:
     """A memory ledger with faults, which members may be given instead of its URL."""
     inner = pares.open(memory)
-    yield Faulty(inner)
+    faulty = Faulty(inner)
+    yield faulty
+    faulty.heal()
     inner.close()

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pares
 from pares.core.errors import LedgerUnavailable
@@ -44,12 +44,15 @@ def fresh_url(kind: str, folder: Path) -> str:
 
 
 class Crew:
-    """Makes members of one group, and closes them at the end of the test."""
+    """Makes members of one group, which are closed at the end of the test."""
+
+    made: ClassVar[list[Crew]] = []
 
     def __init__(self, ledger: str | Ledger, group: str = "g") -> None:
         self.ledger = ledger
         self.group = group
         self.members: list[pares.Member] = []
+        self.made.append(self)
 
     def member(self, name: str = "a", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
         """A member; with a long session, and quick to balance."""
@@ -75,6 +78,8 @@ class Crew:
         return member
 
     def close(self) -> None:
+        if isinstance(self.ledger, Faulty):
+            self.ledger.heal()
         for member in self.members:
             if member.state not in ("closed", "failed"):
                 member.close(timeout=5)
@@ -132,6 +137,12 @@ class Faulty:
 
     def back(self) -> None:
         self.break_reads = self.break_appends = None
+
+    def heal(self) -> None:
+        """No fault is left."""
+        self.back()
+        self.lose_acknowledgements = False
+        self.free.set()
 
     def hold_appends(self) -> None:
         """Appends wait until `free` is set; each wait is 30 s at most."""

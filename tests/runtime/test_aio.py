@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Faulty
+from runtime_tools import CALM, PATIENCE, QUICK, Faulty, until
 
 import pares
 from pares import aio
@@ -391,6 +391,7 @@ def test_a_member_lives_on_when_an_event_loop_is_gone(memory: str) -> None:
         waiting = loop.create_task(me.wait("A"))
         loop.run_until_complete(asyncio.sleep(0.05))
         loop.close()  # without ending what waits
+        until(lambda: len(first.members()) == 2, "both are in the group")
         first.step_down("A")
         made = me._made  # pyright: ignore[reportPrivateUsage]
         assert made is not None

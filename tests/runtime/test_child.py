@@ -434,6 +434,30 @@ def test_a_start_waits_until_the_lease_has_room_for_the_grace(tmp_path: Path) ->
     supervisor.close()
 
 
+def test_a_watchdog_that_is_told_too_late_starts_nothing(tmp_path: Path) -> None:
+    """The wrapper was frozen between its look at the lease and its word to start."""
+    supervisor = Supervisor(["touch", str(tmp_path / "ran")], session=1, grace=0.2)
+    supervisor.prepare()
+    watchdog: Any = vars(supervisor)["_spare"]
+    heard: list[list[str]] = []
+
+    def hear(count: int) -> list[list[str]]:
+        while len(heard) < count:
+            heard.extend(watchdog.receive())
+        return heard[-1:]
+
+    for left in (-1.0, 0.0, 0.2):
+        watchdog.deadline.store(now_ns() + int(left * 1e9))
+        watchdog.send("start 1 0")
+        assert hear(len(heard) + 1 + (not heard)) == [["late"]]
+    assert not (tmp_path / "ran").exists()
+    watchdog.deadline.store(now_ns() + int(60e9))
+    watchdog.send("start 1 0")
+    assert hear(len(heard) + 2) == [["exit", "0", "ended"]]
+    assert (tmp_path / "ran").exists()
+    supervisor.close()
+
+
 def test_many_runs_leak_nothing() -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(15):

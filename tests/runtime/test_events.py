@@ -102,7 +102,6 @@ def test_a_lease_that_runs_out_is_fenced(faulty: Faulty) -> None:
     faulty.back()
     assert me.wait("A", PATIENCE)
     until(lambda: listener.kinds() == ["Fenced", "Acquired"], "and that it leads again")
-    crew.close()
 
 
 def test_on_lost_is_called_once_with_each_term_that_ended(crew: Crew) -> None:

@@ -112,7 +112,6 @@ def test_drained_is_for_life_also_on_a_new_log(memory: str) -> None:
     drop(memory.removeprefix("memory://"))
     until(lambda: me.health().restarts == 1 and me.state == "live", "it has begun anew")
     assert me.wait("A", 1.0) is None
-    crew.close()
 
 
 def test_a_pause_holds_everybody_off_until_resumed(any_crew: Crew) -> None:
@@ -211,7 +210,6 @@ def test_who_is_not_ready_never_leads(memory: str) -> None:
     until(lambda: me.health().restarts >= 1 and me.state == "live", "it has begun anew")
     assert me.wait("A", 1.0) is None
     assert me.health().terms == 0
-    crew.close()
 
 
 def test_a_ready_that_raises_is_taken_for_false(crew: Crew) -> None:

@@ -16,6 +16,7 @@ from pares.cli.output import plain_errors
 from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
+from pares.cli.sim import sim
 from pares.cli.watch import watch
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
@@ -59,6 +60,7 @@ app.command(rich_help_panel=STEER)(pause)
 app.command(rich_help_panel=STEER)(resume)
 app.command(rich_help_panel=CHECK)(doctor)
 app.command(rich_help_panel=CHECK)(audit)
+app.command(rich_help_panel=CHECK)(sim)
 
 
 def start(arguments: list[str] | None) -> None:

@@ -38,7 +38,9 @@ def audit(
     ] = 0,
     json: AsJson = False,
 ) -> None:
-    """Have Spark check the promises against the log and, with --writes, against what was written.
+    """Have Spark check whether the promises were kept.
+
+    Against the log and, with --writes, against what was written.
 
     Reads only. What the log decided is exact; what members believed, and when, is known within --clock-error. Ends with 3
     if a promise was broken.

@@ -36,7 +36,9 @@ def demo(
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live table.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Nothing but the result, in JSON.")] = False,
 ) -> None:
-    """Let processes share price feeds, kill, freeze and drain some, and have Spark audit what happened.
+    """Real processes share price feeds under faults; Spark audits.
+
+    Processes share price feeds; some are killed, frozen and drained; then Spark audits the log and what was published.
 
     Every process, signal and file is real. Ends with 3 if a promise was broken.
     """

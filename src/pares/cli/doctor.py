@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def doctor(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = False) -> None:
-    """Read a group's whole log and say what is wrong: with records, members, clocks and settings.
+    """Say what is wrong with a log, its members, clocks, settings.
+
+    It reads the whole log.
 
     Ends with 1 if there is a problem; warnings and notes do not count.
     """

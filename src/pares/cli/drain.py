@@ -19,7 +19,9 @@ def drain(
     timeout: Timeout = 30.0,
     json: AsJson = False,
 ) -> None:
-    """Ask a member to hand over all its roles; it takes none until it is started anew.
+    """Have a member hand over all it leads, and take nothing more.
+
+    It takes roles again when it is started anew.
 
     The last member that could lead a role gives it up all the same: a drained group has no leaders.
     """

@@ -22,7 +22,9 @@ def handover(
     timeout: Timeout = 10.0,
     json: AsJson = False,
 ) -> None:
-    """Ask a role's leader to hand it over, once its barrier has returned; no session passes without a leader.
+    """Move a role by plan.
+
+    Its leader is asked to hand it over once its barrier has returned; no session passes without a leader.
 
     With --to the role then stays with that member until it leaves.
     """

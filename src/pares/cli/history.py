@@ -20,7 +20,7 @@ def history(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 50,
     json: AsJson = False,
 ) -> None:
-    """Show why leadership moved: who led what, from when, and the reason for each change, newest last.
+    """Show every move and its reason, newest last.
 
     What the log decided, by the order of its records. Times are those at which the records came into the log; what
     members believed meanwhile is what `pares audit` compares with it.

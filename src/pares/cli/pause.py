@@ -27,7 +27,10 @@ def pause(
     timeout: Timeout = 30.0,
     json: AsJson = False,
 ) -> None:
-    """Let the leaders release their roles, after their barriers, and let nobody lead until resume or the time is over."""
+    """Have nobody lead, until resume or the time is over.
+
+    Leaders release what they hold after their barriers have returned; claims fail.
+    """
     from pares.cli.steer import held, need_known, need_role, report, steering, wait
 
     def check(story: Story) -> None:
@@ -53,7 +56,10 @@ def resume(
     timeout: Timeout = 10.0,
     json: AsJson = False,
 ) -> None:
-    """End a pause before its time. Without --role it ends the pauses of the whole group, not those of single roles."""
+    """End a pause before its time.
+
+    Without --role it ends the pauses of the whole group, not those of single roles.
+    """
     from pares.cli.steer import need_known, need_role, report, steering, wait
     from pares.core.errors import ParesError
 

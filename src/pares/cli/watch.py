@@ -25,7 +25,7 @@ def watch(
     moves: Annotated[int, typer.Option("--moves", min=0, help="How many of the last moves to show.")] = 10,
     json: AsJson = False,
 ) -> None:
-    """Show who leads what, the members' health, pauses, and the last moves with their reasons.
+    """Show who leads what, how the members are, what moved and why.
 
     A live table until Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once.
     """

@@ -7,6 +7,8 @@ the demo has ended; only the table is redrawn.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -45,7 +47,8 @@ class Frame:
     seconds: float
     story: Story
     actors: dict[str, Actor]
-    quotes: dict[str, Last]
+    quotes: Callable[[], dict[str, Last]]
+    """Asked only when something is drawn."""
     next: Step | None
 
 
@@ -68,6 +71,10 @@ class Screen(Protocol):
         """The present state."""
         ...
 
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        """Something takes a while."""
+        ...
+
     def close(self) -> None:
         """The live part is over."""
         ...
@@ -80,6 +87,9 @@ class Silent:
     def fault(self, at: float, text: str) -> None: ...
     def move(self, at: float, move: Move) -> None: ...
     def show(self, frame: Frame) -> None: ...
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        return nullcontext()
+
     def close(self) -> None: ...
 
 
@@ -105,6 +115,10 @@ class Plain:
         self._steady = time.monotonic()
         self.console.print(f"{frame.at:6.2f}  [dim]{shares(frame)}[/]", soft_wrap=True)
 
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        self.note(text)
+        return nullcontext()
+
     def close(self) -> None: ...
 
 
@@ -125,6 +139,9 @@ class Table(Plain):
         if not self.live.is_started:
             self.live.start()
         self.live.update(draw(frame, self.console.height), refresh=True)
+
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        return self.console.status(text)
 
     def close(self) -> None:
         if self.live.is_started:
@@ -156,7 +173,7 @@ def shares(frame: Frame) -> str:
     for seat in frame.story.world.seats.values():
         if seat.holder is not None:
             counts[name_of(seat.holder)] = counts.get(name_of(seat.holder), 0) + 1
-    quotes = sum(1 for last in frame.quotes.values() if now_ms() - last.at_ms < 3 * TICK_MS)
+    quotes = sum(1 for last in frame.quotes().values() if now_ms() - last.at_ms < 3 * TICK_MS)
     held = ", ".join(f"{name} {count}{_mark(frame.actors.get(name))}" for name, count in counts.items())
     return f"leading: {held}; {quotes} of {len(frame.story.world.seats)} instruments have a fresh quote"
 
@@ -175,10 +192,10 @@ def draw(frame: Frame, height: int) -> RenderableType:
         grid.add_column(title, justify="right", no_wrap=True)
     seats = sorted(frame.story.world.seats.values(), key=lambda seat: seat.seat)
     room = max(3, height - AROUND_TABLE)
-    now = now_ms()
+    now, quotes = now_ms(), frame.quotes()
     for seat in seats[:room]:
         name = None if seat.holder is None else name_of(seat.holder)
-        since, last = frame.story.since.get(seat.seat), frame.quotes.get(seat.role)
+        since, last = frame.story.since.get(seat.seat), quotes.get(seat.role)
         grid.add_row(
             seat.role,
             Text("nobody", style="red") if name is None else Text(name, style=colour(name)),

@@ -20,6 +20,8 @@ from pares.demo.stage import Options, Stage, new_folder, remove_folder
 from pares.demo.summary import Summary, audited, summarise
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pares.spark.audit import AuditResult
 
 NICE: Final = 5
@@ -47,13 +49,13 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
             stage.close()
         result = written = None
         if rehearsal is not None and report is not None:
-            screen.note("\nThe members are gone. Spark audits the log and the table of quotes ...")
-            try:
-                rehearsal.wait()
-                result = audited(outcome.ledger, outcome.group, outcome.quotes)
-                written = _report(result, report)
-            except CapabilityError as error:
-                why_not = str(error)
+            with screen.busy("\nThe members are gone. Spark audits the log and the table of quotes ..."):
+                try:
+                    rehearsal.end()
+                    result = audited(outcome.ledger, outcome.group, outcome.quotes)
+                    written = _report(result, report)
+                except CapabilityError as error:
+                    why_not = str(error)
         return summarise(outcome, result, written, why_not)
     finally:
         remove_folder(folder)
@@ -65,12 +67,16 @@ class Rehearsal:
 
     def __init__(self, ledger: str, group: str, quotes: Path) -> None:
         self._case = (ledger, group, quotes)
+        self._session: SparkSession | None = None
         self._thread = threading.Thread(target=self._run, name="rehearsal", daemon=True)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Until Spark is free for the audit that counts."""
-        self._thread.join()
+    def end(self) -> None:
+        """Has Spark free for the audit that counts: on a slow machine what is not done by now is called off."""
+        while self._thread.is_alive():
+            if self._session is not None:
+                self._session.sparkContext.cancelAllJobs()
+            self._thread.join(0.2)
 
     def _run(self) -> None:
         if sys.platform == "linux":
@@ -78,7 +84,7 @@ class Rehearsal:
         try:
             from pares.spark.session import session
 
-            session("pares demo")
+            self._session = session("pares demo")
             audited(*self._case)
         except Exception:
             pass

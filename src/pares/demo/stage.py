@@ -174,7 +174,7 @@ class Stage:
         for actor in self.cast.actors.values():
             if actor.state == "drains" and actor.name not in self._leaders():
                 self.cast.close(actor)
-        self.screen.show(Frame(self.at, self.options.seconds, self.story, self.cast.actors, self.quotes.last(), coming))
+        self.screen.show(Frame(self.at, self.options.seconds, self.story, self.cast.actors, self.quotes.last, coming))
 
     def _leaders(self) -> set[str]:
         return {name_of(seat.holder) for seat in self.story.world.seats.values() if seat.holder is not None}

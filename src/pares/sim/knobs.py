@@ -37,6 +37,7 @@ FAULTS: Final = (
     "trim",
     "replace",
     "barrier",
+    "wall",
 )
 """What can befall a group, apart from what weather does to single appends."""
 
@@ -69,6 +70,9 @@ class Knobs(Struct, frozen=True):
     sessions: tuple[int, ...]
     """Each member's session, in milliseconds."""
     drift: float
+    """The largest drift of any member's stopwatch."""
+    drifts: tuple[float, ...]
+    """What each member grants its own stopwatch, and what it keeps to."""
     extreme: bool
     """Stopwatches run as fast or as slow as drift allows, and not somewhere in between."""
     overlap_ms: int
@@ -105,20 +109,34 @@ class Knobs(Struct, frozen=True):
     wall_spread: float
     """How far wall clocks are apart, in seconds."""
     admin: bool
+    scale: dict[str, int]
+    """Constants of the format and of the kernel that are smaller here, so that a short history meets what takes a long one."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the ledger does what it is told, at once; and nobody writes in the name of others."""
+        w = self.weather
+        rough = w.slow or w.unknown or w.lost or w.silent or w.stall or w.part
+        return not rough and "forge" not in self.faults
 
     def __str__(self) -> str:
         return msgspec.json.encode(self).decode()
 
 
 def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
-    """The knobs of a seed. `bias` replaces some of them (of the weather some of its chances), to make a trouble likely."""
+    """The knobs of a seed. `bias` replaces some of them, to make a trouble likely; of the weather only what it names, with
+    `timeout` in sessions."""
     rng = Random(f"{seed}/knobs")
     bias = dict(bias or {})
     base = bias.pop("session_ms", None) or rng.choice((20, 50, 100, 300, 500, 1000, 1000, 1000, 3000))
     members = bias.get("members") or rng.choice((3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 8))
     roles = bias.get("roles") or rng.choice((1, 1, 2, 2, 3, 4, 6))
-    seats = tuple(rng.choice((1, 1, 1, 1, 2, 3)) for _ in range(roles))
+    plain = rng.random() < 0.3
+    """All members and all roles alike: only then can it be counted what a move of work was good for."""
+    seats = tuple(1 if plain else rng.choice((1, 1, 1, 2, 3)) for _ in range(roles))
     overlap = rng.random() < 0.2
+    drift = rng.choice((0.1, 0.1, 0.1, 0.01, 0.2, 0.0))
+    drifts = tuple(rng.choice((0.0, 0.05, 0.1, 0.3)) if drift == 0.2 else drift for _ in range(members))
     knobs = Knobs(
         seed=seed,
         members=members,
@@ -126,22 +144,23 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         seats=seats,
         session_ms=base,
         sessions=_sessions(rng, base, members),
-        drift=rng.choice((0.1, 0.1, 0.1, 0.01, 0.2, 0.0)),
+        drift=max(drifts),
+        drifts=drifts,
         extreme=rng.random() < 0.5,
         overlap_ms=int(base * rng.uniform(0.1, 2)) if overlap else 0,
-        storm=rng.uniform(12, 24),
-        calm=rng.uniform(9, 13),
+        storm=rng.uniform(10, 20),
+        calm=rng.uniform(8, 11),
         cut=rng.choice((2.0, 8.0, 8.0, 14.0)),
         pace=rng.choice((0.2, 0.5, 1.0, 1.5)),
         faults=_some(rng, FAULTS, 5),
-        acts=_some(rng, ACTS, 4) if rng.random() < 0.6 else {},
+        acts=_some(rng, ACTS, 4) if rng.random() < 0.8 and not plain else {},
         weather=_weather(rng, base),
         proof=rng.random() < 0.4,
         proof_delay_ms=base * rng.choice((0.002, 0.05)),
-        ranks=rng.random() < 0.15,
-        hosts=rng.choice((0, 0, 1, 2, 3)),
-        weights=rng.random() < 0.15,
-        picky=rng.random() < 0.2,
+        ranks=rng.random() < 0.2 and not plain,
+        hosts=0 if plain else rng.choice((0, 1, 2, 3)),
+        weights=rng.random() < 0.2 and not plain,
+        picky=rng.random() < 0.3 and not plain,
         settle=rng.choice((0.2, 0.5, 0.5, 1.0)),
         barrier=rng.choice((0.0, 0.0, 0.02, 0.3)),
         barrier_timeout=rng.choice((0.5, 2.0, 4.0)),
@@ -151,10 +170,14 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         begin=rng.choice((0, 0, 0, 0, 0, 0, 0, 1000)),
         wall_spread=rng.choice((0.0, 1.0, 3600.0)),
         admin=rng.random() < 0.5,
+        scale=_scale(rng) if rng.random() < 0.4 else {},
     )
     changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
     if "weather" in changed:
-        changed["weather"] = msgspec.structs.replace(knobs.weather, **changed["weather"])
+        weather = dict(changed["weather"])
+        if "timeout" in weather:
+            weather["timeout"] = int(weather["timeout"] * base * MS)
+        changed["weather"] = msgspec.structs.replace(knobs.weather, **weather)
     return msgspec.structs.replace(knobs, **changed) if changed else knobs
 
 
@@ -172,6 +195,12 @@ def _sessions(rng: Random, base: int, members: int) -> tuple[int, ...]:
     return tuple(max(20, int(base * rng.choice(spread))) for _ in range(members))
 
 
+def _scale(rng: Random) -> dict[str, int]:
+    choices = {"forget": (60, 150, 400), "window": (8, 40), "text": (300, 1000), "batch": (1, 3), "place": (4, 8)}
+    chosen = rng.sample(sorted(choices), rng.randint(1, 3))
+    return {name: rng.choice(choices[name]) for name in sorted(chosen)}
+
+
 def _weather(rng: Random, base: int) -> Weather:
     """Delays in proportion to the session; single appends fail in some seeds only."""
     unit = base * MS
@@ -181,7 +210,7 @@ def _weather(rng: Random, base: int) -> Weather:
     if rough > 0.4:
         chance = rng.choice((0.01, 0.05, 0.15))
         for kind in rng.sample(
-            ("slow", "unknown", "lost", "doubled", "copied", "stall", "part", "hole"), rng.randint(1, 4)
+            ("slow", "unknown", "lost", "silent", "doubled", "copied", "stall", "part", "hole"), rng.randint(1, 4)
         ):
             chances[kind] = chance
     return Weather(
@@ -190,7 +219,7 @@ def _weather(rng: Random, base: int) -> Weather:
         lag=(int(quick * unit / 8), int(quick * unit / 2)),
         timeout=int(rng.choice((0.3, 0.6, 1.2)) * unit),
         slow_by=(int(0.1 * unit), int(1.2 * unit)),
-        late_by=(int(0.1 * unit), int(4 * unit)),
+        late_by=(int(0.1 * unit), int(3 * unit)),
         stall_by=(int(0.05 * unit), int(0.6 * unit)),
         blocking=rng.random() < 0.5,
         **chances,

@@ -76,9 +76,10 @@ class SimLog:
         cut = bisect_right(self._arrived, at)
         return self._offsets[cut] if cut < len(self._offsets) else self.end
 
-    def replace(self) -> None:
+    def replace(self, *, same: bool = False) -> None:
         """Another log takes its place: topic or file deleted and made anew. Nothing of the old one is left."""
         self.generation += 1
-        self.identity = f"log-{self.generation}"
+        if not same:
+            self.identity = f"log-{self.generation}"
         self.start = self.end = 0
         self._offsets, self._arrived, self._entries = [], [], []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
 from msgspec import Struct
 
+from pares.core import chores, fold, living, outbox, reader, world
 from pares.core.claims import RoleSpec
-from pares.core.protocol import Ready, Stop
+from pares.core.protocol import Close, HandOver, Ready, Stop
 from pares.sim.acts import Acts
 from pares.sim.checker import Broken
 from pares.sim.checkers import everything
@@ -19,7 +21,10 @@ from pares.sim.knobs import Knobs
 from pares.sim.process import NEVER, Process
 from pares.sim.scene import Scene
 from pares.sim.storm import Storm
+from pares.sim.wire import fair
 
+PROBES: Final = (0.45, 0.72)
+"""At which parts of the calm something is measured."""
 HOME: Final = "stage"
 NEXT_DOOR: Final = "next door"
 
@@ -47,6 +52,7 @@ class Play:
         self.scene = Scene(knobs.seed, group=HOME, weather=knobs.weather, told=told, begin=knobs.begin)
         self.scene.trims = knobs.trims
         self.scene.proof_delay = (MS // 2, max(MS, int(knobs.proof_delay_ms * MS)))
+        self.length = int((knobs.storm + knobs.calm) * self.unit) + self._grace()
         self.own: list[Process] = []
         self.admin: Process | None = None
         self._strangers = 0
@@ -56,20 +62,30 @@ class Play:
         self.scene.watch(self.checkers)
         self.storm = Storm(self)
         self.acts = Acts(self)
-        self.length = int((knobs.storm + knobs.calm) * self.unit) + self._grace()
-        self.scene.engine.at(int(knobs.storm * self.unit), self._heal_all)
+        calm = int(knobs.storm * self.unit)
+        self.fair_since = calm
+        """From when on the ledger does what it is told at once, whatever it did before."""
+        self.scene.engine.at(calm, self._heal_all)
+        for part in PROBES:
+            self.scene.engine.at(calm + int(part * (self.length - calm)), self._probe)
+
+    def healthy(self) -> bool:
+        """Whether the ledger has treated everybody well for so long that nothing of before is still on its way."""
+        fair = self.scene.engine.now > self.fair_since + self.knobs.weather.late_by[1]
+        return self.knobs.healthy or (fair and "forge" not in self.knobs.faults)
 
     def _grace(self) -> int:
         """Members with long sessions need longer until everything has come right."""
-        return int((max(self.knobs.sessions) - self.knobs.session_ms) * MS * 6)
+        return int((max(self.knobs.sessions) - self.knobs.session_ms) * MS * 4)
 
     def play(self) -> Outcome:
         """Plays the seed to its end, or to the first promise that is broken."""
         broken, what = "", ""
         try:
-            self.scene.engine.run(self.length)
-            for checker in self.checkers:
-                checker.end()
+            with shrunk(self.knobs.scale):
+                self.scene.engine.run(self.length)
+                for checker in self.checkers:
+                    checker.end()
         except Broken as error:
             broken, what = error.promise, str(error)
         except Exception as error:
@@ -113,6 +129,7 @@ class Play:
         if knobs.picky and i > 0:
             mine = tuple(role for role in roles if rng.random() < 0.7)
         settings: dict[str, Any] = {"roles": mine, "eligible": tuple(role.name for role in mine)}
+        settings["drift"] = knobs.drifts[i]
         if not knobs.picky and (knobs.acts or rng.random() < 0.3):
             settings["eligible"] = None
         if knobs.ranks:
@@ -126,10 +143,11 @@ class Play:
 
     def _add(self, name: str, session_ms: int, settings: dict[str, Any]) -> Process:
         knobs, rng = self.knobs, self._rng
+        drift = settings.get("drift", knobs.drift)
         retention = None if knobs.retention is None else int(knobs.retention * max(knobs.sessions))
         settings = {
             "session_ms": session_ms,
-            "drift": knobs.drift,
+            "drift": drift,
             "overlap_ms": knobs.overlap_ms,
             "settle_ms": int(knobs.settle * knobs.session_ms),
             "barrier_ms": max(1, int(knobs.barrier_timeout * knobs.session_ms)),
@@ -137,7 +155,7 @@ class Play:
             **settings,
         }
         swing = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
-        stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
+        stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + drift * swing)
         wall = WallClock(int(rng.uniform(-1, 1) * knobs.wall_spread * 1e6))
         process = self.scene.add(name, settings, stopwatch=stopwatch, wall=wall)
         process.proof = knobs.proof
@@ -214,6 +232,7 @@ class Play:
         for process in everybody:
             self.scene.thaw(process)
             self.heal(process)
+            process.wire.weather = fair(self.knobs.weather)
             process.freeze_at, process.stall_next = None, 0
             if not process.running and process.incarnations and self._rng.random() < 0.6:
                 self.start(process)
@@ -224,6 +243,51 @@ class Play:
         self.scene.disturbed()
         if not any(p.running and p.over is None for p in self.own):
             self.start_if_over(self.own[0])
+
+    # Measuring -------------------------------------------------------------------------------------------------------
+
+    def _probe(self) -> None:
+        """In the calm one thing happens, and nothing else: so that it can be seen how long it takes, and what it moves."""
+        rng = self._rng
+        holders = [p for p in self.own if p.well() and p.beliefs]
+        if not holders:
+            return
+        holder = rng.choice(holders)
+        kind = rng.choice(("crash", "crash", "close", "hand over", "join", "join"))
+        if kind == "crash":
+            self.scene.kill(holder)
+        elif kind == "close":
+            self.scene.note(holder.name, "is closed")
+            holder.request(Close())
+        elif kind == "hand over":
+            seat = rng.choice(sorted(holder.beliefs))
+            self.scene.note(holder.name, "hands over", seat=seat)
+            holder.request(HandOver(seat[0]))
+        else:
+            self.add_twin(holder).start()
+
+
+@contextmanager
+def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
+    """Constants of the kernel, smaller for everybody while this lasts."""
+    before = [(module, name, getattr(module, name)) for key in scale for module, name in SCALED[key]]
+    try:
+        for key, value in scale.items():
+            for module, name in SCALED[key]:
+                setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+SCALED: Final = {
+    "forget": ((world, "FORGET"), (fold, "FORGET"), (living, "FORGET")),
+    "window": ((reader, "WINDOW"),),
+    "text": ((chores, "SNAPSHOT_TEXT"), (living, "SNAPSHOT_TEXT")),
+    "batch": ((outbox, "MAX_BATCH"),),
+    "place": ((world, "PLACE_EVERY"),),
+}
 
 
 def play(knobs: Knobs, *, told: bool = False) -> Outcome:

@@ -86,7 +86,8 @@ class Process(Owner):
         self.until = 0
         self.watching: dict[str, Lock] = {}
         self.freeze_at: tuple[str, int] | None = None
-        """A scenario's wish: freeze at this point of a round ("fetched", "ticked"), for so long."""
+        """A wish: freeze at this point of a round, for so long. "fetched": between a fetch and its tick; "ticked": when the
+        tick is done and its append has not left yet; "clock": when the stopwatch was read and nothing was done since."""
         self.stall_next = 0
         self._inbox: deque[Event] = deque()
         self._asked: dict[type, int] = {}
@@ -250,7 +251,8 @@ class Process(Owner):
             self.scene.hindered(self, pause)
         if weather.stall and self.rng.random() < weather.stall:
             pause += self.rng.randint(*weather.stall_by)
-        if self._freezes("fetched") or pause:
+        fetched = not self.wire.reads_cut and self._freezes("fetched")
+        if fetched or self.frozen or pause:
             self._busy = True
             self.scene.engine.after(pause, self._after_pause, claims, life)
         else:
@@ -278,10 +280,18 @@ class Process(Owner):
         self._step(Read(self.wire.fetch(claims.position, CHUNK)))  # type: ignore[arg-type]
 
     def _finish(self, claims: Claims) -> None:
-        """The tick of a round, and when the next round will be."""
+        """The tick of a round."""
         engine = self.scene.engine
         self._wake_at = 0
         self._step(Tick(self.wall.read_us(engine.now)))
+        if self.frozen:
+            self._left.append(lambda: self._plan(claims))
+        else:
+            self._plan(claims)
+
+    def _plan(self, claims: Claims) -> None:
+        """When the next round will be."""
+        engine = self.scene.engine
         if self.claims is not claims or not self.running or self.over is not None:
             return
         due = engine.now + self.poll
@@ -305,11 +315,18 @@ class Process(Owner):
     # Effects ---------------------------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        claims = self.claims
+        claims, now = self.claims, self.now
         if claims is None:
             return
-        for effect in claims.step(event, self.now):
-            CARRY[type(effect)](self, effect)
+        if self.freeze_at is not None and self._freezes("clock"):
+            self._left.append(lambda: self._carry_out(claims, event, now))
+        else:
+            self._carry_out(claims, event, now)
+
+    def _carry_out(self, claims: Claims, event: Event, now: int) -> None:
+        if claims is self.claims:
+            for effect in claims.step(event, now):
+                CARRY[type(effect)](self, effect)
 
     def _append(self, effect: Append) -> None:
         self.scene.sent(self, effect)

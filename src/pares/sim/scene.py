@@ -218,9 +218,11 @@ class Scene:
                 # Nothing of the group is left: whoever comes now knows of nothing, and so does the judge.
                 self._new_judge()
 
-    def replace_log(self) -> None:
-        """Another log in the place of this one."""
-        self.log.replace()
+    def replace_log(self, *, same: bool = False) -> None:
+        """Another log in the place of this one; with `same` its identity does not show it. All connections break."""
+        self.log.replace(same=same)
+        for process in self.processes.values():
+            process.wire.suspect = True
         self.note("log", "replaced")
         self._new_judge()
         self._wake_all([])

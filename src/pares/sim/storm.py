@@ -78,7 +78,7 @@ class Storm:
     def freeze_inside(self) -> None:
         process = self.someone()
         if process is not None:
-            process.freeze_at = (self.rng.choice(("fetched", "ticked")), self.span(0.2, 4))
+            process.freeze_at = (self.rng.choice(("fetched", "ticked", "clock")), self.span(0.2, 4))
 
     def stall(self) -> None:
         process = self.someone()
@@ -189,11 +189,17 @@ class Storm:
             self.scene.trim(self.scene.log.older_than(self.engine.now - age))
 
     def replace(self) -> None:
-        """The log is deleted, and another one stands in its place: once in a history."""
+        """The log is deleted, and another one stands in its place, perhaps under the same identity: once in a history."""
         if not self.replaced:
             self.replaced = True
             self.play.disturb()
-            self.scene.replace_log()
+            self.scene.replace_log(same=self.rng.random() < 0.3)
+
+    def wall(self) -> None:
+        """Somebody's wall clock is set, by a little or a lot."""
+        process = self.someone()
+        if process is not None:
+            process.wall.offset_us += int(self.rng.choice((1, 1000)) * self.rng.uniform(-1, 1) * 1e6)
 
 
 STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
@@ -217,4 +223,5 @@ STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "trim": Storm.trim,
     "replace": Storm.replace,
     "barrier": Storm.barrier,
+    "wall": Storm.wall,
 }

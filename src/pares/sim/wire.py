@@ -11,6 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from pares.sim.engine import MS, Engine
@@ -33,6 +34,8 @@ class Weather(Struct, frozen=True):
     """Reported as failed; lands all the same, `late_by` later."""
     lost: float = 0.0
     """Reported as failed, and never lands."""
+    silent: float = 0.0
+    """It lands in time, and nobody tells its sender."""
     doubled: float = 0.0
     copied: float = 0.0
     """One of its records lands a second time, `late_by` later."""
@@ -48,12 +51,21 @@ class Weather(Struct, frozen=True):
 
 
 CALM: Final = Weather()
+FATES: Final = ("unknown", "lost", "silent", "doubled")
+"""What may befall an append, as chances of the weather."""
+
+
+def fair(weather: Weather) -> Weather:
+    """The same delays, and nothing goes wrong any more."""
+    return msgspec.structs.replace(
+        weather, slow=0.0, unknown=0.0, lost=0.0, silent=0.0, doubled=0.0, copied=0.0, stall=0.0, part=0.0
+    )
 
 
 class Flight:
     """One append that has been sent and not been answered yet."""
 
-    __slots__ = ("answered", "landed", "payloads", "sender", "ticket", "unknown")
+    __slots__ = ("answered", "landed", "payloads", "sender", "silent", "ticket", "unknown")
 
     def __init__(self, sender: object, ticket: int, payloads: tuple[bytes, ...]) -> None:
         self.sender = sender
@@ -62,6 +74,7 @@ class Flight:
         self.payloads = payloads
         self.answered = False
         self.landed = -1
+        self.silent = False
         self.unknown = True
         """Whether its sender must think, when it is told of a failure, that it may land all the same."""
 
@@ -79,6 +92,7 @@ class Wire:
         "generation",
         "held",
         "holding",
+        "identity",
         "lag",
         "reads_cut",
         "suspect",
@@ -96,12 +110,12 @@ class Wire:
         self.reads_cut = self.writes_cut = self.acks_cut = False
         self.suspect = False
         """It was out of reach: before reading on, the last entry is read again (R12)."""
-        self.generation = log.generation
+        self.generation, self.identity = log.generation, log.identity
         self.holding = False
         """Appends leave the process and wait in `held`, for a scenario to decide when they land."""
         self.held: list[Flight] = []
         self.fate = ""
-        """What befalls the next append, if a scenario says so: lost, unknown or doubled."""
+        """What befalls the next append, if a scenario says so: one of `FATES`."""
 
     # Appends ---------------------------------------------------------------------------------------------------------
 
@@ -122,6 +136,7 @@ class Wire:
                 delay = weather.timeout + self._late()
             elif weather.slow and rng.random() < weather.slow:
                 delay += rng.randint(*weather.slow_by)
+            flight.silent = fate == "silent"
             engine.after(delay, self.land, flight)
             if fate == "doubled":
                 engine.after(delay + rng.randint(*weather.send), self._copy, payloads)
@@ -134,15 +149,12 @@ class Wire:
         weather = self.weather
         if self.writes_cut:
             return "unknown" if weather.unknown and self._rng.random() < 0.2 else "lost"
-        risk = weather.unknown + weather.lost + weather.doubled
-        if not risk:
-            return ""
         drawn = self._rng.random()
-        if drawn < weather.unknown:
-            return "unknown"
-        if drawn < weather.unknown + weather.lost:
-            return "lost"
-        return "doubled" if drawn < risk else ""
+        for fate in FATES:
+            drawn -= getattr(weather, fate)
+            if drawn < 0:
+                return fate
+        return ""
 
     def _late(self) -> int:
         return self._rng.randint(*self.weather.late_by)
@@ -151,7 +163,7 @@ class Wire:
         weather = self.weather
         hole = self._rng.randint(1, 5) if weather.hole and self._rng.random() < weather.hole else 0
         flight.landed = self._log.append(flight.payloads, self._engine.now, hole=hole)
-        if not self.acks_cut:
+        if not self.acks_cut and not flight.silent:
             self._engine.after(self._rng.randint(*weather.ack), self._acknowledge, flight)
 
     def _copy(self, payloads: tuple[bytes, ...]) -> None:
@@ -178,7 +190,7 @@ class Wire:
     def jumped(self, position: int, anchor: tuple[int, bytes] | None) -> str:
         """Why this is not the log that was read so far, as the real loop finds out (R12); empty if it is."""
         log = self._log
-        if log.generation != self.generation:
+        if log.identity != self.identity:
             return "the log was replaced by another one"
         if position < log.start:
             return "the log starts after the place that was to be read next"
@@ -193,7 +205,8 @@ class Wire:
         return ""
 
     def attach(self) -> tuple[int, int]:
-        self.generation, self.suspect = self._log.generation, False
+        log = self._log
+        self.generation, self.identity, self.suspect = log.generation, log.identity, False
         return self._log.start, self._log.end
 
 

@@ -1,6 +1,6 @@
 """A pytest plugin, loaded wherever pares is installed: the fixtures `pares_stage` and `pares_member`.
 
-It must cost nothing where it is not used, so it imports nothing of pares before a fixture is asked for.
+It must cost little where it is not used, so it loads neither simulator nor double before a fixture is asked for.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.process import Process
 from pares.sim.scene import GROUP, Scene
 from pares.sim.story import seat_name
-from pares.sim.wire import Weather
+from pares.sim.wire import FATES, Weather
 
 _SECONDS = {"session": "session_ms", "overlap": "overlap_ms", "settle": "settle_ms", "retention": "retention_ms"}
 _KNOWN = {f.name for f in msgspec.structs.fields(Config)} - {"group", "id", "name", "lock"}
@@ -149,9 +149,10 @@ class Actor:
             wire.land(flight)
 
     def next_append(self, fate: str) -> None:
-        """What befalls its next append: "lost", "unknown" (reported as failed, lands later) or "doubled"."""
-        if fate not in ("lost", "unknown", "doubled"):
-            raise ConfigError(f"next_append({fate!r}): choose lost, unknown or doubled")
+        """What befalls its next append: "lost", "unknown" (reported as failed, lands later), "silent" (lands, and nobody tells
+        it) or "doubled"."""
+        if fate not in FATES:
+            raise ConfigError(f"next_append({fate!r}): choose one of {', '.join(FATES)}")
         self.process.wire.fate = fate
 
     def stall(self, seconds: float) -> None:

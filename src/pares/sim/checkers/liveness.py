@@ -31,7 +31,7 @@ class Liveness(Checker):
         self.play = play
         weather, knobs = play.knobs.weather, play.knobs
         longest = max(knobs.sessions) * MS
-        bad = bool(weather.lost or weather.unknown or weather.slow)
+        bad = bool(weather.lost or weather.unknown or weather.silent or weather.slow)
         trip = weather.send[1] + weather.ack[1] + weather.lag[1]
         trouble = (weather.timeout + weather.slow_by[1]) if bad else 0
         # A session's silence, one more if the next one fails too, turns in line, and what the weather takes.
@@ -40,6 +40,7 @@ class Liveness(Checker):
         self.step = max(play.unit // 3, longest // 8)
         self.empty: dict[Seat, int] = {}
         """Since when a seat has had nobody, though somebody could."""
+        self.quiet_since = 0
         self.changed: dict[Seat, int] = {}
         self.scene.engine.after(self.step, self._look)
 
@@ -52,6 +53,12 @@ class Liveness(Checker):
 
     def replaced(self) -> None:
         self.empty.clear()
+
+    def killed(self, process: Process) -> None:
+        self.quiet_since = self.scene.engine.now
+
+    def disturbed(self) -> None:
+        self.quiet_since = self.scene.engine.now
 
     def _look(self) -> None:
         world, now = self.scene.judge.world, self.scene.engine.now
@@ -102,7 +109,11 @@ class Liveness(Checker):
         self._balanced(world)
 
     def _well(self, process: Process) -> None:
-        if isinstance(process.over, Stop) and process.over.kind != "cloned":
+        upgrade = (
+            "future" in self.play.knobs.faults
+        )  # a later version, alone for a while, may have moved the group on (R11)
+        expected = ("cloned", "newer-format") if upgrade else ("cloned",)
+        if isinstance(process.over, Stop) and process.over.kind not in expected:
             raise self.broken(f"{process.id} stopped: {process.over.kind}, {process.over.text}")
         waiting = self.scene.engine.now - process.well_since > self.patience
         if process.running and process.over is None and not process.live and waiting and not self._kept_out(process):
@@ -126,6 +137,8 @@ class Liveness(Checker):
         if knobs.ranks or knobs.weights or knobs.picky or knobs.hosts or knobs.acts:
             return
         if any(s > 1 for s in knobs.seats) or any(seat.pinned or seat.avoid for seat in world.seats.values()):
+            return
+        if self.scene.engine.now < self.quiet_since + self.patience:
             return
         alike = [p for p in self.play.own if p.well(self.patience) and p.ready]
         if len(alike) != sum(1 for p in self.play.own if p.running and p.over is None):

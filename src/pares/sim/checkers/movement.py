@@ -62,7 +62,7 @@ class Movement(Checker):
                 self._forget()
 
     def _move(self, change: SeatChanged) -> None:
-        if self.scene.engine.now < self.quiet_since + 3 * self.longest:
+        if not self.play.healthy() or self.scene.engine.now < self.quiet_since + 3 * self.longest:
             return
         if not all(p.well() for p in self.play.own if p.running and p.over is None):
             return

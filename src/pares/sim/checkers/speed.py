@@ -38,9 +38,6 @@ class Speed(Checker):
     def __init__(self, play: Play) -> None:
         super().__init__(play.scene)
         self.play = play
-        weather = play.knobs.weather
-        self.healthy = not (weather.slow or weather.unknown or weather.lost or weather.stall or weather.part)
-        self.healthy = self.healthy and "forge" not in play.knobs.faults
         self.quiet_since = 0
         self.expected: dict[Seat, _Expected] = {}
         self.longest = max(play.knobs.sessions)
@@ -79,9 +76,10 @@ class Speed(Checker):
 
     def _calm(self) -> bool:
         """A healthy ledger, and nothing happened lately that could still have effects."""
-        if not self.healthy or self.scene.engine.now < self.quiet_since + 3 * self.longest * MS:
+        while_ = 2 * self.longest * MS
+        if not self.play.healthy() or self.scene.engine.now < self.quiet_since + while_:
             return False
-        return all(p.well(2 * self.longest * MS) for p in self.play.own if p.running and p.over is None)
+        return all(p.well(while_) for p in self.play.own if p.running and p.over is None)
 
     def _heirs(self, seat: Seat, leaver: Process) -> list[str]:
         """Who could take the seat, by the log."""

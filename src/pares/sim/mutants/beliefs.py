@@ -43,19 +43,18 @@ def _lease_from_reading() -> list[Patch]:
     update = Tenures.update
 
     def late(self: Tenures, world: Any, sent: Sent, changes: Any, now: int) -> list[Effect]:
-        if sent.counted is not None and getattr(sent, "_seen", None) != sent.counted:
-            counted, sent.counted = sent.counted, now
-            try:
-                return update(self, world, sent, changes, now)
-            finally:
-                sent.counted = counted
-                SEEN[id(sent)] = counted
-        return update(self, world, sent, changes, now)
+        counted, since = sent.counted, self.__dict__.get("_read_back", (None, 0))
+        if counted is None:
+            return update(self, world, sent, changes, now)
+        if since[0] != counted:
+            since = self.__dict__["_read_back"] = (counted, now)
+        sent.counted = since[1]
+        try:
+            return update(self, world, sent, changes, now)
+        finally:
+            sent.counted = counted
 
     return [(Tenures, "update", late)]
-
-
-SEEN: dict[int, int] = {}
 
 
 def _believes_until_released() -> list[Patch]:
@@ -126,36 +125,29 @@ def _session_that_changes() -> list[Patch]:
 
 
 def _retry_renews_its_time() -> list[Patch]:
-    """After a failure the same record is appended again, as if it had been made only now."""
+    """After a failure of unknown outcome the same records are appended again, as if they had been made only now."""
     flush, failed = Outbox.flush, Outbox.failed
 
     def again(self: Outbox, now: int) -> Any:
-        kept = KEPT.pop(id(self), None)
-        if kept is None:
-            made = flush(self, now)
-            if made is not None:
-                LAST[id(self)] = made.payloads
-            return made
-        self._batch = list(kept)  # pyright: ignore[reportPrivateUsage]
-        sent = self.sent._records  # pyright: ignore[reportPrivateUsage]
-        for n, (_, payload) in list(sent.items()):
-            if payload in kept:
-                sent[n] = (now, payload)
-            elif n > max((m for m, (_, p) in sent.items() if p in kept), default=n):
-                del sent[n]
-        return flush(self, now)
+        mine = self.__dict__
+        if mine.get("_lost"):
+            sent = self.sent._records  # pyright: ignore[reportPrivateUsage]
+            for n, (_, payload) in list(sent.items()):
+                if payload in mine["_lost"]:
+                    sent[n] = (now, payload)
+            self._batch = list(mine.pop("_lost"))  # pyright: ignore[reportPrivateUsage]
+        append = flush(self, now)
+        if append is not None:
+            mine["_last"] = append.payloads
+        return append
 
-    def kept(self: Outbox, ticket: int, now: int, unknown: bool) -> bool:
-        mine = failed(self, ticket, now, unknown)
-        if mine and id(self) in LAST:
-            KEPT[id(self)] = LAST[id(self)]
-        return mine
+    def keep(self: Outbox, ticket: int, now: int, unknown: bool) -> bool:
+        ours = failed(self, ticket, now, unknown)
+        if ours and unknown:
+            self.__dict__["_lost"] = self.__dict__.get("_last")
+        return ours
 
-    return [(Outbox, "flush", again), (Outbox, "failed", kept)]
-
-
-KEPT: dict[int, tuple[bytes, ...]] = {}
-LAST: dict[int, tuple[bytes, ...]] = {}
+    return [(Outbox, "flush", again), (Outbox, "failed", keep)]
 
 
 def _acknowledged_is_accepted() -> list[Patch]:
@@ -189,7 +181,7 @@ def _foreign_log() -> list[Patch]:
     """Nobody looks whether the log is still the one that was read so far."""
 
     def same(self: Wire, position: int, anchor: Any) -> str:
-        self.generation = self._log.generation  # pyright: ignore[reportPrivateUsage]
+        self.generation, self.suspect = self._log.generation, False  # pyright: ignore[reportPrivateUsage]
         return ""
 
     return [(Wire, "jumped", same)]
@@ -247,7 +239,13 @@ BELIEFS: Final = (
         "R4",
         "a retried record counts from its last append",
         _retry_renews_its_time,
-        {"faults": {"mute": 1.0, "one_way": 1.0, "freeze": 1.0}, "pace": 1.5, "overlap_ms": 0},
+        {
+            **FROZEN,
+            "faults": {"one_way": 2.0, "freeze_inside": 2.0},
+            "cut": 1.0,
+            "pace": 2.5,
+            "weather": {"timeout": 0.3},
+        },
     ),
     Mutant(
         "acknowledged-is-accepted",

@@ -1,0 +1,184 @@
+"""`pares sim`: the real protocol in virtual time, under faults, with every promise checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from pares.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from pares.sim.runs import Result, Tally
+
+SHOWN: Final = 80
+"""Lines of a trace that are shown unless all of it is asked for."""
+MUTANT_SEEDS: Final = 1000
+PROTOCOLS: Final = ("claims",)
+
+
+def sim(
+    protocol: Annotated[str, typer.Option("--protocol", metavar="P", help="Which protocol: claims.")] = "claims",
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", metavar="N", min=1, help="How many histories. Default: 200 (at most 1000 for a mutant)."
+        ),
+    ] = None,
+    first: Annotated[int, typer.Option("--from", metavar="SEED", min=0, help="The first seed.")] = 0,
+    mutant: Annotated[
+        str | None,
+        typer.Option("--mutant", metavar="M", help="Break this rule on purpose (all: each in turn, list: show them)."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="J", min=1, help="Processes. Default: one for each processor.")
+    ] = None,
+    trace: Annotated[
+        int | None, typer.Option("--trace", metavar="SEED", min=0, help="Play this one seed and show all that happens.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Play groups of members through crashes, freezes, cuts and late records, and check every promise.
+
+    Each seed is one history; the same seed is always the same history. Ends with 3 when a promise was broken. With --mutant one
+    rule is broken on purpose: then it ends with 0 when that was noticed, and with 1 when it was not.
+    """
+    from pares.core.errors import CapabilityError
+    from pares.sim.runs import mutant_named, processors
+
+    if protocol not in PROTOCOLS:
+        raise CapabilityError(f"protocol {protocol!r} can't be simulated; those that can: {', '.join(PROTOCOLS)}")
+    if mutant == "list":
+        _list(json)
+        return
+    if mutant != "all":
+        mutant_named(mutant)
+    if trace is not None:
+        _trace(trace, mutant, json)
+        return
+    jobs = jobs or processors()
+    if mutant is None:
+        _clean(range(first, first + (seeds or 200)), jobs, json)
+    else:
+        _mutants(mutant, range(first, first + (seeds or MUTANT_SEEDS)), jobs, json)
+
+
+# One seed ------------------------------------------------------------------------------------------------------------------
+
+
+def _trace(seed: int, mutant: str | None, json: bool) -> None:
+    from msgspec import to_builtins
+
+    from pares.cli.output import BROKEN, print_json
+    from pares.sim.runs import mutant_named, perform
+
+    outcome = perform(seed, mutant_named(mutant), told=True)
+    if json:
+        print_json(to_builtins(outcome))
+    else:
+        print(f"seed {seed}: {outcome.knobs}")
+        for line in outcome.trace:
+            print(line)
+        print(f"BROKEN  {outcome.what}" if outcome.broken else f"all promises kept, {outcome.at:.1f} virtual seconds")
+    if outcome.broken:
+        raise SystemExit(BROKEN)
+
+
+# Clean seeds ---------------------------------------------------------------------------------------------------------------
+
+
+def _clean(seeds: range, jobs: int, json: bool) -> None:
+    from time import perf_counter
+
+    from pares.cli.output import BROKEN, print_json, say
+    from pares.sim.knobs import draw
+
+    say(f"seed {seeds.start}: {draw(seeds.start)}")
+    began = perf_counter()
+    tally = _play(seeds, None, jobs, "playing")
+    took = perf_counter() - began
+    answer: dict[str, Any] = {
+        "seeds": tally.seeds,
+        "from": seeds.start,
+        "broken": [{"seed": r.seed, "promise": r.broken, "what": r.what} for r in tally.broken],
+        "virtual_hours": round(tally.virtual / 3600, 3),
+        "records": tally.records,
+        "seconds": round(took, 2),
+        "seeds_per_second": round(tally.seeds / took, 2),
+        "seeds_per_second_and_core": round(tally.seeds / max(tally.took, 1e-9), 2),
+        "jobs": jobs,
+    }
+    if json:
+        print_json(answer)
+    else:
+        for result in tally.broken[:20]:
+            print(f"BROKEN  seed {result.seed}: {result.what}")
+        if tally.broken:
+            print(f"see what happened: pares sim --trace {tally.broken[0].seed}")
+        print(
+            f"{tally.seeds} seeds, {len(tally.broken)} with a broken promise; {answer['virtual_hours']:.2f} simulated hours, "
+            f"{tally.records} records, {answer['seeds_per_second']} seeds/s ({answer['seeds_per_second_and_core']} a core)"
+        )
+    if tally.broken:
+        raise SystemExit(BROKEN)
+
+
+def _play(seeds: range, mutant: str | None, jobs: int, what: str, *, first_only: bool = False) -> Tally:
+    """Plays the seeds, with a bar where somebody looks on."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from pares.cli.output import console
+    from pares.sim.runs import Tally, results
+
+    tally = Tally()
+    screen = console(error=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as progress:
+        task = progress.add_task(what, total=len(seeds))
+        for result in results(seeds, mutant=mutant, jobs=jobs, first_only=first_only):
+            tally.add(result)
+            progress.advance(task)
+    return tally
+
+
+# Mutants -------------------------------------------------------------------------------------------------------------------
+
+
+def _mutants(name: str, seeds: range, jobs: int, json: bool) -> None:
+    from pares.cli.output import FAILED, print_json
+    from pares.sim.mutants import MUTANTS
+    from pares.sim.runs import mutant_named, perform
+
+    names = list(MUTANTS) if name == "all" else [name]
+    answer: list[dict[str, Any]] = []
+    for each in names:
+        mutant = MUTANTS[each]
+        tally = _play(seeds, each, jobs, each, first_only=True)
+        caught: Result | None = tally.broken[0] if tally.broken else None
+        row: dict[str, Any] = {"mutant": each, "rule": mutant.rule, "what": mutant.what, "caught": caught is not None}
+        if caught is not None:
+            row |= {"seed": caught.seed, "promise": caught.broken, "said": caught.what}
+        answer.append(row)
+        if not json:
+            where = f"seed {caught.seed}: {caught.what}" if caught else f"NOT CAUGHT in {tally.seeds} seeds"
+            print(f"{mutant.rule:4} {each:28} {where}")
+    if json:
+        print_json(answer)
+    elif len(names) == 1 and answer[0]["caught"]:
+        outcome = perform(answer[0]["seed"], mutant_named(name), told=True)
+        for line in outcome.trace[-SHOWN:]:
+            print(line)
+        print(f"BROKEN  {outcome.what}")
+    if not all(row["caught"] for row in answer):
+        raise SystemExit(FAILED)
+
+
+def _list(json: bool) -> None:
+    from pares.cli.output import print_json
+    from pares.sim.mutants import MUTANTS
+
+    if json:
+        print_json([{"mutant": m.name, "rule": m.rule, "what": m.what} for m in MUTANTS.values()])
+        return
+    for mutant in MUTANTS.values():
+        print(f"{mutant.rule:4} {mutant.name:28} {mutant.what}")

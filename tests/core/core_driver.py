@@ -1,0 +1,137 @@
+"""One member (`Claims`) on a log that the test holds in its hand: it sees each append before it lands, and decides what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from core_authors import GROUP, Paper
+
+from pares.core import records as R
+from pares.core.claims import Claims, Config, RoleSpec, Stage
+from pares.core.lease import MS
+from pares.core.protocol import (
+    Acked,
+    Append,
+    Attached,
+    Barrier,
+    BarrierReturned,
+    Effect,
+    Event,
+    Failed,
+    Read,
+    Restart,
+    Stop,
+    Tick,
+)
+
+WALL_US = 1_700_000_000_000_000
+Fate = Callable[[list[Any]], str]
+
+
+def lands(records: list[Any]) -> str:
+    return "lands"
+
+
+class Solo:
+    """A member, a log, a stopwatch. Appends land, and are read back, within the tick that made them, unless `fate` says:
+
+    lands; fails (certainly not in the log); lost (unknown, not in the log); late (unknown, and in the log); deaf (acknowledged,
+    in the log, not read until `reading` is True again).
+    """
+
+    def __init__(self, *roles: str, paper: Paper | None = None, start: int = 0, **config: Any) -> None:
+        given: dict[str, Any] = {"group": GROUP, "id": "a~1", "name": "a", "roles": tuple(RoleSpec(r) for r in roles)}
+        self.claims = Claims(Config(**{**given, **config}))
+        self.paper = Paper() if paper is None else paper
+        self.now = 0
+        self.fate: Fate = lands
+        self.reading = True
+        self.barriers = True
+        self.effects: list[Effect] = []
+        self.sent: list[Any] = []
+        self.attached = False
+        self.start = start
+
+    @property
+    def me(self) -> str:
+        return self.claims.me
+
+    @property
+    def world(self) -> Any:
+        return self.claims.reader.world
+
+    def step(self, event: Event) -> list[Effect]:
+        made = self.claims.step(event, self.now)
+        self.effects += made
+        return made
+
+    def read(self) -> None:
+        if not self.attached:
+            self.attached = True
+            self.step(Attached(self.start, self.paper.end))
+        if self.reading:
+            for _ in range(50):
+                before = (self.claims.position, self.claims.reader.state)
+                self.step(Read([e for e in self.paper.entries if e[0] >= max(self.start, self.claims.position)]))
+                if (self.claims.position, self.claims.reader.state) == before:
+                    break
+
+    def tick(self) -> None:
+        """One round: what is new is read, then it acts."""
+        self.read()
+        todo = self.step(Tick(WALL_US + self.now // 1000))
+        for effect in todo:
+            if isinstance(effect, Append):
+                self._append(effect)
+            elif isinstance(effect, Barrier) and self.barriers:
+                self.step(BarrierReturned(effect.token))
+        self.read()
+
+    def _append(self, append: Append) -> None:
+        records = [R.decode(payload) for payload in append.payloads]
+        fate = self.fate(records)
+        self.sent += records
+        if fate in ("lands", "late", "deaf"):
+            for payload in append.payloads:
+                self.paper.put(payload)
+        if fate == "deaf":
+            self.reading = False
+        if fate in ("lands", "deaf"):
+            self.step(Acked(append.ticket, self.paper.end - 1))
+        else:
+            self.step(Failed(append.ticket, unknown=fate != "fails"))
+
+    def run(self, seconds: float, *, every: float = 0.01) -> list[Any]:
+        """Ticks every so often; returns the records handed over meanwhile."""
+        done = len(self.sent)
+        end = self.now + int(seconds * 1000) * MS
+        while self.now < end and self.claims.stage is not Stage.OVER:
+            self.now += int(every * 1000) * MS
+            self.tick()
+        return self.sent[done:]
+
+    def kinds(self, records: list[Any]) -> list[str]:
+        return [type(record).__name__ for record in records]
+
+    def of(self, kind: type) -> list[Any]:
+        """All effects of a kind so far."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def ending(self) -> Effect | None:
+        found = [e for e in self.effects if isinstance(e, Stop | Restart) or type(e).__name__ == "Closed"]
+        return found[-1] if found else None
+
+
+def once(kind: str, fate: str = "lost") -> Fate:
+    """The first append with a record of that kind in it has this fate; every other one lands."""
+    met: list[bool] = []
+
+    def choose(records: list[Any]) -> str:
+        if not met and any(type(record).__name__ == kind for record in records):
+            met.append(True)
+            return fate
+        return "lands"
+
+    return choose

@@ -1,0 +1,167 @@
+"""Stopwatches over the others (R3, R13, R14, R16): what counts is when *this* member read something."""
+
+from __future__ import annotations
+
+from core_authors import Paper, Pen, Plain, began, token
+
+from pares.core.lease import MS, challenge_ns
+from pares.core.watch import Stopwatches
+
+SESSION = challenge_ns(1000, 0.1, 0.1)
+
+
+class Watcher:
+    """`b~1` watches what stands on the paper."""
+
+    def __init__(self, paper: Paper, *, settle: int = 500 * MS, drift: float = 0.1) -> None:
+        self.paper = paper
+        self.plain = Plain()
+        self.watches = Stopwatches("b~1", drift, settle)
+        self.done = 0
+
+    def read(self, now: int) -> None:
+        before = len(self.plain.changes)
+        self.plain.read_all(self.paper.entries[self.done :])
+        self.done = len(self.paper.entries)
+        self.watches.read(self.plain.world, self.plain.changes[before:], now)
+
+    def silent_at(self, id: str) -> int:
+        return self.watches.silent_at(self.plain.world.members[id])
+
+    def claimable_at(self, id: str) -> int:
+        return self.watches.claimable_at(("A", 0), self.plain.world.members[id])
+
+    def alive(self, now: int) -> frozenset[str]:
+        return self.watches.alive(self.plain.world, now)
+
+
+def test_r3_silence_runs_from_when_the_last_record_was_read_not_from_when_it_was_written() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    watcher.read(5000 * MS)
+    assert watcher.silent_at("a~1") == 5000 * MS + SESSION
+    watcher.read(5900 * MS)
+    assert watcher.silent_at("a~1") == 5000 * MS + SESSION, "reading nothing new prolongs nothing"
+    a.beat()
+    watcher.read(6000 * MS)
+    assert watcher.silent_at("a~1") == 6000 * MS + SESSION
+
+
+def test_r3_what_does_not_count_is_no_sign_of_life() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    watcher = Watcher(paper)
+    watcher.read(1000)
+    paper.put(paper.entries[1][2])
+    a.beat(b=5)
+    watcher.read(9000)
+    assert watcher.silent_at("a~1") == 1000 + SESSION
+
+
+def test_r3_or_from_the_record_that_made_it_the_holder_if_that_was_read_later() -> None:
+    """A standby that is handed a seat has not written anything, and could not have known of the seat before."""
+    paper, (a, b) = began("a~1", "b~1")
+    watcher = Watcher(paper)
+    watcher.read(1000)
+    b.transfer("A", token(b.claim("A")), "a~1")
+    watcher.read(700 * MS)
+    assert watcher.silent_at("a~1") == 1000 + SESSION
+    assert watcher.claimable_at("a~1") == 700 * MS + SESSION
+
+
+def test_r3_the_session_is_the_holders_own() -> None:
+    paper, (_, _) = began("a~1", "b~1")
+    Pen(paper, "slow~1", session=7000).join()
+    watcher = Watcher(paper)
+    watcher.read(0)
+    assert watcher.silent_at("slow~1") == challenge_ns(7000, 0.1, 0.1) > watcher.silent_at("a~1")
+
+
+def test_r3_a_watcher_that_grants_itself_more_drift_waits_longer() -> None:
+    paper, _ = began("a~1", "b~1")
+    wary = Watcher(paper, drift=0.4)
+    wary.read(0)
+    assert wary.silent_at("a~1") == challenge_ns(1000, 0.1, 0.4) > SESSION
+
+
+def test_r16_overdue_by_what_it_said_itself_and_back_with_a_new_record() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.beat(s=400)
+    watcher = Watcher(paper)
+    watcher.read(0)
+    late = (2 * 400 + 250) * MS
+    assert "a~1" in watcher.alive(late - 1)
+    assert watcher.watches.next_overdue == late
+    assert "a~1" not in watcher.alive(late)
+    assert "b~1" in watcher.alive(late), "oneself is never overdue"
+    a.beat(s=60_000)
+    watcher.read(late + 5)
+    assert "a~1" in watcher.alive(late + 5)
+    assert "a~1" in watcher.watches.unsettled({"a~1"}, late + 5)
+
+
+def test_r16_who_was_overdue_stays_so_until_something_new_is_read() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.beat(s=100)
+    watcher = Watcher(paper)
+    watcher.read(0)
+    assert "a~1" not in watcher.alive(10**12)
+    watcher.read(10**12)
+    assert "a~1" not in watcher.alive(1)
+
+
+def test_r16_a_holder_that_was_silent_for_its_session_is_overdue_whatever_it_promised() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    a.beat(s=600_000)
+    watcher = Watcher(paper)
+    watcher.read(0)
+    assert watcher.watches.silence(watcher.plain.world, SESSION - 1) == frozenset()
+    assert "a~1" in watcher.alive(SESSION)
+    assert watcher.watches.silence(watcher.plain.world, SESSION) == {"a~1"}
+    assert "a~1" not in watcher.alive(SESSION)
+
+
+def test_r13_who_has_just_come_is_unsettled_for_a_while() -> None:
+    paper, _ = began("a~1", "b~1")
+    watcher = Watcher(paper, settle=500)
+    watcher.read(1000)
+    assert watcher.watches.unsettled({"a~1", "b~1"}, 1499) == {"a~1", "b~1"}
+    assert watcher.watches.unsettled({"a~1", "b~1"}, 1500) == frozenset()
+
+
+def test_r13_the_group_is_stable_since_its_crew_last_changed() -> None:
+    paper, _ = began("a~1", "b~1")
+    watches = Watcher(paper, settle=500).watches
+    crew = frozenset({"a~1", "b~1"})
+    assert watches.settled_at(crew, 1000) == 1500
+    assert watches.settled_at(crew, 1400) == 1500
+    assert watches.settled_at(crew | {"c~1"}, 1450) == 1950
+    assert watches.settled_at(crew, 1460) == 1960
+
+
+def test_r14_a_pause_is_measured_from_when_it_was_read() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    pause = a.pause(ms=300)
+    watcher = Watcher(paper)
+    watcher.read(5000)
+    watcher.read(9000)
+    assert watcher.watches.paused_until(pause, 300) == 5000 + 300 * MS
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    paper, (a, b) = began("a~1", "b~1")
+    watcher = Watcher(paper)
+    for n in range(300):
+        pen = Pen(paper, f"m{n}~1").join()
+        pen.role(f"R{n}")
+        pen.claim(f"R{n}")
+        pen.resume(pen.pause())
+        pen.leave()
+        a.role(f"R{n}", removed=True)
+        b.beat()
+        watcher.read(n)
+    kept = watcher.watches
+    assert kept._members.keys() == {"a~1", "b~1"}  # pyright: ignore[reportPrivateUsage]
+    assert len(kept._seats) < 60  # pyright: ignore[reportPrivateUsage]
+    assert len(kept._pauses) <= 1  # pyright: ignore[reportPrivateUsage]
