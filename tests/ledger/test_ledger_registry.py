@@ -114,7 +114,7 @@ def test_the_partition_of_a_group() -> None:
 
 PLUGIN = """
 from pares.ledger.memory import MemoryLedger
-from pares.ledger.registry import Address, Options
+from pares.ledger import Address, Options
 
 def opener(address: Address, options: Options) -> MemoryLedger:
     assert options.take("colour") == "red"

@@ -22,10 +22,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from msgspec import Struct
-
 from pares.core import records
 from pares.core.changes import Change, MemberJoined
+from pares.core.config import Config, RoleSpec
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.living import Living
 from pares.core.outbox import Outbox
@@ -59,46 +58,12 @@ from pares.core.protocol import (
     Wake,
 )
 from pares.core.reader import Reader, State
-from pares.core.records import Lock
 from pares.core.tenure import Phase, Tenures
 from pares.core.watch import Stopwatches
 
+__all__ = ["Claims", "Config", "RoleSpec", "Stage"]
+
 JOIN_TRIES: Final = 5
-
-
-class RoleSpec(Struct, frozen=True):
-    """A role as its users declare it."""
-
-    name: str
-    seats: int = 1
-    weight: float = 1.0
-    spread: str = "host"
-
-
-class Config(Struct, frozen=True):
-    """One incarnation. All of it is fixed for the incarnation's life (R4)."""
-
-    group: str
-    id: str
-    name: str
-    session_ms: int = 1000
-    drift: float = 0.1
-    overlap_ms: int = 0
-    host: str = ""
-    zone: str = ""
-    labels: dict[str, str] = {}
-    rank: int = 0
-    weight: float = 1.0
-    eligible: tuple[str, ...] | None = None
-    roles: tuple[RoleSpec, ...] = ()
-    settle_ms: int = 500
-    barrier_ms: int = 30_000
-    lock: Lock | None = None
-    retention_ms: int | None = None
-    ready: bool = True
-    """Whether it may lead before the first `Ready` says so."""
-    seen: int = 0
-    """The largest token that earlier incarnations of this process have seen: a log that it begins is above it (R9)."""
 
 
 class Stage(Enum):
@@ -273,7 +238,7 @@ class Claims:
         if self.living.closing:
             self._over(Closed(), "closed", now, effects)
         elif reader.state is State.ADRIFT:
-            self._drift(wall_us, now, wakes)
+            self._drift(wall_us, now, effects, wakes)
         elif not reader.entered or not self.outbox.quiet:
             return
         elif reader.too_new:
@@ -283,20 +248,24 @@ class Claims:
             )
             self._over(Stop("newer-format", text), "newer format", now, effects)
         elif reader.world.base == 0:
-            self._genesis(reader.world.last, wall_us, now)
+            self._genesis(reader.world.last, wall_us, now, effects)
         elif not reader.world.members and self.config.seen > reader.world.base + reader.world.last:
             # Nobody is in this world, and its tokens are below those that this process has seen: a late copy of an old genesis.
-            self._genesis(reader.world.last, wall_us, now)
+            self._genesis(reader.world.last, wall_us, now, effects)
         elif self.me in reader.world.members:
             self.stage = Stage.JOINING  # the join that asked for a snapshot has counted
         else:
             self.stage = Stage.JOINING
             self._join(reader.world.base, now)
 
-    def _genesis(self, over: int, wall_us: int, now: int) -> None:
+    def _genesis(self, over: int, wall_us: int, now: int, effects: list[Effect]) -> None:
         """Base: the wall clock, or more if a larger token may have been given (R9)."""
         reader = self.reader
         base = max(wall_us, self.largest_token + 1)
+        if base >= records.MAX_BASE:
+            text = f"a record in the log names a base of {base - 1}, and no log can begin above that: trim it, or use a new log"
+            self._over(Stop("refused", text), "refused", now, effects)
+            return
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
         self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
 
@@ -341,7 +310,7 @@ class Claims:
                 text = f"group {self.config.group!r} does not let {self.me} in: {why}"
                 self._over(Stop("refused", text), "refused", now, effects)
 
-    def _drift(self, wall_us: int, now: int, wakes: list[int]) -> None:
+    def _drift(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
         reader = self.reader
         if not reader.up_to_date or not self.outbox.quiet:
@@ -353,7 +322,7 @@ class Claims:
         longest = max(reader.longest_ms, self.config.session_ms)
         at = self._drift_seen[1] + challenge_ns(longest, 0.0, self.config.drift)
         if now >= at:
-            self._genesis(reader.last_seen, wall_us, now)
+            self._genesis(reader.last_seen, wall_us, now, effects)
         else:
             wakes.append(at)
 

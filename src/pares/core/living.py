@@ -11,10 +11,11 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pares.core import records
 from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch
+from pares.core.config import Config
 from pares.core.errors import ConfigError
 from pares.core.lease import MS
 from pares.core.moves import Moves
@@ -45,9 +46,6 @@ from pares.core.records import Seat
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
 from pares.core.world import FORGET
-
-if TYPE_CHECKING:
-    from pares.core.claims import Config
 
 SNAPSHOT_TRIES: Final = 5
 MARKS: Final = 50

@@ -165,6 +165,9 @@ class Moves:
         without = frozenset({self.me}) if closing else frozenset[str]()
         target = self.target(world, now, without=without)
         found: list[Give] = []
+        # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
+        if len(tenures) < len(self._tenures.by_seat):
+            settled = max(settled, now + self._step)
         for tenure in tenures:
             give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
             if give is not None:

@@ -133,6 +133,8 @@ class _Placement:
         if not candidates:
             self.target[seat.seat] = None
             return
+        # Who now holds another seat of the role would have to lose that one first.
+        candidates = [m for m in candidates if not self.world.holds_in_role(m.id, seat.role)] or candidates
         holder = self.world.members.get(seat.holder or "")
         name = seat.last
         if holder is not None and holder.id not in self.by_id:

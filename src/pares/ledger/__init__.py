@@ -1,5 +1,6 @@
 """Ledgers: shared, partitioned, ordered logs of bytes, reached by URLs (see `pares.ledger.base` for what they promise)."""
 
+from .address import Address, Options
 from .base import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
@@ -15,7 +16,7 @@ from .base import (
 )
 from .bus import TailBus, as_bus
 from .localfs import is_local
-from .registry import Address, Options, open, parse, partition_of, schemes
+from .registry import open, parse, partition_of, schemes
 from .retention import expire
 
 __all__ = [

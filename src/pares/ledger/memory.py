@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from pares.core.errors import LedgerUnavailable
 
+from .address import Address, Options
 from .base import (
     DEFAULT_RETENTION,
     MAX_READ_BYTES,
@@ -36,7 +37,6 @@ from .base import (
 )
 from .bell import PipeBell
 from .lifetime import Lifetime
-from .registry import Address, Options
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 
+from .address import Address, Options
 from .base import (
     DEFAULT_RETENTION,
     MAX_READ_BYTES,
@@ -44,7 +45,6 @@ from .base import (
 from .bell import FileBell, ring
 from .lifetime import Lifetime
 from .localfs import refuse_network
-from .registry import Address, Options
 from .sqlite_file import LedgerFile, Side
 from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
 

@@ -1,7 +1,10 @@
 """Only the surplus moves (R13), and nothing moves without a reason.
 
-While nothing happens to the group, seats move for balance alone, and no more of them than it takes: each member's surplus over
-what it may keep when the loads are within one. Counted where all members and all seats are alike.
+A reason is that somebody came or went, or that a role or a request changed what should be. For one reason a seat changes hands
+once at most: whatever moves on at once was moved, or claimed, to the wrong place. And where all members and all seats are
+alike, no more seats move for balance than it takes: each member's surplus over what it may keep when loads are within one.
+
+Looked at while nothing else befalls the group and the ledger is well: who can't see who is alive can't know where work belongs.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pares.core.changes import Began, MemberJoined, MemberLeft, RoleChanged, SeatChanged
-from pares.core.records import Transfer
+from pares.core.records import Claim, Seat, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.engine import MS
 from pares.sim.process import Process
+from pares.sim.story import seat_name
 
 if TYPE_CHECKING:
     from pares.sim.play import Play
@@ -26,8 +30,10 @@ class Movement(Checker):
         self.play = play
         knobs = play.knobs
         alike = not (knobs.ranks or knobs.weights or knobs.picky or knobs.hosts or knobs.acts)
-        self.judges = alike and all(seats == 1 for seats in knobs.seats)
+        self.alike = alike and all(seats == 1 for seats in knobs.seats)
         self.quiet_since = 0
+        self.came_to: dict[Seat, str] = {}
+        """Who got a seat for the present reason."""
         self.moved = 0
         self.allowed: int | None = None
         """How many moves the present situation asks for; None: not known yet."""
@@ -41,31 +47,53 @@ class Movement(Checker):
         self.disturbed()
 
     def killed(self, process: Process) -> None:
-        self.disturbed()
+        self._forget()
 
     def replaced(self) -> None:
         self.disturbed()
 
     def _forget(self) -> None:
         self.moved, self.allowed = 0, None
+        self.came_to.clear()
 
     def landed(self, landed: Landed) -> None:
-        if not self.judges or not landed.changes:
+        if not landed.changes:
             return
+        record = landed.record
         for change in landed.changes:
-            if type(change) is SeatChanged:
-                if isinstance(landed.record, Transfer) and change.holder is not None and landed.record.why == "balance":
-                    self._move(change)
-                else:
-                    self._forget()
-            elif type(change) in (MemberJoined, MemberLeft, RoleChanged, Began):
+            if type(change) in (MemberJoined, MemberLeft, RoleChanged, Began):
                 self._forget()
+        for change in landed.changes:
+            if type(change) is not SeatChanged:
+                continue
+            balance = isinstance(record, Transfer) and record.why == "balance"
+            if not balance and not isinstance(record, Claim):
+                self._forget()  # somebody gave it up
+            if change.holder is None:
+                continue
+            if balance and self._calm():
+                self._twice(change)
+                if self.alike:
+                    self._count(change)
+            elif not balance:
+                self.moved, self.allowed = 0, None
+            if balance or isinstance(record, Claim):
+                self.came_to[change.seat] = change.holder
 
-    def _move(self, change: SeatChanged) -> None:
+    def _calm(self) -> bool:
+        """Nothing but what is looked at has happened for a while, and everybody who runs is there."""
         if not self.play.healthy() or self.scene.engine.now < self.quiet_since + 3 * self.longest:
-            return
-        if not all(p.well() for p in self.play.own if p.running and p.over is None):
-            return
+            return False
+        return all(p.well() for p in self.play.own if p.running and p.over is None)
+
+    def _twice(self, change: SeatChanged) -> None:
+        if change.seat in self.came_to:
+            raise self.broken(
+                f"{seat_name(change.seat)} had just come to {self.came_to[change.seat]} and moves on to {change.holder} "
+                "for balance, though nothing else has happened since"
+            )
+
+    def _count(self, change: SeatChanged) -> None:
         if self.allowed is None:
             self.moved, self.allowed = 0, self._surplus(change)
         self.moved += 1

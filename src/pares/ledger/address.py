@@ -1,0 +1,96 @@
+"""A URL taken apart: what a ledger is opened with. Whatever in it is not understood is an error."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pares.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A URL taken apart."""
+
+    url: str
+    scheme: str
+    host: str
+    """What stands between `//` and the next `/`, as it was given."""
+    path: str
+    """From that `/` on, with %XX decoded."""
+    query: Mapping[str, str]
+
+
+class Options:
+    """The options of one ledger, taken one by one; what nobody took is an error."""
+
+    def __init__(self, url: str, values: Mapping[str, object]) -> None:
+        self._url = url
+        self._left = dict(values)
+        self._all = dict(values)
+        self._known: list[str] = []
+
+    def take(self, name: str) -> object:
+        """The option's value as given (text, if it stood in the URL), None if it wasn't."""
+        self._known.append(name)
+        return self._left.pop(name, None)
+
+    def seconds(self, name: str, default: float | None, *, none: bool = False) -> float | None:
+        """A number of seconds above 0; with `none`, also "none" for None."""
+        value = self.take(name)
+        if value is None:
+            return default
+        if none and value == "none":
+            return None
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = 0.0
+        if isinstance(value, bool) or not 0 < number < float("inf"):
+            other = ', or "none"' if none else ""
+            raise ConfigError(f"{self._url}: {name}={value} is no number of seconds above 0{other}")
+        return number
+
+    def whole(self, name: str, least: int = 1) -> int | None:
+        """A whole number of at least `least`; None if not given."""
+        value = self.take(name)
+        if value is None:
+            return None
+        text = str(value)
+        if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or int(text) < least:
+            raise ConfigError(f"{self._url}: {name}={value} is no whole number of at least {least}")
+        return int(text)
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of `choices`; the first is the default."""
+        value = self.take(name)
+        if value is None:
+            return choices[0]
+        if value not in choices:
+            raise ConfigError(f"{self._url}: {name}={value} is not one of {', '.join(choices)}")
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """True or False; in a URL 1 or 0, true or false, yes or no."""
+        value = self.take(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        text = str(value).lower()
+        if text not in ("1", "0", "true", "false", "yes", "no"):
+            raise ConfigError(f"{self._url}: {name}={value} is neither 1 nor 0")
+        return text in ("1", "true", "yes")
+
+    def query(self) -> str:
+        """All options as the query of a URL, `?` included; empty if there are none."""
+        texts = {name: str(int(value) if isinstance(value, bool) else value) for name, value in self._all.items()}
+        return f"?{urlencode(texts)}" if texts else ""
+
+    def finish(self) -> None:
+        """Raise if an option is left that nobody asked for. `partition` is for whoever uses the ledger."""
+        self._left.pop("partition", None)
+        if self._left:
+            unknown = ", ".join(sorted(self._left))
+            raise ConfigError(
+                f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
+            )
+
+
+Opener = Callable[[Address, Options], Ledger]
