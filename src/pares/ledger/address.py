@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from pares.core.errors import ConfigError
 
@@ -91,6 +92,3 @@ class Options:
             raise ConfigError(
                 f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
             )
-
-
-Opener = Callable[[Address, Options], Ledger]

@@ -24,6 +24,9 @@ _MISSING: Final = {
 _EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db or memory://NAME"
 
 
+Opener = Callable[[Address, Options], Ledger]
+
+
 def parse(url: str) -> Address:
     """Take a ledger's URL apart. Raises `ConfigError` if it is none."""
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
