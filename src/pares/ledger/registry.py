@@ -6,6 +6,7 @@ silently ignored is an outage later. Ledgers of other packages are found by the 
 name is the scheme, the object is called with an `Address` and its `Options` and returns the ledger.
 """
 
+from collections.abc import Callable
 from importlib import metadata
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
