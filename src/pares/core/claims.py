@@ -136,6 +136,7 @@ class Claims:
 
     def _read(self, event: Read, now: int, effects: list[Effect]) -> None:
         reader = self.reader
+        past = not reader.entered
         changes = reader.feed(event.entries)
         for _, n, payload in reader.mine:
             if not self.outbox.sent.read_back(n, payload):
@@ -148,7 +149,7 @@ class Claims:
             self._over(Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects)
             return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
-        self.watches.read(reader.world, changes, now)
+        self.watches.read(reader.world, changes, now, past=past)
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
         if changes:

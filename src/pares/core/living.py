@@ -259,7 +259,7 @@ class Living:
 
     def _move_out(self, request: HandOver | StepDown, now: int, effects: list[Effect]) -> None:
         world = self.reader.world
-        target = self.moves.target(world, now, without=frozenset({self.me}))
+        target = self.moves.others(world, now)
         to = request.to if isinstance(request, HandOver) else None
         why = request.why or ("handed over" if isinstance(request, HandOver) else "stepped down")
         for tenure in list(self.tenures.by_seat.values()):
@@ -371,7 +371,7 @@ class Living:
         group forgets a slow member (R13)."""
         world = self.reader.world
         at = self.outbox.last_at + min(self.outbox.promised_ms, self.outbox.due_ms) * MS
-        waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and now >= self.tenures.until
+        waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and not self.tenures.good(now)
         fading = world.count - world.members[self.me].count > FORGET // 4
         if self.outbox.idle and (now >= at or ((waiting or fading) and self.outbox.quiet)):
             marks = self._new_marks()

@@ -50,7 +50,7 @@ class Moves:
         self._step = max(MIN_STEP_MS, session_ms // 8) * MS
         self._watches = watches
         self._tenures = tenures
-        self._targets: dict[frozenset[str], tuple[object, dict[Seat, str | None]]] = {}
+        self._targets: dict[tuple[int, frozenset[str], frozenset[str], frozenset[str]], dict[Seat, str | None]] = {}
         self._shape = -1
         self._free: list[Seat] = []
         self._takeable: dict[Seat, int] = {}
@@ -76,15 +76,22 @@ class Moves:
             free = set(self._free)
             self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
 
-    def target(self, world: World, now: int, *, without: frozenset[str] = frozenset()) -> dict[Seat, str | None]:
-        """Placement as this member sees it now; computed again only when the world or who is alive has changed."""
-        unsettled = self._watches.unsettled(self.crew, now)
-        key = (world.shape, self.alive, unsettled)
-        known = self._targets.get(without)
-        if known is None or known[0] != key:
-            known = (key, place(world, self.alive, unsettled=unsettled, without=without))
-            self._targets[without] = known
-        return known[1]
+    def target(self, world: World, now: int) -> dict[Seat, str | None]:
+        """Placement as this member sees it now: who is designated for what."""
+        return self._place(world, now, self.alive, frozenset())
+
+    def others(self, world: World, now: int) -> dict[Seat, str | None]:
+        """Placement without this member, among those known to live: to whom it may hand things over (R6)."""
+        return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
+
+    def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
+        """Computed again only when the world, or who is alive, has changed."""
+        key = (world.shape, alive, self._watches.unsettled(self.crew, now), without)
+        if key not in self._targets:
+            if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
+                self._targets = {}
+            self._targets[key] = place(world, alive, unsettled=key[2], without=without)
+        return self._targets[key]
 
     def line(self) -> int:
         """This member's place in line for what anybody might do: 0 for the first."""
@@ -162,8 +169,10 @@ class Moves:
         settled = self._watches.settled_at(frozenset(self.crew), now)
         if not tenures:
             return []
-        without = frozenset({self.me}) if closing else frozenset[str]()
-        target = self.target(world, now, without=without)
+        if closing:
+            target = self.others(world, now)
+        else:
+            target = self._place(world, now, self._watches.heard(self.alive), frozenset())
         found: list[Give] = []
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
@@ -198,7 +207,7 @@ class Moves:
             return None
         if tenure.to is not None and self.takes_it(world, tenure.to, tenure.seat):
             return tenure.to
-        to = self.target(world, now, without=frozenset({self.me})).get(tenure.seat)
+        to = self.others(world, now).get(tenure.seat)
         return to if to is not None and self.takes_it(world, to, tenure.seat) else None
 
     def takes_it(self, world: World, to: str, seat: Seat) -> bool:

@@ -47,6 +47,8 @@ class _Placement:
         self.seats.sort(key=lambda s: s.seat)
         self.target: dict[Seat, str | None] = {}
         self.in_role: dict[str, list[MemberState]] = {}
+        self.restarted: set[Seat] = set()
+        """Seats whose holder was lost and is back under its name: they are its own again (R8)."""
 
     def run(self) -> dict[Seat, str | None]:
         wanting: list[SeatState] = []
@@ -60,7 +62,12 @@ class _Placement:
         wanting.sort(key=lambda s: (-self._weight(s), s.seat))
         for seat in wanting:
             self._choose(seat)
-        self._balance()
+        # Seats that nobody keeps move at no cost, so they are balanced first; and until nothing more follows from it, for
+        # what comes out must be what would come out again once everybody has followed it.
+        fixed = self.restarted
+        loose = [s for s in wanting if self.target[s.seat] is not None and s.asked is None and s.seat not in fixed]
+        while self._balance(loose) | self._balance(self._movable()):
+            pass
         return self.target
 
     # Where a seat may go ---------------------------------------------------------------------------------------------
@@ -153,7 +160,10 @@ class _Placement:
                 m.id,
             )
 
-        self._put(seat, min(candidates, key=key))
+        chosen = min(candidates, key=key)
+        self._put(seat, chosen)
+        if chosen.name == name:
+            self.restarted.add(seat.seat)
 
     # Moving what is held ---------------------------------------------------------------------------------------------
 
@@ -179,15 +189,18 @@ class _Placement:
             ):
                 self._move(seat, best)
 
-    def _balance(self) -> None:
-        """Moves a seat from who has more to who has less, as long as that makes the greater of the two loads smaller."""
+    def _balance(self, movable: list[SeatState]) -> bool:
+        """Moves a seat from who has more to who has less, as long as that makes the greater of the two loads smaller. Whether
+        anything was moved."""
         held: dict[str, list[SeatState]] = {m.id: [] for m in self.crew}
-        for seat in self._movable():
-            held[seat.holder or ""].append(seat)
+        for seat in movable:
+            held[self.target[seat.seat] or ""].append(seat)
         for seats in held.values():
             seats.sort(key=lambda s: s.token)
+        moved = False
         while self._one_move(held):
-            pass
+            moved = True
+        return moved
 
     def _one_move(self, held: dict[str, list[SeatState]]) -> bool:
         def relative(m: MemberState) -> float:

@@ -121,13 +121,18 @@ class Tenures:
                 self.until = until
                 if any(t.phase is Phase.LEADING for t in self.by_seat.values()):
                     effects.append(Renew(until))
-        if now < self.until and not self.left:
+        if self.good(now) and not self.left:
             for tenure in self.by_seat.values():
                 if tenure.phase is Phase.WAITING:
                     tenure.phase = Phase.LEADING
                     self._note(tenure, "lead", now, tenure.gained)
                     effects.append(Lead(tenure.seat, tenure.token, self.until, tenure.gained))
         return effects
+
+    def good(self, now: int) -> bool:
+        """Whether the lease will do to begin a term with: a quarter of it is left, or a fresh beat is to be read back first
+        (R16). [a term that ends, for good, before its holder could beat]"""
+        return now < self.until - self.lease_ns // 4
 
     def lease_until(self, sent_at: int) -> int:
         """s + L: from when the newest record that counted was first handed over for sending (R4b)."""

@@ -17,7 +17,7 @@ from pares.core.world import MemberState, World
 class Watched:
     """One other member: its last counted record, and when this member read it."""
 
-    __slots__ = ("back_at", "offset", "read_at", "was_overdue")
+    __slots__ = ("back_at", "heard", "offset", "read_at", "was_overdue")
 
     def __init__(self, offset: int, now: int) -> None:
         self.offset = offset
@@ -25,6 +25,8 @@ class Watched:
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
+        self.heard = False
+        """Something of it was read that was new: of who was only read of in the past nobody knows whether it lives."""
 
 
 class Stopwatches:
@@ -43,15 +45,18 @@ class Stopwatches:
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
 
-    def read(self, world: World, changes: Iterable[Change], now: int) -> None:
-        """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned."""
+    def read(self, world: World, changes: Iterable[Change], now: int, *, past: bool = False) -> None:
+        """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
+        what stood in the log before this member came."""
         members = self._members
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
-                members[id] = Watched(member.offset, now)
+                seen = members[id] = Watched(member.offset, now)
+                seen.heard = not past
             elif seen.offset != member.offset:
                 seen.offset, seen.read_at = member.offset, now
+                seen.heard = seen.heard or not past
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
         if len(members) > len(world.members):
@@ -86,6 +91,10 @@ class Stopwatches:
             else:
                 seen.was_overdue = True
         return frozenset(found)
+
+    def heard(self, alive: Iterable[str]) -> frozenset[str]:
+        """Those of `alive` that are known to live now, and may be handed something (R6)."""
+        return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.heard))
 
     def silent_at(self, member: MemberState) -> int:
         """From when on its seats may be claimed, as far as its last record is concerned (R3)."""

@@ -53,6 +53,8 @@ class Play:
         self.scene.trims = knobs.trims
         self.scene.proof_delay = (MS // 2, max(MS, int(knobs.proof_delay_ms * MS)))
         self.length = int((knobs.storm + knobs.calm) * self.unit) + self._grace()
+        self.fair_since = int(knobs.storm * self.unit)
+        """From when on the ledger does what it is told at once, whatever it did before."""
         self.own: list[Process] = []
         self.admin: Process | None = None
         self._strangers = 0
@@ -62,9 +64,7 @@ class Play:
         self.scene.watch(self.checkers)
         self.storm = Storm(self)
         self.acts = Acts(self)
-        calm = int(knobs.storm * self.unit)
-        self.fair_since = calm
-        """From when on the ledger does what it is told at once, whatever it did before."""
+        calm = self.fair_since
         self.scene.engine.at(calm, self._heal_all)
         for part in PROBES:
             self.scene.engine.at(calm + int(part * (self.length - calm)), self._probe)
@@ -159,6 +159,8 @@ class Play:
         wall = WallClock(int(rng.uniform(-1, 1) * knobs.wall_spread * 1e6))
         process = self.scene.add(name, settings, stopwatch=stopwatch, wall=wall)
         process.proof = knobs.proof
+        if self.scene.engine.now >= self.fair_since > 0:
+            process.wire.weather = fair(knobs.weather)
         process.poll = max(MS, self.unit // 4)
         self.usual_barrier(process)
         return process
@@ -170,6 +172,13 @@ class Play:
         twin.settings["name"] = process.settings.get("name", process.name)
         self.own.append(twin)
         return twin
+
+    def _add_another(self, like: Process) -> Process:
+        """One more process, made like that one, under a name of its own."""
+        settings = {k: v for k, v in like.settings.items() if k not in ("group", "name")}
+        process = self._add(f"more{len(self.own)}", settings["session_ms"], settings)
+        self.own.append(process)
+        return process
 
     def usual_barrier(self, process: Process) -> None:
         rng, longest = process.rng, int(self.knobs.barrier * self.unit)
@@ -264,7 +273,7 @@ class Play:
             self.scene.note(holder.name, "hands over", seat=seat)
             holder.request(HandOver(seat[0]))
         else:
-            self.add_twin(holder).start()
+            self._add_another(holder).start()
 
 
 @contextmanager

@@ -69,6 +69,9 @@ class Speed(Checker):
     def barrier_over(self, process: Process, effect: Barrier) -> None:
         if effect.why not in ("asked", "balance", "handed over", "closed", "drained", "stepped down"):
             return
+        state = self.scene.judge.world.seats.get(effect.seat)
+        if state is None or (state.holder, state.token) != (process.id, effect.token):
+            return  # it has lost the seat meanwhile
         if self._calm() and process.well() and self._heirs(effect.seat, process):
             self.expected.setdefault(
                 effect.seat, _Expected(self.scene.engine.now, self._rounds(8), process.id, "handover by")
