@@ -1,8 +1,8 @@
 """Records written by hand, and a reader so simple that one can see that it is right.
 
-A `Pen` writes what one member would write, numbering its records; every value can be overruled, so that it also writes what no
-member should. `Plain` folds a log record by record, without any of the short cuts of the real `Reader`: what it says is what the
-real one is compared with.
+A `Pen` writes what one member would write, numbering its records; every value can be overruled, so that it also writes what
+no member should. `Plain` folds a log record by record, without any of the short cuts of the real `Reader`: what it says is
+what the real one is compared with.
 """
 
 from __future__ import annotations

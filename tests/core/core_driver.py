@@ -1,4 +1,4 @@
-"""One member (`Claims`) on a log that the test holds in its hand: it sees each append before it lands, and decides what becomes of it."""
+"""One member (`Claims`) on a log that the test holds in its hand, and where it decides what becomes of each append."""
 
 from __future__ import annotations
 

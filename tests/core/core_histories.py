@@ -1,7 +1,7 @@
 """Histories of a group: what several members wrote, most of it sensible, and some of it late, doubled, forged or mad.
 
-A history is drawn as a list of small moves, and played by an `Author` who sees the world as it is, so that claims name the right
-record and tokens are those in force, except where a move's twist says otherwise.
+A history is drawn as a list of small moves, and played by an `Author` who sees the world as it is, so that claims name the
+right record and tokens are those in force, except where a move's twist says otherwise.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from pares.core.world import World
 ROLES = ("A", "B", "C")
 Move = tuple[str, int, int, int]
 
-SENSIBLE = (
-    "join beat beat beat beat marks marks claim claim claim claim claim release release transfer transfer transfer leave "
-    "obituary ask drain role remove pause resume resume take done rewind did unknown snapshot snapshot"
-).split()
-MAD = "copy copy copy stale garbage foreign wrong_base version stranger forged_snapshot genesis bad_genesis hole".split()
+SENSIBLE = {
+    "join": 1, "beat": 4, "marks": 2, "claim": 5, "release": 2, "transfer": 3, "leave": 1, "obituary": 1, "ask": 1, "drain": 1,
+    "role": 1, "remove": 1, "pause": 1, "resume": 2, "take": 1, "done": 1, "rewind": 1, "did": 1, "unknown": 1, "snapshot": 2,
+}  # fmt: skip
+MAD = {
+    "copy": 3, "stale": 1, "garbage": 1, "foreign": 1, "wrong_base": 1, "version": 1, "stranger": 1, "forged_snapshot": 1,
+    "genesis": 1, "bad_genesis": 1, "hole": 1,
+}  # fmt: skip
+"""How often each move is drawn, of those that make sense and of those that do not."""
 
 
 class Author:
@@ -62,7 +66,7 @@ class Author:
             self.catch_up()
         return self
 
-    # Picking -------------------------------------------------------------------------------------------------------------
+    # Picking ---------------------------------------------------------------------------------------------------------
 
     def pen(self, i: int) -> Pen:
         """The i-th living member; who is gone keeps its pen, for what it may still write."""
@@ -89,7 +93,7 @@ class Author:
         known = sorted(self.world.members) or ["nobody"]
         return known[j % len(known)]
 
-    # Sensible moves --------------------------------------------------------------------------------------------------------
+    # Sensible moves --------------------------------------------------------------------------------------------------
 
     def join(self, i: int, j: int, k: int) -> None:
         self.incarnations += 1
@@ -137,7 +141,9 @@ class Author:
     def transfer(self, i: int, j: int, k: int) -> None:
         pen = self.pen(i)
         (role, index), token = self.held(pen, j)
-        pen.transfer(role, token + (k == 7), self.member(k), index, pin=k % 3 == 0, down=k > 4, mark=k * 7 if k % 2 else None)
+        pen.transfer(
+            role, token + (k == 7), self.member(k), index, pin=k % 3 == 0, down=k > 4, mark=k * 7 if k % 2 else None
+        )
 
     def leave(self, i: int, j: int, k: int) -> None:
         if k < 4:
@@ -207,7 +213,7 @@ class Author:
                 return
             self.pen(i).write(R.Snapshot, upto=upto, id=id, part=part, parts=len(chunks), world=chunk)
 
-    # Mad moves -----------------------------------------------------------------------------------------------------------
+    # Mad moves -------------------------------------------------------------------------------------------------------
 
     def copy(self, i: int, j: int, k: int) -> None:
         """Something from the past comes again: doubled, late, or after its sender was told that it had failed."""
@@ -249,7 +255,9 @@ class Author:
     def forged_snapshot(self, i: int, j: int, k: int) -> None:
         """One that is no world at all: such a text must be refused by whoever would begin with it."""
         text = ("", "{}", "[]", "x" * 100, '{"base":1}', "null", '"', "[[[[")[k]
-        self.pen(i).write(R.Snapshot, upto=max(0, self.paper.end - j), id=f"f{self.paper.end}", part=0, parts=1, world=text)
+        self.pen(i).write(
+            R.Snapshot, upto=max(0, self.paper.end - j), id=f"f{self.paper.end}", part=0, parts=1, world=text
+        )
 
     def genesis_again(self, over: int | None, base: int) -> None:
         self.paper.genesis(base, over, m=f"founder~{self.paper.end}")
@@ -281,10 +289,17 @@ def _name(move: str) -> str:
 
 
 def moves(*, least: int = 0, most: int = 120, without: tuple[str, ...] = ()) -> st.SearchStrategy[list[Move]]:
-    names = [_name(m) for m in SENSIBLE * 2 + MAD if m not in without]
+    often = {**{move: 2 * count for move, count in SENSIBLE.items()}, **MAD}
+    names = [_name(move) for move, count in often.items() if move not in without for _ in range(count)]
     small = st.integers(0, 5)
     move = st.tuples(st.sampled_from(names), small, small, st.integers(0, 7))
-    opening: list[Move] = [("join", 0, 0, 0), ("join", 1, 1, 1), ("join", 2, 2, 0), ("role", 0, 0, 0), ("role", 1, 1, 1)]
+    opening: list[Move] = [
+        ("join", 0, 0, 0),
+        ("join", 1, 1, 1),
+        ("join", 2, 2, 0),
+        ("role", 0, 0, 0),
+        ("role", 1, 1, 1),
+    ]
     opening += [("claim", 0, 0, 0), ("claim", 1, 1, 0)]
     # Of a drawn length, because lists of any length are nearly always short ones.
     drawn = st.integers(least, most).flatmap(lambda length: st.lists(move, min_size=length, max_size=length))

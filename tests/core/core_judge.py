@@ -1,7 +1,7 @@
 """A judge of histories that shares no code with the fold: it follows rules R2, R3, R3a, R9 and R15 from the records alone.
 
-It does not compute the world. It keeps what it needs to say of each record whether it had to count, and of each seat that changed
-hands whether it was allowed to, and raises AssertionError where the fold did otherwise.
+It does not compute the world. It keeps what it needs to say of each record whether it had to count, and of each seat that
+changed hands whether it was allowed to, and raises AssertionError where the fold did otherwise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Judge:
         self.highest_token: dict[Seat, int] = {}
         self.paused: dict[int, str | None] = {}
 
-    # R2 ------------------------------------------------------------------------------------------------------------------
+    # R2 --------------------------------------------------------------------------------------------------------------
 
     def must_count(self, offset: int, record: R.AnyRecord | R.Unknown) -> bool:
         version_read = record.v <= min(self.reads.values(), default=R.MAX_INT)
@@ -81,7 +81,7 @@ class Judge:
                 table.pop(id)
         self.gone &= set(world.gone)
 
-    # R3, R3a, R9 ---------------------------------------------------------------------------------------------------------
+    # R3, R3a, R9 -----------------------------------------------------------------------------------------------------
 
     def judge_seats(self, offset: int, record: R.AnyRecord | R.Unknown, before: Holders, after: Holders) -> None:
         """Called before `note`: what the record did to the holders of all seats."""
@@ -107,7 +107,12 @@ class Judge:
         return isinstance(record, R.Obituary) and record.of == holder and self.lock[holder]
 
     def _begins(
-        self, offset: int, record: R.AnyRecord | R.Unknown, seat: Seat, new: tuple[str, int], old: tuple[str, int] | None
+        self,
+        offset: int,
+        record: R.AnyRecord | R.Unknown,
+        seat: Seat,
+        new: tuple[str, int],
+        old: tuple[str, int] | None,
     ) -> None:
         holder, token = new
         assert token == self.base + offset, f"{record}: token {token} is not base + offset"
@@ -115,13 +120,15 @@ class Judge:
         self.highest_token[seat] = token
         assert not any(scope is None or scope == seat[0] for scope in self.paused.values()), f"{record}: under a pause"
         if isinstance(record, R.Claim):
-            assert holder == record.m and tuple(record.seat) == seat and not record.free
+            assert (holder, seat, record.free) == (record.m, tuple(record.seat), False)
             assert (record.over is None) == (old is None)
         else:
-            assert isinstance(record, R.Transfer) and (record.to, tuple(record.seat)) == (holder, seat)
-            assert old is not None and old[0] == record.m
+            assert isinstance(record, R.Transfer)
+            assert (record.to, tuple(record.seat)) == (holder, seat)
+            assert old is not None
+            assert old[0] == record.m
 
-    # R15 -----------------------------------------------------------------------------------------------------------------
+    # R15 -------------------------------------------------------------------------------------------------------------
 
     def judge_marks(
         self, record: R.AnyRecord | R.Unknown, before: dict[Seat, int], after: dict[Seat, int], held: Holders
@@ -131,7 +138,8 @@ class Judge:
             if after[seat] == before[seat] or isinstance(record, R.Genesis):
                 continue
             if isinstance(record, R.Rewind):
-                assert self.admin[record.m] and seat not in held
+                assert self.admin[record.m]
+                assert seat not in held
                 assert any(scope is None or scope == seat[0] for scope in self.paused.values())
             else:
                 assert after[seat] > before[seat], f"{record}: the mark of {seat} fell"

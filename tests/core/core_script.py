@@ -1,8 +1,9 @@
 """The language of the golden scenarios, and the play that performs them on a `Stage`.
 
-A scenario is a text file. Lines that begin with `#` say what it shows and what would go wrong without the rule; lines that begin
-with `>` are the script, one step a line; what stands between them is the trace that came out of the step above. Times are in
-seconds. Members are named as on the stage; `puppet x` is one that exists in the log only, and writes what the script says.
+A scenario is a text file. Lines that begin with `#` say what it shows and what would go wrong without the rule; lines that
+begin with `>` are the script, one step a line; what stands between them is the trace that came out of the step above. Times
+are in seconds. Members are named as on the stage; `puppet x` is one that exists in the log only, and writes what the script
+says. In the trace, #N is the record at offset N, and the term that it began.
 
 `# mutant: NAME` says which broken rule (pares.sim.mutants) the scenario must be able to tell from the real one.
 """
@@ -21,11 +22,26 @@ from pares.core import records
 from pares.core.reader import Reader
 from pares.core.records import BadRecord, Seat, decode
 from pares.sim import scene as scenes
-from pares.sim.engine import SECOND
 from pares.testing import Actor, Stage
 
 NUMBERS: Final = {"session", "weight", "overlap", "settle", "barrier_timeout", "drift", "latency", "timeout"}
-WHOLE: Final = {"rank", "seats", "seed", "begin", "n", "v", "b", "s", "ms", "mark", "upto", "part", "parts", "reads", "base"}
+WHOLE: Final = {
+    "rank",
+    "seats",
+    "seed",
+    "begin",
+    "n",
+    "v",
+    "b",
+    "s",
+    "ms",
+    "mark",
+    "upto",
+    "part",
+    "parts",
+    "reads",
+    "base",
+}
 LISTS: Final = {"roles", "eligible"}
 FLAGS: Final = {"proof", "start", "check", "free", "pin", "removed", "adrift", "down"}
 
@@ -285,7 +301,9 @@ class Play:
             self.remembered[key] = self.place(of)
 
     def show_beliefs(self) -> None:
-        told = [f"{name} holds {', '.join(actor.seats())}" for name, actor in self.stage.actors.items() if actor.seats()]
+        told = [
+            f"{name} holds {', '.join(actor.seats())}" for name, actor in self.stage.actors.items() if actor.seats()
+        ]
         self.stage.note("; ".join(told) or "nobody believes that it holds anything")
 
     def show_seat(self, name: str) -> None:
@@ -346,8 +364,8 @@ N: Final = r"([\d.]+)"
 MORE: Final = r"(?: (.+))?"
 
 COMMANDS: Final[list[tuple[str, Act]]] = [
-    (rf"stage (.+)", Play.set_stage),
-    (rf"tell (.+)", Play.tell),
+    (r"stage (.+)", Play.set_stage),
+    (r"tell (.+)", Play.tell),
     (rf"member {W}{MORE}", Play.member),
     (rf"puppet {W}{MORE}", Play.puppet),
     (rf"run {N}", lambda p, seconds: p.stage.run(float(seconds))),
@@ -385,22 +403,22 @@ COMMANDS: Final[list[tuple[str, Act]]] = [
     (rf"{W} is not ready", lambda p, name: p.actor(name).ready(False)),
     (rf"close {W}", lambda p, name: p.actor(name).close()),
     (rf"write an? {W} by {W}{MORE}", Play.write),
-    (rf"somebody keeps the world of the next place", Play.keep_next_place),
+    (r"somebody keeps the world of the next place", Play.keep_next_place),
     (rf"{W} writes what was kept as a snapshot", Play.write_snapshot),
     (rf"{W} writes what was kept as a snapshot, and gives itself A", Play.write_wrong_snapshot),
     (r"(.+) write (\d+) beats each", Play.write_beats),
-    (rf"write these bytes: (.*)", Play.write_raw),
+    (r"write these bytes: (.*)", Play.write_raw),
     (rf"write something unknown, a {W}, by {W}", Play.write_unknown),
     (rf"a late copy of {W}'s last (\w+) lands", lambda p, name, kind: p.late_copy(name, kind, None)),
     (rf"a late copy of {W}'s last (\w+) but (\d+) lands", Play.late_copy),
     (rf"the log is trimmed before {W}", lambda p, place: p.stage.trim(p.place(place))),
     (rf"the log loses everything from {W} on", Play.rewind_log),
-    (rf"another log takes the place of this one", lambda p: p.stage.replace_log()),
+    (r"another log takes the place of this one", lambda p: p.stage.replace_log()),
     (rf"remember (\w+): the (last of|token of|place) {W}", Play.remember),
-    (rf"who believes\?", Play.show_beliefs),
+    (r"who believes\?", Play.show_beliefs),
     (rf"what about {W}\?", Play.show_seat),
     (rf"is the token of {W} above (\w+)\?", Play.show_token),
-    (rf"who is in the group\?", Play.show_members),
-    (rf"what does a new reader see\?", Play.show_reader),
+    (r"who is in the group\?", Play.show_members),
+    (r"what does a new reader see\?", Play.show_reader),
     (rf"count what standbys write in {N}", Play.count_beats),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -25,7 +26,7 @@ def _short() -> Iterator[None]:
         yield
 
 
-# Promise 5: same log, same world ----------------------------------------------------------------------------------------
+# Promise 5: same log, same world -------------------------------------------------------------------------------------
 
 
 @given(histories(), st.lists(st.integers(0, 200), max_size=12))
@@ -33,7 +34,7 @@ def test_r1_readers_agree_on_every_prefix_whatever_their_batches(author: Author,
     entries, plain, real = author.paper.entries, Plain(), Reader(GROUP)
     real.attach(0, 0)
     edges = sorted({0, len(entries), *(cut % (len(entries) + 1) for cut in cuts)})
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         changes = real.feed(entries[low:high])
         before = len(plain.changes)
         plain.read_all(entries[low:high])
@@ -82,7 +83,7 @@ def test_r10_a_reader_that_begins_at_any_place_lives_in_the_same_world(author: A
         assert later.world.digest() == whole.digest()
 
 
-# R2: what counts ----------------------------------------------------------------------------------------------------------
+# R2: what counts -----------------------------------------------------------------------------------------------------
 
 
 @given(histories())
@@ -138,7 +139,7 @@ def test_r4_a_sender_counts_exactly_what_everybody_counts(author: Author, batch:
     assert mine == [(offset, record.n) for offset, record in counted if record.m == member]
 
 
-# R3, R3a, R9, R15: seats, tokens, marks -----------------------------------------------------------------------------------
+# R3, R3a, R9, R15: seats, tokens, marks ------------------------------------------------------------------------------
 
 
 @given(histories())
@@ -196,7 +197,7 @@ def test_r3_one_member_never_holds_two_seats_of_a_role_and_what_is_derived_agree
         assert not world.members.keys() & world.gone.keys()
 
 
-# R2, one by one -----------------------------------------------------------------------------------------------------------
+# R2, one by one ------------------------------------------------------------------------------------------------------
 
 
 def test_r2_a_late_copy_is_no_sign_of_life() -> None:
@@ -230,7 +231,7 @@ def test_r2_the_base_must_be_the_one_in_force() -> None:
     assert world_of(paper).dump() == before
 
 
-# R3 -----------------------------------------------------------------------------------------------------------------------
+# R3 ------------------------------------------------------------------------------------------------------------------
 
 
 def test_r3_of_two_claims_of_a_free_seat_the_first_wins() -> None:
@@ -308,7 +309,7 @@ def test_r13_r14_r3a_who_may_not_hold_does_not_get_a_seat_by_claim_or_by_transfe
     assert not world_of(paper).held["c~1"]
 
 
-# R3a ----------------------------------------------------------------------------------------------------------------------
+# R3a -----------------------------------------------------------------------------------------------------------------
 
 
 def test_r3a_a_removed_role_keeps_its_holder_takes_no_claims_and_goes_with_its_last_seat() -> None:
@@ -350,7 +351,7 @@ def test_r3a_fewer_seats_wait_for_their_holders() -> None:
     assert world_of(paper).seats.keys() == {("A", 0)}
 
 
-# R5, R6 -------------------------------------------------------------------------------------------------------------------
+# R5, R6 --------------------------------------------------------------------------------------------------------------
 
 
 def test_r5_release_transfer_and_mark_of_another_term_have_no_effect() -> None:
@@ -394,7 +395,7 @@ def test_r6_a_transfer_to_who_can_not_take_it_is_a_release(to: str) -> None:
     assert (seat.holder, seat.mark) == (None, 3)
 
 
-# R7, R8 -------------------------------------------------------------------------------------------------------------------
+# R7, R8 --------------------------------------------------------------------------------------------------------------
 
 
 def test_r7_an_obituary_frees_all_seats_and_several_change_nothing_more() -> None:
@@ -439,7 +440,7 @@ def test_r8_a_second_incarnation_of_a_name_takes_nothing_by_joining() -> None:
     assert world_of(paper).seats["A", 0].token == token(held)
 
 
-# R9 -----------------------------------------------------------------------------------------------------------------------
+# R9 ------------------------------------------------------------------------------------------------------------------
 
 
 def test_r9_a_genesis_needs_a_greater_base_and_the_last_counted_record() -> None:
@@ -475,7 +476,7 @@ def test_r9_a_late_copy_of_a_genesis_does_nothing() -> None:
     a.beat()
 
 
-# R11 ----------------------------------------------------------------------------------------------------------------------
+# R11 -----------------------------------------------------------------------------------------------------------------
 
 
 def test_r11_a_version_above_what_all_members_read_does_not_count_for_anybody() -> None:
@@ -520,7 +521,7 @@ def test_r11_an_unknown_kind_counts_and_does_nothing_else() -> None:
     assert world.members["a~1"].offset == offset
 
 
-# R13, R14, R15, R17 ---------------------------------------------------------------------------------------------------------
+# R13, R14, R15, R17 --------------------------------------------------------------------------------------------------
 
 
 def test_r13_who_stepped_down_is_avoided_until_somebody_else_has_held_the_seat() -> None:

@@ -1,4 +1,4 @@
-"""Why two leaders exclude each other, as arithmetic (R3, R4): for all clocks within drift the belief ends before the claim is sent."""
+"""Why there are never two leaders, as arithmetic (R3, R4): for all clocks within drift the belief ends before the claim."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_r3_a_challenger_waits_at_least_a_session(session: int, holder: float, o
         assert challenge_ns(session, holder, own) == session * MS + 1
 
 
-# What was sent, and what has come back ---------------------------------------------------------------------------------------
+# What was sent, and what has come back -------------------------------------------------------------------------------
 
 
 def test_r4_counted_from_when_the_newest_record_read_back_was_first_handed_over() -> None:

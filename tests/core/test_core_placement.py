@@ -70,7 +70,7 @@ def ids(count: int) -> list[str]:
     return [f"m{i:02}~1" for i in range(count)]
 
 
-# Balance and stickiness ------------------------------------------------------------------------------------------------------
+# Balance and stickiness ----------------------------------------------------------------------------------------------
 
 
 def fewest_moves(loads: list[int], free: int) -> int:
@@ -90,7 +90,7 @@ def test_r13_balanced_within_one_with_the_fewest_moves(loads: list[int], free: i
     for i in range(free):
         crew.role(f"free {i}", None)
     target = crew.place()
-    final = Counter({id: 0 for id in ids(len(loads))})
+    final = Counter(dict.fromkeys(ids(len(loads)), 0))
     final.update(id for id in target.values() if id is not None)
     assert sum(final.values()) == sum(loads) + free
     assert max(final.values()) - min(final.values()) <= 1
@@ -142,7 +142,7 @@ def test_r13_by_weight_of_members_and_of_roles() -> None:
     assert all(id != heavy for key, id in target.items() if key[0] != "heavy")
 
 
-# Any group: what must hold of every placement -------------------------------------------------------------------------------
+# Any group: what must hold of every placement ------------------------------------------------------------------------
 
 
 @st.composite
@@ -261,7 +261,9 @@ def test_r13_no_single_move_would_still_help(drawn: tuple[Group, dict[str, set[s
         if id is not None:
             load[id] += world.roles[role].weight  # type: ignore[assignment]
     crew_ids = [
-        m.id for m in world.members.values() if m.id in sets["alive"] - sets["without"] and not m.draining and m.eligible != ()
+        m.id
+        for m in world.members.values()
+        if m.id in sets["alive"] - sets["without"] and not m.draining and m.eligible != ()
     ]
     settled = {id: world.members[id].rank for id in crew_ids}
     last = max(settled.values(), default=0)
@@ -279,7 +281,7 @@ def test_r13_no_single_move_would_still_help(drawn: tuple[Group, dict[str, set[s
             assert after + 1e-6 >= load[giver] / world.members[giver].weight, (key, giver, taker)
 
 
-# Rank -----------------------------------------------------------------------------------------------------------------------
+# Rank ----------------------------------------------------------------------------------------------------------------
 
 
 def test_r13_lower_rank_first_once_it_is_settled() -> None:
@@ -293,7 +295,7 @@ def test_r13_lower_rank_first_once_it_is_settled() -> None:
     assert set(crew.place({"a~1", "c~1"}).values()) == {"a~1", "c~1"}
 
 
-# Hosts and zones ------------------------------------------------------------------------------------------------------------
+# Hosts and zones -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spread", ["host", "zone", "none"])
@@ -329,7 +331,7 @@ def test_r13_members_of_one_host_share_other_roles_as_usual() -> None:
     assert Counter(crew.place().values()) == {"m00~1": 5, "m01~1": 5}
 
 
-# Pins, avoided, asked for, paused, removed, gone ------------------------------------------------------------------------------
+# Pins, avoided, asked for, paused, removed, gone ---------------------------------------------------------------------
 
 
 def test_r13_a_pinned_seat_stays_until_its_holder_goes() -> None:

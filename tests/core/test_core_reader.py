@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import tracemalloc
 from collections.abc import Iterator
 
@@ -67,7 +68,7 @@ def last_place(paper: Paper) -> tuple[int, str]:
     return max(Plain().read_all(paper.entries).places.items())
 
 
-# R10: from a snapshot, as from the beginning ------------------------------------------------------------------------------
+# R10: from a snapshot, as from the beginning -------------------------------------------------------------------------
 
 
 @given(
@@ -149,9 +150,7 @@ def test_r10_parts_out_of_order_and_twice_are_still_one_snapshot() -> None:
     upto, text = last_place(paper)
     size = len(text) // 3 + 1
     for part in (2, 0, 2, 1):
-        a.write(
-            R.Snapshot, upto=upto, id="s", part=part, parts=3, world=text[part * size : (part + 1) * size]
-        )
+        a.write(R.Snapshot, upto=upto, id="s", part=part, parts=3, world=text[part * size : (part + 1) * size])
         b.beat()
     reader = Feed(paper, upto).run()
     assert reader.entered
@@ -245,7 +244,9 @@ def test_r10_snapshots_that_agree_are_noted_and_others_are_not_judged() -> None:
     assert Feed(paper).run().verified == upto
 
 
-@pytest.mark.parametrize("field", ["n", "offset", "session_ms", "token", "mark", "taken", "removed", "gone", "pauses", "base"])
+@pytest.mark.parametrize(
+    "field", ["n", "offset", "session_ms", "token", "mark", "taken", "removed", "gone", "pauses", "base"]
+)
 def test_r10_a_world_without_one_of_its_fields_is_no_world(field: str) -> None:
     paper, (a, b) = busy()
     b.pause("B")
@@ -279,7 +280,7 @@ def test_r10_places_come_by_a_rule_of_the_fold_for_slow_groups_too() -> None:
     for _ in range(200):
         a.beat()
     places = sorted(Plain().read_all(paper.entries).places)
-    gaps = [high - low for low, high in zip(places, places[1:], strict=False)]
+    gaps = [high - low for low, high in itertools.pairwise(places)]
     assert set(gaps) == {20}  # a lone holder beats four times a session: every five sessions
     reader = Feed(paper).run()
     assert sorted(reader.places) == places
@@ -306,7 +307,7 @@ def test_r10_a_joiner_that_is_adrift_makes_a_place_of_its_own() -> None:
     a.beat()
 
 
-# R11 ----------------------------------------------------------------------------------------------------------------------
+# R11 -----------------------------------------------------------------------------------------------------------------
 
 
 def test_r11_bad_records_are_counted_by_reason_sampled_and_stop_nobody() -> None:
@@ -403,7 +404,7 @@ def test_r11_who_joins_a_log_with_counted_records_above_what_it_reads_is_told() 
     assert Feed(paper).run().too_new
 
 
-# R12 ----------------------------------------------------------------------------------------------------------------------
+# R12 -----------------------------------------------------------------------------------------------------------------
 
 
 def test_r12_holes_between_offsets_are_normal() -> None:

@@ -48,7 +48,7 @@ def kinds(effects: list[Effect]) -> list[type]:
     return [type(effect) for effect in effects]
 
 
-# Beginning ------------------------------------------------------------------------------------------------------------------
+# Beginning -----------------------------------------------------------------------------------------------------------
 
 
 def test_r4_a_term_begins_when_the_log_says_so_and_the_lease_is_good() -> None:
@@ -71,13 +71,20 @@ def test_r16_without_a_good_lease_it_waits_for_a_record_that_has_one() -> None:
 
 def test_r4_the_last_instant_of_a_lease_is_not_part_of_it() -> None:
     member = Member()
-    member.a.claim("A")
-    assert member.read(5 + LEASE, sent_at=5) == []
-    member = Member()
-    member.a.claim("A")
-    assert kinds(member.read(5 + LEASE - 1, sent_at=5)) == [Lead]
+    member.leading(6)
     assert member.tenures.expire(5 + LEASE - 1) == []
     assert kinds(member.tenures.expire(5 + LEASE)) == [Follow]
+
+
+def test_r16_a_term_does_not_begin_on_the_last_quarter_of_a_lease() -> None:
+    """It would end, for good, before its holder could have beaten."""
+    member = Member()
+    member.a.claim("A")
+    assert member.read(5 + 3 * LEASE // 4, sent_at=5) == []
+    assert kinds(member.read(5 + 3 * LEASE // 4 + 1, sent_at=50)) == [Lead]
+    member = Member()
+    member.a.claim("A")
+    assert kinds(member.read(5 + 3 * LEASE // 4 - 1, sent_at=5)) == [Lead]
 
 
 def test_r4_a_lease_is_renewed_from_when_the_newest_record_was_sent_and_never_shortened() -> None:
@@ -88,7 +95,7 @@ def test_r4_a_lease_is_renewed_from_when_the_newest_record_was_sent_and_never_sh
     assert member.tenures.until == 50 + LEASE
 
 
-# Ending by itself ------------------------------------------------------------------------------------------------------------
+# Ending by itself ----------------------------------------------------------------------------------------------------
 
 
 def test_r4_when_the_lease_runs_out_every_term_is_fenced_for_good() -> None:
@@ -138,7 +145,7 @@ def test_r12_all_beliefs_are_dropped_at_once() -> None:
     assert member.tenures.by_seat == {}
 
 
-# Giving up by plan -------------------------------------------------------------------------------------------------------------
+# Giving up by plan ---------------------------------------------------------------------------------------------------
 
 
 def test_r5_the_belief_ends_then_the_barrier_then_the_record() -> None:
@@ -258,13 +265,28 @@ def test_r17_beginnings_and_ends_are_told_once_each() -> None:
     assert told == [("lead", 10), ("stop", 20)]
 
 
-# Any order of everything --------------------------------------------------------------------------------------------------------
+# Any order of everything ---------------------------------------------------------------------------------------------
 
 RANK = {Phase.WAITING: 0, Phase.LEADING: 1, Phase.STOPPING: 2, Phase.GIVEN: 3}
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            "claim lose read read read_old stop barrier expire overdue give fail ack still handed".split()
+            [
+                "claim",
+                "lose",
+                "read",
+                "read",
+                "read_old",
+                "stop",
+                "barrier",
+                "expire",
+                "overdue",
+                "give",
+                "fail",
+                "ack",
+                "still",
+                "handed",
+            ]
         ),
         st.integers(1, 400),
     ),
@@ -274,7 +296,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_r4_no_term_ever_goes_back_and_no_belief_outlives_its_lease(steps: list[tuple[str, int]]) -> None:
-    """Whatever happens in whatever order: phases only go forward, a belief is only there below `until`, every Lead has one end."""
+    """In whatever order: phases only go forward, a belief is only there below `until`, every Lead has its end."""
     member = Member()
     tenures, now, ticket = member.tenures, 0, 0
     phases: dict[int, Phase] = {}

@@ -19,11 +19,11 @@ class Watcher:
         self.watches = Stopwatches("b~1", drift, settle)
         self.done = 0
 
-    def read(self, now: int) -> None:
+    def read(self, now: int, *, past: bool = False) -> None:
         before = len(self.plain.changes)
         self.plain.read_all(self.paper.entries[self.done :])
         self.done = len(self.paper.entries)
-        self.watches.read(self.plain.world, self.plain.changes[before:], now)
+        self.watches.read(self.plain.world, self.plain.changes[before:], now, past=past)
 
     def silent_at(self, id: str) -> int:
         return self.watches.silent_at(self.plain.world.members[id])
@@ -60,7 +60,7 @@ def test_r3_what_does_not_count_is_no_sign_of_life() -> None:
 
 def test_r3_or_from_the_record_that_made_it_the_holder_if_that_was_read_later() -> None:
     """A standby that is handed a seat has not written anything, and could not have known of the seat before."""
-    paper, (a, b) = began("a~1", "b~1")
+    paper, (_, b) = began("a~1", "b~1")
     watcher = Watcher(paper)
     watcher.read(1000)
     b.transfer("A", token(b.claim("A")), "a~1")
@@ -120,6 +120,23 @@ def test_r16_a_holder_that_was_silent_for_its_session_is_overdue_whatever_it_pro
     assert "a~1" in watcher.alive(SESSION)
     assert watcher.watches.silence(watcher.plain.world, SESSION) == {"a~1"}
     assert "a~1" not in watcher.alive(SESSION)
+
+
+def test_r6_who_was_only_read_of_in_the_past_is_not_known_to_live() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    watcher = Watcher(paper)
+    watcher.read(0, past=True)
+    everybody = watcher.alive(0)
+    assert everybody == {"a~1", "b~1"}
+    assert watcher.watches.heard(everybody) == {"b~1"}
+    a.beat()
+    watcher.read(5, past=True)
+    assert watcher.watches.heard(everybody) == {"b~1"}
+    a.beat()
+    Pen(paper, "c~1").join()
+    watcher.read(9)
+    assert watcher.watches.heard(watcher.alive(9)) == {"a~1", "b~1", "c~1"}
+    assert watcher.watches.heard({"a~1"}) == {"a~1"}, "of those asked about only"
 
 
 def test_r13_who_has_just_come_is_unsettled_for_a_while() -> None:

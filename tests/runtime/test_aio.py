@@ -29,7 +29,7 @@ def run(what: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(bounded())
 
 
-async def until(what: Callable[[], object], saying: str) -> None:
+async def soon(what: Callable[[], object], saying: str) -> None:
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, f"not in time: {saying}"
@@ -45,9 +45,9 @@ async def members(ledger: Any, *names: str, **settings: Any) -> AsyncIterator[li
         for name in names:
             me = await stack.enter_async_context(aio.Member(ledger, group="g", roles=["A"], name=name, **settings))
             found.append(me)
-            await until(lambda me=me: me.state == "live", "it is in the group")
+            await soon(lambda me=me: me.state == "live", "it is in the group")
             assert await found[0].wait("A", PATIENCE)
-        await until(lambda: all(len(m.members()) == len(names) for m in found), "they know each other")
+        await soon(lambda: all(len(m.members()) == len(names) for m in found), "they know each other")
         yield found
 
 
@@ -261,8 +261,9 @@ def test_a_blocked_event_loop_loses_nothing_but_time(memory: str) -> None:
             term = await me.wait("A", PATIENCE)
             assert term is not None
             before = me.health().lapses
+            still = False
             async with term:
-                time.sleep(3 * QUICK)  # noqa: ASYNC251 - on purpose
+                time.sleep(3 * QUICK)
                 still = bool(term)
             assert still or me.health().lapses > before
 
@@ -316,7 +317,7 @@ def test_many_iterations_over_events(memory: str) -> None:
                 task.cancel()
             other = aio.Member(memory, group="g", roles=["A"], session=CALM, name="b")
             async with other:
-                await until(lambda: all(into == ["Joined"] for into in heard[20:]), "all who listen are told")
+                await soon(lambda: all(into == ["Joined"] for into in heard[20:]), "all who listen are told")
             await me.close()
             await asyncio.gather(*tasks, return_exceptions=True)
             assert all(into[:1] == ["Joined"] and into[-1] == "Revoked" for into in heard[20:])
@@ -329,16 +330,16 @@ def test_steering(memory: str) -> None:
     async def main() -> None:
         async with members(memory, "a", "b", eligible="*") as (me, other):
             await me.add_role("B")
-            await until(lambda: me.holds("B") or other.holds("B"), "somebody leads it")
+            await soon(lambda: me.holds("B") or other.holds("B"), "somebody leads it")
             assert me.roles() == {"A": 1, "B": 1}
             await me.remove_role("B")
-            await until(lambda: me.leader("B") is None, "it is gone")
+            await soon(lambda: me.leader("B") is None, "it is gone")
             await me.hand_over("A", to="b", why="by the test")
             assert await other.wait("A", PATIENCE)
             await other.pause("A", seconds=600)
-            await until(lambda: me.leader("A") is None, "paused")
+            await soon(lambda: me.leader("A") is None, "paused")
             await me.resume("A")
-            await until(lambda: me.holds("A") or other.holds("A"), "resumed")
+            await soon(lambda: me.holds("A") or other.holds("A"), "resumed")
             await other.drain()
             assert await me.wait("A", PATIENCE)
 
@@ -359,10 +360,10 @@ def test_background(memory: str) -> None:
 
             me.background(counting("a"), "A")
             other.background(counting("b"), "A")
-            await until(lambda: runs["a"] >= 3, "it runs here")
+            await soon(lambda: runs["a"] >= 3, "it runs here")
             assert runs["b"] == 0
             await me.step_down("A")
-            await until(lambda: runs["b"] >= 3, "it runs there")
+            await soon(lambda: runs["b"] >= 3, "it runs there")
 
     run(main())
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, descriptors, ids, until
@@ -166,7 +167,7 @@ def test_multiprocessing(sqlite: str, method: str) -> None:
     crew = Crew(sqlite)
     me, other = crew.leader("a"), crew.standby("b")
     term = me.term("A")
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     queue = context.Queue()
     workers = [
         context.Process(target=fill, args=(queue, me if method == "fork" else None), name=f"w{i}") for i in range(3)

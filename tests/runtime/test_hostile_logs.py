@@ -199,7 +199,7 @@ def test_kinds_of_later_versions_are_signs_of_life(crew: Crew, memory: str) -> N
 
 
 def test_a_million_records_of_an_unknown_kind(memory: str) -> None:
-    """They may cost a leader its lease while it reads them. It does not fail, and in the end it leads; and so for a newcomer."""
+    """They may cost a leader its lease while it reads them. It does not fail, in the end it leads, and a newcomer comes in."""
     crew = Crew(memory)
     me = crew.leader("a", session=1.0)
     ledger = pares.open(memory)

@@ -73,8 +73,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_bad_settings_are_refused_by_name(memory: str, what: str) -> None:
     settings, message = BAD[what]
     before = descriptors(), threading.active_count()
+    given: dict[str, Any] = {"group": "g"} | settings
     with pytest.raises(ConfigError, match=message):
-        pares.Member(memory, **({"group": "g"} | settings))
+        pares.Member(memory, **given)
     assert (descriptors(), threading.active_count()) == before
 
 
@@ -185,7 +186,7 @@ def test_unknown_roles(crew: Crew) -> None:
             call("nosuch")
     with pytest.raises(ConfigError, match="never leads 'nosuch'"):
         me.background(lambda: None, "nosuch")
-    with pytest.raises(ConfigError, match="no role 'nosuch'; it has: 'A'|no role 'nosuch'; it has: A"):
+    with pytest.raises(ConfigError, match="no role 'nosuch'; it has: A"):
         me.remove_role("nosuch")
     with pytest.raises(ConfigError, match="no role 'nosuch'"):
         me.pause("nosuch", seconds=1)

@@ -1,10 +1,11 @@
-"""A log that is no longer the one that was read so far (R12): replaced, deleted, emptied, cut, or a copy that goes on without us.
+"""A log that is no longer the one that was read so far (R12): replaced, deleted, emptied, cut, or put back as it once was.
 
 Whatever happened to it, the member drops its beliefs first, says so, and starts over; and tokens go on rising.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, Recorder, until
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, until
 
 import pares
 from pares.ledger.memory import drop
@@ -55,15 +56,6 @@ def emptied(url: str) -> None:
         connection.execute("DELETE FROM entries")
         connection.execute("UPDATE logs SET first = 0, next = 0")
     connection.close()
-
-
-def trimmed_to_nothing(url: str) -> None:
-    """Beyond what the member has read: written and gone between two of its looks."""
-    ledger = pares.open(url)
-    for _ in range(200):
-        ledger.append_many([b"x"] * 50)
-        ledger.trim(ledger.end())
-    ledger.close()
 
 
 CHANGES: list[Callable[[str], None]] = [replaced_by_a_new_one, deleted_and_begun_anew, emptied]
@@ -184,15 +176,24 @@ def test_a_file_that_becomes_something_else(sqlite: str) -> None:
 
 
 def test_a_gap_by_a_trim(url: str) -> None:
-    """The log starts above what the member has read: it begins anew, by a snapshot or a new base, and tokens rise."""
-    with pares.Member(url, group="g", roles=["A"], session=QUICK, name="a") as me:
-        first = me.wait("A", PATIENCE)
-        assert first is not None
-        until(lambda: (trimmed_to_nothing(url), me.health().restarts >= 1)[1], "a trim has overtaken it")
-        assert first.wait_lost(PATIENCE)
-        second = me.wait("A", PATIENCE)
-        assert second is not None
-        assert second.token > first.token
+    """The log now starts above what the member has read: it begins anew, and tokens rise."""
+    faulty = Faulty(pares.open(url))
+    crew, barrier = Crew(faulty), Recorder()
+    me = crew.leader("a", session=QUICK, barrier=barrier)
+    first = me.term("A")
+    assert first is not None
+    faulty.away()
+    with contextlib.closing(pares.open(url)) as ledger:
+        ledger.append_many([b"x"] * 50)
+        ledger.trim(ledger.end())
+    faulty.back()
+    assert first.wait_lost(PATIENCE)
+    until(lambda: me.health().restarts == 1, "it begins anew")
+    second = me.wait("A", PATIENCE)
+    assert second is not None
+    assert second.token > first.token
+    assert "start over" in me.health().problems[0]
+    until(lambda: barrier.kinds() == ["Acquired", "Fenced", "Acquired"], "the user was told")
 
 
 def test_what_is_trimmed_behind_the_readers_is_no_gap(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Non-exclusive mode: with `overlap` a leader goes on believing for a while after its lease, so that nobody's absence leaves a gap."""
+"""Non-exclusive mode: with `overlap` a leader goes on believing for a while after its lease, so that no absence is a gap."""
 
 from __future__ import annotations
 

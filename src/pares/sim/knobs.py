@@ -102,6 +102,7 @@ class Knobs(Struct, frozen=True):
     retention: float | None
     """Sessions (the longest ones) that the log is kept; None: for ever."""
     trims: bool
+    """Whether what stands before a snapshot that all agree with goes when it is a session old."""
     neighbours: int
     """Members of another group in the same partition."""
     begin: int
@@ -111,6 +112,13 @@ class Knobs(Struct, frozen=True):
     admin: bool
     scale: dict[str, int]
     """Constants of the format and of the kernel that are smaller here, so that a short history meets what takes a long one."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members, and all seats, are alike: then it is plain what placement should do."""
+        unlike = self.ranks or self.weights or self.picky or self.hosts or self.acts or len(set(self.drifts)) > 1
+        namesakes = "twin" in self.faults  # who has the name of the dead comes before the balance (R8)
+        return not unlike and not namesakes and all(seats == 1 for seats in self.seats)
 
     @property
     def healthy(self) -> bool:

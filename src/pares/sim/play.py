@@ -50,7 +50,7 @@ class Play:
         self.knobs = knobs
         self.unit = knobs.session_ms * MS
         self.scene = Scene(knobs.seed, group=HOME, weather=knobs.weather, told=told, begin=knobs.begin)
-        self.scene.trims = knobs.trims
+        self.scene.trims = max(knobs.sessions) * MS if knobs.trims else None
         self.scene.proof_delay = (MS // 2, max(MS, int(knobs.proof_delay_ms * MS)))
         self.length = int((knobs.storm + knobs.calm) * self.unit) + self._grace()
         self.fair_since = int(knobs.storm * self.unit)

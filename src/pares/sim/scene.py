@@ -58,8 +58,8 @@ class Scene:
         self.judge = Reader(group)
         self.judge.attach(0, 0)  # it was there before anything was written, wherever the log begins
         self.proof_delay: tuple[int, int] = (MS, 3 * MS)
-        self.trims = False
-        """Whether what members no longer need is trimmed at once."""
+        self.trims: int | None = None
+        """How old entries must be (in nanoseconds) to be trimmed when members no longer need them; None: they stay."""
         self.patience = 20 * SECOND
         """How long whatever should happen may take when nothing hinders it (promises of liveness)."""
         self.wall_slack = 10_000_000
@@ -197,8 +197,8 @@ class Scene:
 
     def may_trim(self, process: Process, effect: Trim) -> None:
         """What one group no longer needs another may: only what the judged group says is heeded."""
-        if self.trims and process.settings["group"] == self.group:
-            self.trim(effect.before)
+        if self.trims is not None and process.settings["group"] == self.group:
+            self.trim(min(effect.before, self.log.older_than(self.engine.now - self.trims)))
 
     def hindered(self, process: Process, length: int) -> None:
         """It is slow for so long."""
@@ -241,9 +241,8 @@ class Scene:
     def _landed(self, entries: list[EntryTuple]) -> None:
         judge, hooks = self.judge, self._hooks["landed"]
         for entry in entries:
-            before = judge.world.count
             changes = judge.feed([entry])
-            counted = judge.world.count != before
+            counted = judge.world.last == entry[0]
             if not hooks and not self.story.told:
                 continue
             try:

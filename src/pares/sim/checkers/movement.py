@@ -1,8 +1,9 @@
 """Only the surplus moves (R13), and nothing moves without a reason.
 
 A reason is that somebody came or went, or that a role or a request changed what should be. For one reason a seat changes hands
-once at most: whatever moves on at once was moved, or claimed, to the wrong place. And where all members and all seats are
-alike, no more seats move for balance than it takes: each member's surplus over what it may keep when loads are within one.
+once at most: whatever moves on at once was moved, or claimed, to the wrong place. And no more seats move for balance than it
+takes: each member's surplus over what it may keep when loads are within one. That is counted where all members and all
+seats are alike; ranks, hosts, weights and roles with several seats have tests of their own (tests/core).
 
 Looked at while nothing else befalls the group and the ledger is well: who can't see who is alive can't know where work belongs.
 """
@@ -28,16 +29,13 @@ class Movement(Checker):
     def __init__(self, play: Play) -> None:
         super().__init__(play.scene)
         self.play = play
-        knobs = play.knobs
-        alike = not (knobs.ranks or knobs.weights or knobs.picky or knobs.hosts or knobs.acts)
-        self.alike = alike and all(seats == 1 for seats in knobs.seats)
         self.quiet_since = 0
         self.came_to: dict[Seat, str] = {}
         """Who got a seat for the present reason."""
         self.moved = 0
         self.allowed: int | None = None
         """How many moves the present situation asks for; None: not known yet."""
-        self.longest = max(knobs.sessions) * MS
+        self.longest = max(play.knobs.sessions) * MS
 
     def disturbed(self) -> None:
         self.quiet_since = self.scene.engine.now
@@ -73,25 +71,23 @@ class Movement(Checker):
                 continue
             if balance and self._calm():
                 self._twice(change)
-                if self.alike:
-                    self._count(change)
+                self._count(change)
             elif not balance:
                 self.moved, self.allowed = 0, None
-            if balance or isinstance(record, Claim):
+            if (balance or isinstance(record, Claim)) and self._calm():
                 self.came_to[change.seat] = change.holder
 
     def _calm(self) -> bool:
         """Nothing but what is looked at has happened for a while, and everybody who runs is there."""
-        if len(set(self.play.knobs.drifts)) > 1:
-            return (
-                False  # who grants its own clock more waits longer, so not the designated member is the first to claim
-            )
-        if not self.play.healthy() or self.scene.engine.now < self.quiet_since + 3 * self.longest:
+        if not self.play.knobs.alike or not self.play.healthy():
+            return False
+        if self.scene.engine.now < self.quiet_since + 3 * self.longest:
             return False
         return all(p.well() for p in self.play.own if p.running and p.over is None)
 
     def _twice(self, change: SeatChanged) -> None:
-        if change.seat in self.came_to:
+        known = all(p.well(3 * self.longest) for p in self.play.own if p.running and p.over is None)
+        if known and change.seat in self.came_to:
             raise self.broken(
                 f"{seat_name(change.seat)} had just come to {self.came_to[change.seat]} and moves on to {change.holder} "
                 "for balance, though nothing else has happened since"

@@ -41,6 +41,12 @@ class Speed(Checker):
         self.quiet_since = 0
         self.expected: dict[Seat, _Expected] = {}
         self.longest = max(play.knobs.sessions)
+        self.turns = 0
+        """Where members or seats are not alike, the designated member may be kept from a seat, by another seat of its role:
+        then the others' turns come first (R13)."""
+        if not play.knobs.alike:
+            steps = (3 + len(play.own)) * max(15, self.longest // 8) + int(play.knobs.settle * play.knobs.session_ms)
+            self.turns = int(steps * MS / (1 - play.knobs.drift)) + self._rounds(4)
 
     def _rounds(self, count: int) -> int:
         weather = self.play.knobs.weather
@@ -61,9 +67,12 @@ class Speed(Checker):
             if not heirs:
                 continue
             session = process.settings["session_ms"] * MS
-            within = int(session / (1 - knobs.drift)) + self._rounds(5)
+            # Who grants its own clock more than the holder did waits longer by that.
+            own, his = knobs.drift, process.settings["drift"]
+            within = int(session * max(1.0, (1 + own) / (1 + his)) / (1 - own)) + self._rounds(5)
             if proven:
                 within = min(within, self.scene.proof_delay[1] + self._rounds(6))
+            within += self.turns
             self.expected[seat] = _Expected(self.scene.engine.now, within, process.id, "takeover after the crash of")
 
     def barrier_over(self, process: Process, effect: Barrier) -> None:
@@ -74,7 +83,7 @@ class Speed(Checker):
             return  # it has lost the seat meanwhile
         if self._calm() and process.well() and self._heirs(effect.seat, process):
             self.expected.setdefault(
-                effect.seat, _Expected(self.scene.engine.now, self._rounds(8), process.id, "handover by")
+                effect.seat, _Expected(self.scene.engine.now, self._rounds(8) + self.turns, process.id, "handover by")
             )
 
     def _calm(self) -> bool:

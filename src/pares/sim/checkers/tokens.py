@@ -99,8 +99,8 @@ class Tokens(Checker):
                 self.scene.engine.after(length + 1, self._write, process, seat, token, self.era)
 
     def _write(self, process: Process, seat: Seat, token: int, era: int) -> None:
-        if era != self.era:
-            return
+        if era != self.era or token > self.highest:
+            return  # of a log before this one, whose tokens were higher, as was allowed
         right = process.believes(seat) and process.beliefs[seat] == token
         newest = self.last.get(seat, 0)
         seen = self.sink.seen.get(seat, 0)

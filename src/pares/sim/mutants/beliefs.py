@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core import chores, claims, living, tenure, watch
+from pares.core import chores, claims, living, watch
 from pares.core.lease import MS, Sent
 from pares.core.outbox import Outbox
 from pares.core.protocol import Effect, Follow
@@ -276,5 +276,3 @@ BELIEFS: Final = (
         {"faults": {"deaf": 2.0, "one_way": 1.0, "crash": 1.0}, "pace": 0.5, "cut": 25.0, "storm": 30.0},
     ),
 )
-
-_ = tenure

@@ -1,0 +1,179 @@
+"""Worker processes of one group, and what is done to them."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from process_beliefs import Belief, beliefs
+from process_judge import Write
+
+import pares
+from pares.core.changes import SeatChanged
+from pares.runtime.clock import stopwatch
+
+PATIENCE: Final = 60.0
+"""Seconds until something that must come is taken for lost: a bound for hangs."""
+
+T = TypeVar("T")
+
+
+class Worker:
+    """One worker process, seen from outside."""
+
+    def __init__(self, troupe: Troupe, name: str) -> None:
+        self.name = name
+        self.stopped = False
+        self._folder = troupe.folder
+        script = Path(__file__).with_name("process_worker.py")
+        command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
+        with (troupe.folder / f"{name}.log").open("wb") as log:
+            self.process = subprocess.Popen([*command, str(troupe.folder)], stdout=log, stderr=log)
+
+    def beliefs(self) -> list[Belief]:
+        path = self._folder / f"{self.name}.beliefs"
+        return beliefs(path) if path.exists() else []
+
+    def events(self, key: str) -> list[dict[str, Any]]:
+        """What it has said of `key`: thawed, zombie, stale, ready."""
+        path = self._folder / f"{self.name}.events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [event for line in lines if key in (event := json.loads(line))]
+
+    def leads(self) -> set[int]:
+        """The roles that it has checked and found its own within the last 50 ms."""
+        now = stopwatch()
+        return {belief.role for belief in self.beliefs() if belief.last > now - 50_000_000}
+
+    def kill(self) -> int:
+        """SIGKILL. The instant before it."""
+        at = stopwatch()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        return at
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        self.stopped = True
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.stopped = False
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            if self.stopped:
+                self.thaw()
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+
+
+class Troupe:
+    """Three workers (after each SIGKILL a new one comes) that share a few roles on a SQLite ledger."""
+
+    def __init__(self, folder: Path, session: float, roles: tuple[str, ...] = ("A", "B", "C", "D")) -> None:
+        self.folder = folder
+        self.session = session
+        self.roles = roles
+        self.url = f"sqlite:///{folder}/group.db"
+        self.random = random.Random(f"{session} {roles}")
+        self.workers: list[Worker] = []
+        self.dead: list[Worker] = []
+        self._born = 0
+        with sqlite3.connect(folder / "sink.db") as sink:
+            sink.execute("PRAGMA journal_mode=WAL")
+            columns = "role TEXT, token INTEGER, member TEXT, kind TEXT"
+            sink.execute(f"CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, {columns})")
+        sink.close()
+
+    def begin(self, count: int = 3) -> None:
+        for _ in range(count):
+            self.enlist()
+        self.until_all_led()
+
+    def enlist(self) -> Worker:
+        self._born += 1
+        worker = Worker(self, f"w{self._born}")
+        self.workers.append(worker)
+        return worker
+
+    def a_leader(self) -> Worker:
+        """One that leads something now, picked by chance."""
+        return self.random.choice(self.until(lambda: [w for w in self.workers if w.leads()], "somebody leads"))
+
+    def bury(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        self.dead.append(worker)
+
+    def until(self, what: Callable[[], T], saying: str) -> T:
+        end = time.monotonic() + PATIENCE
+        while not (found := what()):
+            for worker in self.workers:
+                if worker.process.poll() is not None:
+                    text = (self.folder / f"{worker.name}.log").read_text()
+                    raise AssertionError(f"{worker.name} ended with {worker.process.returncode}: {text[-2000:]}")
+            assert time.monotonic() < end, f"not within {PATIENCE:g} s: {saying}"
+            time.sleep(0.005)
+        return found
+
+    def until_all_led(self) -> None:
+        """Each role is led, and everybody leads something: so that whoever is picked next has something to lose."""
+        everything = set(range(len(self.roles)))
+
+        def all_led() -> bool:
+            led = [worker.leads() for worker in self.workers]
+            return all(led) and set[int]().union(*led) == everything
+
+        self.until(all_led, "every role is led, and everybody leads one")
+
+    def successor_of(self, old: Belief) -> Belief | None:
+        """The first belief in the same role under a higher token, whosever it is."""
+        found = [b for b in self.all_beliefs() if b.role == old.role and b.token > old.token]
+        return min(found, key=lambda b: b.first, default=None)
+
+    def all_beliefs(self) -> list[Belief]:
+        return [belief for worker in [*self.workers, *self.dead] for belief in worker.beliefs()]
+
+    def all_events(self, key: str) -> list[dict[str, Any]]:
+        return [event for worker in [*self.workers, *self.dead] for event in worker.events(key)]
+
+    def writes(self) -> list[Write]:
+        """The sink's rows in the order in which they were committed."""
+        sink = sqlite3.connect(self.folder / "sink.db", timeout=30)
+        rows = sink.execute("SELECT role, token, member, kind FROM writes ORDER BY id").fetchall()
+        sink.close()
+        return [Write(*row) for row in rows]
+
+    def tokens_in_log(self) -> dict[tuple[str, int], str]:
+        """(role, token) -> name of the holder, as the log has decided it."""
+        with pares.Observer(self.url, group="g") as observer:
+            changes = observer.read()
+            return {
+                (change.seat[0], change.token): change.holder.partition("~")[0]
+                for change in changes
+                if isinstance(change, SeatChanged) and change.holder is not None
+            }
+
+    def end(self) -> None:
+        """Ends all that are left; raises if one of them can't be ended."""
+        for worker in self.workers:
+            if worker.stopped:
+                worker.thaw()
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.process.terminate()
+        for worker in self.workers:
+            worker.end()

@@ -1,0 +1,57 @@
+"""`pares sim`, as its users meet it: what it prints, and how it ends."""
+
+import json
+
+import pytest
+import typer
+
+from pares.cli.output import plain_errors
+from pares.cli.sim import sim
+
+
+def run(*arguments: str) -> int:
+    """The exit code."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(sim)
+    with pytest.raises(SystemExit) as end, plain_errors():
+        app(list(arguments))
+    return int(end.value.code or 0)
+
+
+def test_clean_seeds_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--seeds", "3", "--from", "2000", "--jobs", "1", "--json") == 0
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert (answer["seeds"], answer["from"], answer["broken"]) == (3, 2000, [])
+    assert answer["virtual_hours"] > 0
+    assert '"seed":2000' in err, "the knobs of the first seed are shown"
+
+
+def test_a_traced_seed_shows_all_that_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--trace", "2000") == 0
+    out = capsys.readouterr().out
+    assert "genesis" in out
+    assert "all promises kept" in out
+
+
+def test_a_mutant_that_is_noticed_ends_with_0_and_its_trace_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--mutant", "did-acts", "--seeds", "20", "--jobs", "1") == 0
+    assert "BROKEN  who changes a seat" in capsys.readouterr().out
+    assert run("--mutant", "did-acts", "--trace", "0") == 3
+
+
+def test_a_mutant_that_is_not_noticed_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--mutant", "no-budget", "--seeds", "1", "--jobs", "1") == 1
+    assert "NOT CAUGHT" in capsys.readouterr().out
+
+
+def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--mutant", "list", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) == 26
+
+
+def test_wrong_names_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--mutant", "nope") == 2
+    assert "no-compare" in capsys.readouterr().err
+    assert run("--protocol", "paxos") == 1
+    assert "claims" in capsys.readouterr().err
