@@ -135,3 +135,41 @@ def once(kind: str, fate: str = "lost") -> Fate:
         return "lands"
 
     return choose
+
+
+# Members in the middle of things -------------------------------------------------------------------------------------
+
+A: Seat = ("A", 0)
+LOCK = R.Lock(boot="boot", device="0", inode="1", file="f")
+
+
+def leader(**config: Any) -> Solo:
+    """A member that leads A."""
+    solo = Solo("A", **config)
+    solo.run(0.3)
+    assert solo.world.seats[A].holder == solo.me
+    return solo
+
+
+def joined(solo: Solo, id: str, **join: Any) -> Pen:
+    """Somebody else, who says nothing more by itself."""
+    pen = Pen(solo.paper, id, **join)
+    pen.base = solo.world.base
+    return pen.join()
+
+
+def with_others(*ids: str, **join: Any) -> tuple[Solo, list[Pen]]:
+    """A member that leads A, in a group with others."""
+    solo = leader()
+    pens = [joined(solo, id, **join) for id in ids]
+    solo.run(0.05)
+    return solo, pens
+
+
+def challenger(**holder: Any) -> tuple[Solo, Pen]:
+    """A member in a group where `h~1` holds A and says nothing more."""
+    paper, (h,) = began("h~1", **holder)
+    h.claim("A")
+    solo = Solo("A", paper=paper)
+    solo.run(0.1)
+    return solo, h

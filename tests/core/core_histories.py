@@ -112,7 +112,7 @@ class Author:
         pen.join()
 
     def beat(self, i: int, j: int, k: int) -> None:
-        self.pen(i).beat()
+        self.pen(i).beat(s=50 * k)
 
     def marks(self, i: int, j: int, k: int) -> None:
         pen = self.pen(i)

@@ -295,6 +295,21 @@ def test_r13_lower_rank_first_once_it_is_settled() -> None:
     assert set(crew.place({"a~1", "c~1"}).values()) == {"a~1", "c~1"}
 
 
+def test_r13_who_is_unsettled_comes_last_among_those_who_may_hold_seats() -> None:
+    """And not behind the rank of an administrator, which holds none."""
+    crew = Group([member("a~1"), member("b~1"), member("admin~1", rank=9, eligible=())])
+    for i in range(4):
+        crew.role(f"role {i}", None)
+    assert sorted(Counter(crew.place(unsettled={"b~1"}).values()).values()) == [2, 2]
+
+
+def test_r13_of_the_surplus_the_youngest_terms_move() -> None:
+    crew = group(2)
+    for i in range(4):
+        crew.role(f"role {i}", "m00~1")
+    assert [key for key, _, _ in crew.moved(crew.place())] == [("role 2", 0), ("role 3", 0)]
+
+
 # Hosts and zones -----------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ def test_handing_over_a_seat_of_several(crew: Crew, admin: pares.Admin) -> None:
     members = [crew.member(name, seats=2) for name in "abc"]
     until(lambda: sum(m.holds("A") for m in members) == 2, "two lead")
     spare = next(m for m in members if not m.holds("A"))
+    until(lambda: spare.state == "live", "the third is in the group, too")
     admin.hand_over("A", to=spare.name, seat=1)
     term = spare.wait("A", PATIENCE)
     assert term is not None

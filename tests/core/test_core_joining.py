@@ -1,0 +1,141 @@
+"""How a member gets into a group (R8, R9, R11, R12): an empty log, a log in the middle, one that it can't enter."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from core_authors import BASE, Paper, Pen, began, token
+from core_driver import A, LOCK, WALL_US, Solo, challenger, joined, leader, once, with_others
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pares.core import fold
+from pares.core import records as R
+from pares.core.claims import RoleSpec, Stage
+from pares.core.errors import ConfigError
+from pares.core.lease import MS, challenge_ns, lease_ns
+from pares.core.protocol import (
+    Ask,
+    Close,
+    Closed,
+    Declare,
+    Died,
+    Event,
+    Follow,
+    HandOver,
+    Jumped,
+    Lead,
+    Live,
+    Marked,
+    PauseFor,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    RewindTo,
+    StepDown,
+    Stop,
+    Watch,
+)
+from pares.core.records import Seat
+
+
+def test_r9_an_empty_log_is_begun_joined_and_led() -> None:
+    solo = Solo("A")
+    written = solo.kinds(solo.run(0.1))
+    assert written == ["Genesis", "Join", "Role", "Claim", "Did"]
+    assert solo.world.base == pytest.approx(WALL_US, abs=10**6)
+    assert len(solo.of(Live)) == 1
+    (lead,) = solo.of(Lead)
+    assert (lead.seat, lead.token) == (A, solo.world.seats[A].token)
+
+
+def test_r9_a_new_log_begins_above_every_token_that_the_process_has_seen() -> None:
+    solo = Solo("A", seen=3_000_000_000_000_000)
+    solo.run(0.1)
+    assert solo.world.base > 3_000_000_000_000_000
+    assert solo.claims.largest_token >= solo.world.seats[A].token
+
+
+@pytest.mark.parametrize("base", [R.MAX_BASE - 1, R.MAX_BASE - 100])
+def test_r9_a_log_above_which_nothing_can_begin_is_said_to_be_so(base: int) -> None:
+    paper = Paper(10)
+    stranger = Pen(paper, "x~1")
+    stranger.base = base
+    stranger.beat()
+    solo = Solo("A", paper=paper, start=10)
+    solo.run(200, every=0.5)
+    assert solo.claims.stage in (Stage.OVER, Stage.LIVE)
+
+
+@pytest.mark.parametrize("fate", ["fails", "lost"])
+def test_r9_failures_while_joining_are_no_refusals(fate: str) -> None:
+    """A ledger that is away for a while must not end a member that has just started."""
+    solo = Solo("A")
+    solo.fate = lambda records: fate
+    solo.run(30)
+    assert solo.ending is None
+    solo.fate = lambda records: "lands"
+    solo.run(2)
+    assert solo.world.seats[A].holder == solo.me
+
+
+def test_a_group_that_has_no_room_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(R, "MAX_MEMBERS", 2)
+    paper, _ = began("b~1", "c~1")
+    solo = Solo("A", paper=paper)
+    solo.run(5)
+    assert isinstance(solo.ending, Stop)
+    assert solo.ending.kind == "refused"
+    assert "no more fit" in solo.ending.text
+
+
+def test_r11_a_group_that_writes_a_newer_format_is_not_joined() -> None:
+    paper, (a,) = began("new~1", reads=2)
+    a.beat(v=2)
+    solo = Solo("A", paper=paper)
+    written = solo.run(0.5)
+    assert isinstance(solo.ending, Stop)
+    assert (solo.ending.kind, written) == ("newer-format", [])
+    assert "upgrade" in solo.ending.text
+
+
+def test_what_does_not_fit_into_a_join_is_said_before_anything_is_read() -> None:
+    with pytest.raises(ConfigError, match="too large"):
+        Solo(eligible=tuple(f"{n:0>100}" for n in range(700)))
+
+
+def test_r12_adrift_it_asks_for_a_snapshot_waits_the_longest_session_and_begins_anew() -> None:
+    paper = Paper(10)
+    old = Pen(paper, "old~1", session=3000).join()
+    solo = Solo("A", paper=paper, start=10)
+    written = solo.run(1)
+    assert solo.kinds(written) == ["Join"]
+    assert written[0].adrift
+    wait = challenge_ns(3000, 0.0, 0.1) / 1e9
+    assert solo.run(wait - 1.2) == [], "not before the longest session has passed since it read the last record"
+    old.beat()
+    assert solo.run(wait - 0.2) == [], "and anything written meanwhile begins the wait anew"
+    written = solo.run(0.5)
+    assert solo.kinds(written)[:2] == ["Genesis", "Join"]
+    assert written[0].over == paper.entries[2][0]
+    assert written[0].base > BASE
+    assert solo.world.seats[A].holder == solo.me
+
+
+def test_r12_a_log_with_nothing_of_the_group_is_begun_after_a_session_of_ones_own() -> None:
+    solo = Solo("A", paper=Paper(7), start=7, session_ms=400)
+    assert solo.run(0.39) == []
+    assert solo.kinds(solo.run(0.3))[:2] == ["Genesis", "Join"]
+    assert solo.world.seats[A].holder == solo.me
+
+
+def test_r12_an_adrift_join_that_was_lost_is_written_again() -> None:
+    paper = Paper(10)
+    Pen(paper, "old~1", session=60_000).join()
+    solo = Solo("A", paper=paper, start=10)
+    solo.fate = once("Join")
+    assert solo.kinds(solo.run(2)) == ["Join", "Join"]
