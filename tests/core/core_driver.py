@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core_authors import GROUP, Paper
+from core_authors import GROUP, Paper, Pen, began
 
 from pares.core import records as R
 from pares.core.claims import Claims, Config, RoleSpec, Stage
@@ -24,6 +24,7 @@ from pares.core.protocol import (
     Stop,
     Tick,
 )
+from pares.core.records import Seat
 
 WALL_US = 1_700_000_000_000_000
 Fate = Callable[[list[Any]], str]

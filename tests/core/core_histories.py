@@ -14,7 +14,7 @@ from unittest.mock import patch
 from core_authors import BASE, Paper, Pen, Plain, raw
 from hypothesis import strategies as st
 
-from pares.core import fold, reader
+from pares.core import reader
 from pares.core import records as R
 from pares.core.records import Seat
 from pares.core.world import World
@@ -311,13 +311,6 @@ def histories(
 ) -> st.SearchStrategy[Author]:
     """Played histories. Each is read again by the tests; the author's own plain reader is only its eyes."""
     return moves(least=least, most=most, without=without).map(lambda drawn: Author(start=start).play(drawn))
-
-
-@contextmanager
-def short_memory(forget: int = 40) -> Iterator[None]:
-    """Forgetting after as few records as a short history has; the rule is the same."""
-    with patch.object(fold, "FORGET", forget):
-        yield
 
 
 @contextmanager

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import pytest
-from core_authors import BASE, Paper, Pen, began, token
-from core_driver import A, LOCK, WALL_US, Solo, challenger, joined, leader, once, with_others
-from hypothesis import given
-from hypothesis import strategies as st
+from core_driver import LOCK, A, Solo, leader, once, with_others
 
-from pares.core import fold
-from pares.core import records as R
-from pares.core.claims import RoleSpec, Stage
-from pares.core.errors import ConfigError
-from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.protocol import (
     Ask,
-    Close,
-    Closed,
     Declare,
     Died,
     Event,
-    Follow,
     HandOver,
-    Jumped,
-    Lead,
-    Live,
     Marked,
     PauseFor,
     Ready,
-    Report,
-    Restart,
     ResumeNow,
     RewindTo,
     StepDown,
-    Stop,
-    Watch,
 )
-from pares.core.records import Seat
-
 
 WISHES: list[tuple[Event, str]] = [
     (PauseFor(60_000, "A"), "Pause"),

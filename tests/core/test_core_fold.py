@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
-from core_authors import GROUP, Paper, Pen, Plain, began, token, world_of
-from core_histories import Author, histories, short_memory
+from core_authors import GROUP, Plain
+from core_histories import Author, histories
 from core_judge import Judge, holders, readable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +19,7 @@ from pares.core.world import World
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short() -> Iterator[None]:
-    with short_memory():
-        yield
+pytestmark = pytest.mark.usefixtures("short_memory")
 
 
 # Promise 5: same log, same world -------------------------------------------------------------------------------------

@@ -1,71 +1,21 @@
-"""Where a reader may begin, what it does with what it can't read, and when the log is not what it was (R10, R11, R12)."""
+"""Where a reader may begin: at a snapshot as from the beginning (R10)."""
 
 from __future__ import annotations
 
-import gc
 import itertools
-import tracemalloc
-from collections.abc import Iterator
 
 import pytest
-from core_authors import BASE, GROUP, Entry, Paper, Pen, Plain, began, raw, token
-from core_histories import Author, histories, narrow_window, short_memory
+from core_authors import GROUP, Pen, Plain, began, token
+from core_feed import Feed, busy, last_place, snapshot
+from core_histories import Author, histories, narrow_window
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core import records as R
-from pares.core.reader import KEPT_BAD, KEPT_PLACES, KEPT_SETS, WINDOW, Reader, State
+from pares.core.reader import KEPT_PLACES, Reader, State
 from pares.core.world import World
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _short() -> Iterator[None]:
-    with short_memory():
-        yield
-
-
-class Feed:
-    """Gives a reader what it asks for, as a loop would, from a log that begins at `start`."""
-
-    def __init__(self, paper: Paper, start: int = 0, *, batch: int = 1000, member: str = "") -> None:
-        self.paper = paper
-        self.reader = Reader(GROUP, member)
-        self.batch = batch
-        self.asked: list[int] = []
-        self.reader.attach(start, paper.end)
-        self.start = start
-
-    def run(self) -> Reader:
-        """Until there is nothing more to read."""
-        for _ in range(10_000):
-            entries = [e for e in self.paper.entries if e[0] >= max(self.start, self.reader.position)][: self.batch]
-            before = (self.reader.state, self.reader.position)
-            self.asked.append(self.reader.position)
-            self.reader.feed(entries)
-            if not entries and before == (self.reader.state, self.reader.position):
-                return self.reader
-        raise AssertionError("a reader that never comes to an end")
-
-
-def snapshot(pen: Pen, upto: int, text: str, *, parts: int = 1, id: str = "s") -> int:
-    size = -(-len(text) // parts)
-    for part in range(parts):
-        chunk = text[part * size : (part + 1) * size]
-        pen.write(R.Snapshot, upto=upto, id=id, part=part, parts=parts, world=chunk)
-    return pen.paper.end - 1
-
-
-def busy(members: int = 2, beats: int = 60) -> tuple[Paper, list[Pen]]:
-    """A log long enough to have places: `a~1` holds A, the others beat."""
-    paper, pens = began(*(f"{chr(97 + i)}~1" for i in range(members)))
-    pens[0].claim("A")
-    for i in range(beats):
-        pens[i % members].beat()
-    return paper, pens
-
-
-def last_place(paper: Paper) -> tuple[int, str]:
-    return max(Plain().read_all(paper.entries).places.items())
+pytestmark = pytest.mark.usefixtures("short_memory")
 
 
 # R10: from a snapshot, as from the beginning -------------------------------------------------------------------------

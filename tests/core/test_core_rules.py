@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-
 import pytest
-from core_authors import GROUP, Paper, Pen, Plain, began, token, world_of
-from core_histories import Author, histories, short_memory
-from core_judge import Judge, holders, readable
-from hypothesis import given
-from hypothesis import strategies as st
+from core_authors import Paper, Pen, began, token, world_of
+from core_judge import holders
 
 from pares.core import records as R
-from pares.core.changes import SeatChanged
-from pares.core.reader import Reader
-from pares.core.world import World
 
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short() -> Iterator[None]:
-    with short_memory():
-        yield
+pytestmark = pytest.mark.usefixtures("short_memory")
 
 
 # R2, one by one ------------------------------------------------------------------------------------------------------
