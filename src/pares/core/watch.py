@@ -121,11 +121,6 @@ class Stopwatches:
                     self._members[id].was_overdue = True
         return frozenset(found)
 
-    def read_of(self, member: str) -> int | None:
-        """When the member's last record was read."""
-        seen = self._members.get(member)
-        return None if seen is None else seen.read_at
-
     def paused_until(self, pause: int, ms: int) -> int:
         """When this member's stopwatch has measured the pause's whole length since reading it (R14)."""
         return self._pauses.get(pause, 0) + ms * MS
