@@ -41,9 +41,9 @@ if TYPE_CHECKING:
         Peer,
         Revoked,
         Term,
-        aio,
         leave_on_signals,
     )
+    from pares.runtime import aio as aio
 
 __version__ = "0.1.0"
 
@@ -97,6 +97,7 @@ _HOMES = {
         "Stale",
     ),
 }
+_MODULES = {"aio": "pares.runtime.aio", "fence": "pares.fence"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""
 
 
@@ -104,8 +105,8 @@ def __getattr__(name: str) -> Any:
     """Imported when first asked for: a command line that only says what it can do need not load a database driver."""
     if name not in __all__:
         raise AttributeError(f"module 'pares' has no attribute {name!r}")
-    if name == "fence":
-        value: Any = import_module("pares.fence")
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
     else:
         home = next((home for home, names in _HOMES.items() if name in names), "pares.runtime")
         value = getattr(import_module(home), name)

@@ -7,11 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-from pares.core import fold
+from pares.core import world
 
 
 @pytest.fixture(scope="module")
 def short_memory() -> Iterator[None]:
     """Forgetting after as few records as a short history has; the rule is the same."""
-    with patch.object(fold, "FORGET", 40):
+    with patch.object(world, "FORGET", 40):
         yield

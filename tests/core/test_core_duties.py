@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from core_authors import Pen, began, token
+import itertools
+
+import pytest
+from core_authors import Paper, Pen, began, token
 from core_driver import LOCK, A, Solo, challenger, leader, with_others
 
 from pares.core import records as R
@@ -48,6 +51,26 @@ def test_r16_the_next_record_comes_no_later_than_the_last_one_said() -> None:
     assert last
 
 
+def test_r16_a_standby_of_a_large_group_keeps_to_its_share() -> None:
+    """4,000 standbys that share 200 records a second write one each 20 seconds; a group that forgets whoever is silent for
+    too many records must not make them write more, or every record would bring more than one."""
+    paper = Paper()
+    paper.genesis()
+    crowd = [Pen(paper, f"m{i}~1", session=60_000).join(s=600_000) for i in range(4000)]
+    solo = Solo(paper=paper, eligible=())
+    solo.run(0.1, every=0.05)
+    solo.run(1, every=0.5)
+    written_at: list[int] = []
+    for turn in range(0, 45 * 200, 100):
+        for i in range(turn, turn + 100):
+            crowd[i % 4000].beat(s=600_000)
+        if solo.run(0.5, every=0.5):
+            written_at.append(solo.now // MS)
+    assert "a~1" in solo.world.members
+    assert len(written_at) >= 2
+    assert all(later - earlier >= 19_000 for earlier, later in itertools.pairwise(written_at)), written_at
+
+
 def test_r16_who_is_given_a_seat_and_has_no_good_lease_beats_at_once() -> None:
     paper, (h,) = began("h~1", session=60_000)
     held = h.claim("A")
@@ -82,6 +105,20 @@ def test_r7_obituary_and_claim_go_in_one_append() -> None:
     written = solo.run(0.01)
     assert solo.kinds(written)[:2] == ["Obituary", "Claim"]
     assert solo.world.seats[A].holder == solo.me
+
+
+@pytest.mark.parametrize(("me", "other", "at_once"), [("a~1", "z~1", True), ("z~1", "a~1", False)])
+def test_r7_of_two_watchers_the_heir_buries_and_the_other_only_if_it_must(me: str, other: str, at_once: bool) -> None:
+    paper, (h, _) = began("h~1", other, lock=LOCK)
+    h.claim("A")
+    solo = Solo("A", paper=paper, lock=LOCK, id=me, name=me[0])
+    solo.run(0.1)
+    solo.step(Died("h~1"))
+    soon = solo.kinds(solo.run(0.01))
+    assert ("Obituary" in soon, "Claim" in soon) == (at_once, at_once)
+    later = solo.kinds(solo.run(0.02))
+    assert [*soon, *later].count("Obituary") == 1
+    assert "h~1" not in solo.world.members
 
 
 def test_r10_a_lone_holder_writes_a_snapshot_often_enough_and_it_agrees() -> None:

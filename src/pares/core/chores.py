@@ -34,17 +34,34 @@ def to_watch(world: World, me: str, alive: frozenset[str]) -> dict[str, Lock]:
     mine = world.members[me].lock
     if mine is None:
         return {}
-    ring = sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == mine.boot)
+    ring = _ring(world, mine)
     found: dict[str, Lock] = {}
     for place, id in enumerate(ring):
         member = world.members[id]
         if id == me or member.lock is None:
             continue
         namesake = member.name == world.members[me].name and member.joined < world.members[me].joined
-        following = [other for other in ring[place + 1 :] + ring[:place] if other in alive][:WATCHERS]
-        if namesake or (world.held[id] and me in following):
+        if namesake or (world.held[id] and me in _following(ring, place, alive)):
             found[id] = member.lock
     return found
+
+
+def watchers(world: World, id: str, alive: frozenset[str]) -> list[str]:
+    """Who watches this holder's lock, in order; without those who watch it as namesakes."""
+    lock = world.members[id].lock
+    if lock is None:
+        return []
+    ring = _ring(world, lock)
+    return _following(ring, ring.index(id), alive)
+
+
+def _ring(world: World, lock: Lock) -> list[str]:
+    """The members on the host of that lock, in the order in which they watch one another."""
+    return sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == lock.boot)
+
+
+def _following(ring: list[str], place: int, alive: frozenset[str]) -> list[str]:
+    return [other for other in ring[place + 1 :] + ring[:place] if other in alive][:WATCHERS]
 
 
 def snapshot_writer(world: World, alive: frozenset[str]) -> str:

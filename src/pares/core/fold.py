@@ -56,7 +56,7 @@ from pares.core.records import (
     Transfer,
     Unknown,
 )
-from pares.core.world import FORGET, MemberState, PauseState, RoleState, SeatState, World, member_state, new_seat
+from pares.core.world import MemberState, PauseState, RoleState, SeatState, World, member_state, new_seat
 
 
 def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
@@ -126,8 +126,8 @@ def at_place(world: World, offset: int, record: AnyRecord | Unknown, changes: li
 
 
 def _forget(world: World, offset: int, changes: list[Change]) -> None:
-    """Drops silent members without seats, and ids of who is gone, after `FORGET` counted records (R13). Only at places."""
-    horizon = world.count - FORGET
+    """Drops silent members without seats, and ids of who is gone, after so many counted records (R13). Only at places."""
+    horizon = world.count - world.memory()
     if horizon <= 0:
         return
     silent = [m for m in world.members.values() if m.count < horizon and not world.held[m.id]]
@@ -228,7 +228,8 @@ def _remove_member(
         _free(world, offset, world.seats[key], record, changes, cause)
     del world.members[member.id], world.held[member.id]
     world.gone[member.id] = world.count + 1
-    world.reads = min((m.reads for m in world.members.values()), default=MAX_INT)
+    if member.reads <= world.reads:
+        world.reads = min((m.reads for m in world.members.values()), default=MAX_INT)
     world.changed(("members", member.id), ("gone", member.id))
     changes.append(MemberLeft(offset, member.id, member.name, cause))
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import records
-from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch
+from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch, watchers
 from pares.core.config import Config
 from pares.core.errors import ConfigError
 from pares.core.lease import MS
-from pares.core.moves import Moves
+from pares.core.moves import MIN_STEP_MS, Moves
 from pares.core.outbox import Outbox
 from pares.core.placement import place
 from pares.core.protocol import (
@@ -45,7 +45,6 @@ from pares.core.reader import Reader, Taken
 from pares.core.records import Seat
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
-from pares.core.world import FORGET
 
 SNAPSHOT_TRIES: Final = 5
 MARKS: Final = 50
@@ -71,7 +70,8 @@ class Living:
         self._requests: list[Event] = []
         self._served: list[Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
-        self._dead: set[str] = set()
+        self._dead: dict[str, int] = {}
+        """Who is proven dead, and since when that is known; 0 = since now."""
         self._told: list[tuple[Seat, int, str, int, str]] = []
         self._marks: dict[Seat, tuple[int, int]] = {}
         """(token, mark) that the world does not show yet."""
@@ -99,7 +99,7 @@ class Living:
         if type(event) is Close:
             self.closing, self.ending = True, Closed()
         elif type(event) is Died:
-            self._dead.add(event.member)
+            self._dead.setdefault(event.member, 0)
         elif type(event) is Marked:
             self._marks[event.seat] = (event.token, event.mark)
         elif type(event) is Ready:
@@ -274,19 +274,29 @@ class Living:
                     effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None, down=True)
 
     def _bury(self, now: int) -> None:
-        """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7)."""
+        """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7). One
+        watcher writes them at once, an heir if there is one among them; the others would only be in its way (an append
+        waits for the one before it to reach the disk), and wait a little."""
         world = self.reader.world
-        self._dead &= world.members.keys()  # who is still in the world has its obituary yet to come, or again
-        if not self._dead:
+        dead = {id: since for id, since in self._dead.items() if id in world.members}
+        self._dead = dead  # who is still in the world has its obituary yet to come, or again
+        if not dead:
             return
-        dead = sorted(self._dead)
-        for id in dead:
-            self._write(records.Obituary, now, of=id)
+        alive = self.moves.alive - dead.keys()
+        target = place(world, alive)
+        now_due: list[str] = []
+        for id in sorted(dead):
+            dead[id] = since = dead[id] or now
+            heirs = {target.get(seat) for seat in world.held[id]}
+            line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
+            turn = line.index(self.me) if self.me in line else len(line)
+            if self.moves.due(since + turn * MIN_STEP_MS * MS, now):
+                self._write(records.Obituary, now, of=id)
+                now_due.append(id)
         if self.closing or not self.ready:
             return
-        target = place(world, self.moves.alive - frozenset(dead))
         roles = {seat[0] for seat in world.held.get(self.me, ())}
-        for seat in sorted(seat for id in dead for seat in world.held[id]):
+        for seat in sorted(seat for id in now_due for seat in world.held[id]):
             if target.get(seat) == self.me and seat[0] not in roles and self.outbox.room():
                 self._write(records.Claim, now, seat=seat)
                 roles.add(seat[0])
@@ -372,7 +382,7 @@ class Living:
         world = self.reader.world
         at = self.outbox.last_at + min(self.outbox.promised_ms, self.outbox.due_ms) * MS
         waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and not self.tenures.good(now)
-        fading = world.count - world.members[self.me].count > FORGET // 4
+        fading = world.count - world.members[self.me].count > world.memory() // 4
         if self.outbox.idle and (now >= at or ((waiting or fading) and self.outbox.quiet)):
             marks = self._new_marks()
             for i in range(0, max(1, len(marks)), MARKS):

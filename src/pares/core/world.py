@@ -33,6 +33,9 @@ from pares.core.records import (
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
+FORGET_FOR: Final = 200
+"""Members up to which that holds. In a larger group it takes more records, in proportion: standbys beat the more seldom the
+more there are (R16), and whoever beats before it is forgotten must not have to do so more often than its share allows."""
 PLACE_EVERY: Final = 16
 """A place for snapshots comes when so many records, plus four for each member, have counted since the last one (R10).
 
@@ -196,6 +199,10 @@ class World:
     def next_place(self) -> int:
         """The `count` at which the next place comes, whatever it is that counts."""
         return self.placed + PLACE_EVERY + 4 * len(self.members)
+
+    def memory(self) -> int:
+        """For how many counted records a silent member without seats is remembered."""
+        return max(FORGET, FORGET * len(self.members) // FORGET_FOR)
 
     def paused(self, role: str) -> bool:
         return any(p.scope is None or p.scope == role for p in self.pauses.values())

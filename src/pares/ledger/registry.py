@@ -7,14 +7,16 @@ name is the scheme, the object is called with an `Address` and its `Options` and
 """
 
 from collections.abc import Callable
-from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options
 from .base import Ledger
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP: Final = "pares.ledgers"
 _BUILT_IN: Final = ("memory", "sqlite")
@@ -60,7 +62,7 @@ def partition_of(url: str) -> int:
 
 def schemes() -> list[str]:
     """The schemes that `open` knows here, those of installed packages included."""
-    return sorted({*_BUILT_IN, *(found.name for found in metadata.entry_points(group=GROUP))})
+    return sorted({*_BUILT_IN, *(found.name for found in _registered())})
 
 
 def open(url: str, **options: object) -> Ledger:
@@ -83,6 +85,12 @@ def open(url: str, **options: object) -> Ledger:
     return ledger
 
 
+def _registered() -> "EntryPoints":
+    from importlib.metadata import entry_points  # here: half as large as all the rest that a small process loads
+
+    return entry_points(group=GROUP)
+
+
 def _opener(address: Address) -> Opener:
     if address.scheme == "memory":
         from .memory import MemoryLedger
@@ -92,7 +100,7 @@ def _opener(address: Address) -> Opener:
         from .sqlite import SqliteLedger
 
         return SqliteLedger
-    for found in metadata.entry_points(group=GROUP, name=address.scheme):
+    for found in _registered().select(name=address.scheme):
         try:
             return found.load()
         except Exception as error:

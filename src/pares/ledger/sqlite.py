@@ -15,10 +15,8 @@ until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, a
 import os
 import select
 import sqlite3
-import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -69,24 +67,6 @@ class _Shared:
         self.readonly = readonly
         self.lifetime = Lifetime(url)
         self.bell_path = f"{file.path}-bell"
-        self._bells: list[FileBell] = []
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def borrowed_bell(self) -> Generator[FileBell | None]:
-        """A bell for one waiting thread. They are kept for the next one, as closing one takes a millisecond."""
-        with self._lock:
-            bell = self._bells.pop() if self._bells else None
-        bell = bell or self.new_bell()
-        try:
-            yield bell
-        finally:
-            with self._lock:
-                keep = bell is not None and not self.lifetime.closed
-                if bell is not None and keep:
-                    self._bells.append(bell)
-            if bell is not None and not keep:
-                bell.close()
 
     def new_bell(self) -> FileBell | None:
         try:
@@ -97,10 +77,6 @@ class _Shared:
     def close(self) -> None:
         if self.lifetime.end():
             self.file.close()
-            with self._lock:
-                bells, self._bells = self._bells, []
-            for bell in bells:
-                bell.close()
 
 
 class SqliteLog:
@@ -162,7 +138,8 @@ class SqliteLog:
         if entries or timeout <= 0:
             return entries
         deadline = time.monotonic() + timeout
-        with self._shared.borrowed_bell() as bell:
+        bell = self._shared.new_bell()
+        try:
             listening = select.poll()
             if bell is not None:
                 listening.register(bell.fileno(), select.POLLIN)
@@ -174,6 +151,9 @@ class SqliteLog:
                 if entries or left <= 0:
                     return entries
                 listening.poll(min(left, _LISTEN if bell is not None else _POLL) * 1000)
+        finally:
+            if bell is not None:
+                bell.close()
 
     def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
         def once(side: Side, connection: sqlite3.Connection) -> list[Entry]:

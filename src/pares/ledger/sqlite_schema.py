@@ -21,12 +21,13 @@ import sqlite3
 import stat
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 
+from .bell import make
 from .sqlite_errors import primary, unavailable
 
 APPLICATION_ID: Final = 0x50415245
@@ -200,8 +201,10 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _one_at_a_time(path: str) -> Generator[None]:
-    """Hold a lock that all makers of `path` take: an flock on its bell file, which outlives the database."""
-    descriptor = os.open(f"{path}-bell", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold a lock that all makers of `path` take: an flock on its bell, which outlives the database."""
+    with suppress(OSError):
+        make(f"{path}-bell")  # where there are no named pipes, a file serves
+    descriptor = os.open(f"{path}-bell", os.O_RDWR | os.O_NONBLOCK | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + _CREATION_PATIENCE
         while True:

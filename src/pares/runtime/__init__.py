@@ -1,6 +1,5 @@
 """Members, terms and what drives them: the only part of pares with threads and clocks."""
 
-from pares.runtime import aio
 from pares.runtime.admin import Admin
 from pares.runtime.clock import stopwatch
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
@@ -24,7 +23,6 @@ __all__ = [
     "Peer",
     "Revoked",
     "Term",
-    "aio",
     "leave_on_signals",
     "stopwatch",
 ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from pares.core import chores, fold, living, outbox, reader, world
+from pares.core import chores, living, outbox, reader, world
 from pares.core.claims import RoleSpec
 from pares.core.protocol import Close, HandOver, Ready, Stop
 from pares.sim.acts import Acts
@@ -291,7 +291,7 @@ def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
 
 
 SCALED: Final = {
-    "forget": ((world, "FORGET"), (fold, "FORGET"), (living, "FORGET")),
+    "forget": ((world, "FORGET"),),
     "window": ((reader, "WINDOW"),),
     "text": ((chores, "SNAPSHOT_TEXT"), (living, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),

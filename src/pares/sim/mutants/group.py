@@ -16,7 +16,7 @@ def _obituary_without_proof() -> list[Patch]:
         """Overdue is taken for dead."""
         world = self.reader.world
         self._dead |= {  # pyright: ignore[reportPrivateUsage]
-            id for id, m in world.members.items() if id not in self.moves.alive and m.lock is not None
+            id: 0 for id, m in world.members.items() if id not in self.moves.alive and m.lock is not None
         }
         bury(self, now)
 
