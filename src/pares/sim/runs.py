@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from time import perf_counter
 from typing import Final
 
@@ -77,23 +78,32 @@ def _chunk(seeds: list[int], name: str | None) -> list[Result]:
 def results(seeds: range, *, mutant: str | None = None, jobs: int = 1, first_only: bool = False) -> Iterator[Result]:
     """The results of the seeds, in order. `first_only`: ends after the first one that breaks a promise."""
     mutant_named(mutant)
-    chunks = [list(seeds[i : i + CHUNK]) for i in range(0, len(seeds), CHUNK)]
-    if jobs <= 1:
-        for chunk in chunks:
-            for seed in chunk:
-                result = _chunk([seed], mutant)[0]
-                yield result
-                if first_only and result.broken:
-                    return
-        return
+    size = 2 if first_only else CHUNK
+    chunks = (list(seeds[i : i + size]) for i in range(0, len(seeds), size))
+    played = _in_turn(chunks, mutant) if jobs <= 1 else _at_once(chunks, mutant, jobs)
+    for result in played:
+        yield result
+        if first_only and result.broken:
+            played.close()
+            return
+
+
+def _in_turn(chunks: Iterable[list[int]], mutant: str | None) -> Generator[Result]:
+    for chunk in chunks:
+        for seed in chunk:
+            yield from _chunk([seed], mutant)
+
+
+def _at_once(chunks: Iterable[list[int]], mutant: str | None, jobs: int) -> Generator[Result]:
+    """Never submits more than what keeps all busy: what is submitted runs to its end, also when nobody wants it any more."""
     with ProcessPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(_chunk, chunk, mutant) for chunk in chunks]
-        for future in waiting:
-            for result in future.result():
-                yield result
-                if first_only and result.broken:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    return
+        waiting: deque[Future[list[Result]]] = deque()
+        for chunk in chunks:
+            waiting.append(pool.submit(_chunk, chunk, mutant))
+            if len(waiting) > 2 * jobs:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
 
 
 def processors() -> int:
