@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import signal
 import subprocess
@@ -60,17 +61,23 @@ class Troupe:
         self.players: dict[str, Player] = {}
         self.lines: queue.Queue[list[str]] = queue.Queue()
         """What players tell: [name, word, ...]."""
+        self._heard: list[list[str]] = []
+        """What was told while something else was waited for: two players' lines may come in either order."""
 
     def start(self, name: str, *, session: float = 1.0, roles: str = "r", proof: bool = True) -> Player:
         player = self.players[name] = Player(self, name, session, roles, proof)
         return player
 
     def hear(self, word: str, *, role: str = "r", after: int = 0, by_other_than: str = "") -> tuple[str, int]:
-        """Who says `word` of `role` next, and at what time of the stopwatch."""
-        while True:
-            name, said, about, at, *_ = self.lines.get(timeout=PATIENCE)
+        """Who said `word` of `role` and has not been heard yet, and at what time of the stopwatch; waits for it."""
+        for number in itertools.count():
+            if number == len(self._heard):
+                self._heard.append(self.lines.get(timeout=PATIENCE))
+            name, said, about, at, *_ = self._heard[number]
             if said == word and about == role and int(at) >= after and name != by_other_than:
+                del self._heard[number]
                 return name, int(at)
+        raise AssertionError
 
     def __enter__(self) -> Self:
         return self
