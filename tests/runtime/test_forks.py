@@ -330,6 +330,81 @@ def test_leave_on_signals(sqlite: str, number: signal.Signals) -> None:
     until(lambda: ids(other) == {other.id}, "it has left")
 
 
+def test_the_work_that_a_signal_interrupts_sees_the_end_of_its_term(sqlite: str) -> None:
+    """And the handover waits for just that: nobody waits for the main thread while it waits for him."""
+    crew = Crew(sqlite)
+    script = Script(
+        sqlite,
+        """
+        pares.leave_on_signals(timeout=600)
+        me = pares.Member(url, group="g", roles=["A"], session=60.0, name="script", barrier_timeout=600)
+        for term in me.terms("A"):
+            say("leads", me.id)
+            while term:
+                time.sleep(0.01)
+            say("over", term.why)
+        say("through")
+        """,
+    )
+    assert script.line().startswith("leads")
+    other = crew.standby("b", session=60)
+    for _ in range(3):
+        script.process.send_signal(signal.SIGTERM)
+    assert other.wait("A", PATIENCE)
+    assert script.end() == (-signal.SIGTERM, "over closed\nthrough")
+    until(lambda: ids(other) == {other.id}, "it has left")
+
+
+def test_a_signal_in_the_middle_of_anything(sqlite: str) -> None:
+    """Whatever the main thread holds when it is interrupted, it goes on."""
+    for number in range(12):
+        script = Script(
+            sqlite,
+            """
+            pares.leave_on_signals(timeout=600)
+            me = member(session=60.0)
+            say("begins")
+            while True:
+                me.wait("A", 0.0001)
+                me.step_down()
+                me.health()
+                threading.Thread(target=int).start()
+            """,
+        )
+        assert script.line().startswith("leads")
+        assert script.line() == "begins"
+        time.sleep(0.001 * number)
+        script.process.send_signal(signal.SIGTERM)
+        script.process.communicate(timeout=2 * PATIENCE)  # it may say that the member is closed
+        assert script.process.returncode == -signal.SIGTERM
+
+
+def test_a_child_leaves_on_signals_too(sqlite: str) -> None:
+    script = Script(
+        sqlite,
+        """
+        pares.leave_on_signals(timeout=600)
+        first = member()
+        child = os.fork()
+        if child == 0:
+            me = pares.Member(url, group="g", roles=["A"], session=60.0, name="child")
+            say("child", me.wait("A", 0.001))
+            sleep()
+        say("exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+    )
+    assert script.line().startswith("leads")
+    assert script.line() == "child None"
+    crew = Crew(sqlite)
+    watcher = crew.standby("w")
+    child = until(lambda: next((m for m in ids(watcher) if m.startswith("child~")), None), "the child is in")
+    (pid,) = Path(f"/proc/{script.process.pid}/task/{script.process.pid}/children").read_text().split()
+    os.kill(int(pid), signal.SIGTERM)
+    assert script.line() == f"exit {-signal.SIGTERM}"
+    until(lambda: child not in ids(watcher), "it has left, long before its session is over")
+    assert script.end()[0] == 0
+
+
 def test_sigint_is_a_keyboard_interrupt_as_before(sqlite: str) -> None:
     script = Script(
         sqlite,

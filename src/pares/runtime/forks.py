@@ -11,12 +11,16 @@ import atexit
 import os
 import signal
 import threading
+import time
 import weakref
+from queue import SimpleQueue
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 EXIT_TIMEOUT: Final = 5.0
 """Seconds that an exiting process gives its members, all together, to hand over and leave."""
+AGAIN: Final = 0.5
+"""Seconds until the main thread is reminded of a signal."""
 
 
 class Leaver(Protocol):
@@ -33,6 +37,7 @@ _members: weakref.WeakSet[Leaver] = weakref.WeakSet()
 def register(member: Leaver) -> None:
     """From now on the member leaves at a normal exit of this process, and is dead in its forked children."""
     _members.add(member)
+    _leaver.begin()
 
 
 def unregister(member: Leaver) -> None:
@@ -61,8 +66,10 @@ def leave_on_signals(*signals: signal.Signals, timeout: float = EXIT_TIMEOUT) ->
     """Makes this process hand over and leave its groups when it gets one of `signals` (SIGTERM and SIGINT if none are named).
 
     Promised: members hand over what they hold and leave, for up to `timeout` seconds, and then the signal does what it did
-    before this call: an earlier handler is called, and with none the process dies of the signal. Not promised: anything for
-    SIGKILL, which no process sees. To be called from the main thread; raises `ValueError` elsewhere, as Python does.
+    before this call: an earlier handler is called, and with none the process dies of the signal. Until then the program goes
+    on, and sees its terms end: a handover waits for `terms`, `only` and the like to see that. More signals meanwhile change
+    nothing. Not promised: anything for SIGKILL, which no process sees. To be called from the main thread; raises `ValueError`
+    elsewhere, as Python does.
     """
     for number in signals or (signal.SIGTERM, signal.SIGINT):
         _install(number, timeout)
@@ -72,10 +79,8 @@ def _install(number: signal.Signals, timeout: float) -> None:
     before: Any = signal.getsignal(number)
 
     def handler(received: int, frame: FrameType | None) -> None:
-        # On a thread of its own: the one that the signal interrupted may be in the middle of anything.
-        leaving = threading.Thread(target=leave_all, args=(timeout,), daemon=True)
-        leaving.start()
-        leaving.join(timeout + 1)
+        if _leaver.takes(received, timeout):
+            return
         signal.signal(number, before if before is not None else signal.SIG_DFL)
         if callable(before):
             before(received, frame)
@@ -83,13 +88,73 @@ def _install(number: signal.Signals, timeout: float) -> None:
             os.kill(os.getpid(), received)
 
     signal.signal(number, handler)
+    _leaver.wanted = True
+    _leaver.begin()
+
+
+class _Leaver:
+    """Leaves on a signal, on a thread that was there before it came.
+
+    The handler itself does next to nothing, and never waits: the thread that it interrupts may hold any lock, and may be just
+    the one that must see the end of its term before anything can be handed over.
+    """
+
+    def __init__(self, wanted: bool = False) -> None:
+        self.wanted = wanted
+        self._state: Literal["idle", "leaving", "left"] = "idle"
+        self._signals: SimpleQueue[tuple[int, float]] = SimpleQueue()  # made for signal handlers: its put() never waits
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Before anything can come: whoever handles a signal must not start threads."""
+        if self.wanted and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="pares: leaving", daemon=True)
+            self._thread.start()
+
+    def takes(self, received: int, timeout: float) -> bool:
+        """In the handler: whether the signal has done its work with this; False: it may do what it did before."""
+        if self._state == "left":
+            self._state = "idle"
+            return False
+        if self._state == "idle":
+            if not _members or self._thread is None:
+                return False
+            self._state = "leaving"
+            self._signals.put((received, timeout))
+        return True
+
+    def _run(self) -> None:
+        main = threading.main_thread().ident
+        while True:
+            received, timeout = self._signals.get()
+            leave_all(timeout)
+            self._state = "left"
+            while self._state == "left" and main is not None:
+                # Again and again: Python notices one that comes right before a long system call only when that returns.
+                signal.pthread_kill(main, received)
+                time.sleep(AGAIN)
+
+    def finish(self) -> None:
+        """At the end of the program: a signal that made it end still does what it did before."""
+        while self._state != "idle":
+            time.sleep(0.005)
+
+
+_leaver = _Leaver()
+
+
+def _at_exit() -> None:
+    leave_all()
+    _leaver.finish()
 
 
 def _in_child() -> None:
+    global _leaver
+    _leaver = _Leaver(_leaver.wanted)
     for member in list(_members):
         member._die_in_child()  # pyright: ignore[reportPrivateUsage]
     _members.clear()
 
 
 os.register_at_fork(after_in_child=_in_child)
-atexit.register(leave_all)
+atexit.register(_at_exit)

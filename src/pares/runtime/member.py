@@ -136,7 +136,6 @@ class Member:
         self._ready = ready
         self._ready_at = 0
         self._was_ready = ready is None
-        self._closing = threading.Lock()
         folder = lock_folder(self._ledger)
         who = f"member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda token: self._loop.request(BarrierReturned(token)))
@@ -372,10 +371,9 @@ class Member:
             return
         wait = self._barrier_timeout + 2 * self.session + 1.0 if timeout is None else timeout
         thread = self._loop.thread
-        with self._closing:
-            if self._life.state in ("joining", "live"):
-                self._life.state = "closing"
-                self._loop.request(Close())
+        if self._life.state in ("joining", "live"):
+            self._life.state = "closing"  # twice at the same time does no harm
+            self._loop.request(Close())
         if threading.current_thread() is not thread:
             self._barriers.finish_mine()
             thread.join(wait)
