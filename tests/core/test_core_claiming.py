@@ -58,6 +58,18 @@ def test_r13_the_designated_member_claims_at_once_and_others_after_a_wait() -> N
     assert "Claim" in solo.kinds(solo.run(0.4))
 
 
+def test_r13_who_holds_another_seat_of_the_role_keeps_nobody_waiting() -> None:
+    paper, (b, _) = began("b~1", "c~1", session=60_000)
+    b.role("A", seats=2)
+    b.claim("A")
+    solo = Solo(paper=paper, eligible=("A",))
+    solo.run(0.1)
+    moves, one, other = solo.claims.living.moves, ("A", 0), ("A", 1)
+    assert moves.designated(solo.world, "c~1", other) == "c~1"
+    assert moves.designated(solo.world, "b~1", other) == solo.me, "the first in line who can"
+    assert moves.designated(solo.world, None, one) is None
+
+
 def test_r13_who_stepped_down_leaves_the_seat_to_others_though_they_are_slow() -> None:
     solo, (b,) = with_others("b~1")
     solo.step(StepDown("A", why="a reason of my own"))

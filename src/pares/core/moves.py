@@ -126,7 +126,7 @@ class Moves:
         target = self.target(world, now)
         found: list[Take] = []
         for seat in self._free:
-            designated = target.get(seat)
+            designated = self.designated(world, target.get(seat), seat)
             if designated is None:
                 self._takeable.pop(seat, None)
                 continue
@@ -145,7 +145,7 @@ class Moves:
         for seat in sorted(world.held[holder.id]):
             at = self._watches.claimable_at(seat, holder)
             over = (holder.id, holder.offset)
-            designated = target.get(seat)
+            designated = self.designated(world, target.get(seat), seat)
             if designated is None:
                 if self.due(at + (1 + self.line()) * self._step, now):
                     found.append(Take(seat, over, free=True))
@@ -154,6 +154,14 @@ class Moves:
                 if self.due(at + wait, now):
                     found.append(Take(seat, over))
         return found
+
+    def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
+        """Who is to claim the seat at once. Whom placement wants there may hold another seat of the role still, which is to
+        move later, and can't claim this one: then it is the first in line who can. [a takeover that waits for everybody]"""
+        if wanted is None or may_take(world, world.members[wanted], seat):
+            return wanted
+        able = (id for id in self.crew if may_take(world, world.members[id], seat) and world.seats[seat].avoid != id)
+        return next(able, wanted)
 
     def _wait(self, world: World, seat: Seat, designated: str | None) -> int:
         """How long to let the designated member, and those before this one, go first."""

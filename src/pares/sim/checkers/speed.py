@@ -41,12 +41,6 @@ class Speed(Checker):
         self.quiet_since = 0
         self.expected: dict[Seat, _Expected] = {}
         self.longest = max(play.knobs.sessions)
-        self.turns = 0
-        """Where members or seats are not alike, the designated member may be kept from a seat, by another seat of its role:
-        then the others' turns come first (R13)."""
-        if not play.knobs.alike:
-            steps = (3 + len(play.own)) * max(15, self.longest // 8) + int(play.knobs.settle * play.knobs.session_ms)
-            self.turns = int(steps * MS / (1 - play.knobs.drift)) + self._rounds(4)
 
     def _rounds(self, count: int) -> int:
         weather = self.play.knobs.weather
@@ -72,7 +66,6 @@ class Speed(Checker):
             within = int(session * max(1.0, (1 + own) / (1 + his)) / (1 - own)) + self._rounds(5)
             if proven:
                 within = min(within, self.scene.proof_delay[1] + self._rounds(6))
-            within += self.turns
             self.expected[seat] = _Expected(self.scene.engine.now, within, process.id, "takeover after the crash of")
 
     def barrier_over(self, process: Process, effect: Barrier) -> None:
@@ -83,7 +76,7 @@ class Speed(Checker):
             return  # it has lost the seat meanwhile
         if self._calm() and process.well() and self._heirs(effect.seat, process):
             self.expected.setdefault(
-                effect.seat, _Expected(self.scene.engine.now, self._rounds(8) + self.turns, process.id, "handover by")
+                effect.seat, _Expected(self.scene.engine.now, self._rounds(8), process.id, "handover by")
             )
 
     def _calm(self) -> bool:
