@@ -26,7 +26,7 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "deaf-but-beating": (22,),
     "no-compare": (1, 2),
     "late-copies-count": (0, 1),
-    "release-without-token": (142,),
+    "release-without-token": (142, 148),
     "removal-frees": (0, 1),
     "mark-of-anybody": (10, 12),
     "genesis-always-wins": (0, 1),
