@@ -243,11 +243,7 @@ class Claims:
         elif not reader.entered or not self.outbox.quiet:
             return
         elif reader.too_new:
-            text = (
-                f"group {self.config.group!r} writes format {reader.world.highest} and this version of pares reads up to "
-                f"{records.READS}: upgrade pares here first"
-            )
-            self._over(Stop("newer-format", text), "newer format", now, effects)
+            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
         elif reader.world.base == 0:
             self._genesis(reader.world.last, wall_us, now, effects)
         elif not reader.world.members and self.config.seen > reader.world.base + reader.world.last:
