@@ -241,6 +241,24 @@ def test_help_is_there_for_every_command() -> None:
         assert "Usage" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (["run"], "pares run --role ROLE [OPTIONS] -- CMD [ARGS]..."),
+        (["handover"], "pares handover [OPTIONS] ROLE"),
+        (["roles", "add"], "pares roles add [OPTIONS] ROLE"),
+        (["watch"], "pares watch [OPTIONS]"),
+    ],
+)
+def test_the_usage_line_is_what_one_types(command: list[str], usage: str) -> None:
+    assert usage in [line.strip().removeprefix("Usage: ") for line in pares(*command, "--help").out.splitlines()]
+    assert f"Usage: {usage}" in pares(*command, "--nonsense").err.splitlines()
+
+
+def test_a_run_without_a_command_names_what_is_missing() -> None:
+    assert "Missing argument 'CMD'" in pares("run", "--role", "r").err
+
+
 def test_help_imports_nothing_heavy() -> None:
     """The promise is quickness; what is measured is its cause, as a clock would fail on a busy machine."""
     code = (

@@ -39,7 +39,7 @@ END: Final = (signal.SIGTERM, signal.SIGINT)
 
 def run(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- CMD ...", help="The command and its arguments.", show_default=False)
+        list[str], typer.Argument(metavar="CMD", help="The command and its arguments.", show_default=False)
     ],
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="The role to contend for.", show_default=False)],
     group: Group = DEFAULT_GROUP,
