@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_log import HandLog, pares
+from cli_log import BASE, HandLog, pares
+
+from pares.cli.output import plain_errors
+from pares.core import records as r
 
 
 @pytest.mark.parametrize(
@@ -16,19 +21,22 @@ from cli_log import HandLog, pares
         ("work.db", "sqlite:///work.db"),
         ("sqlite://work.db", "three slashes"),
         ("redis://localhost", "no scheme known"),
+        ("memory://x", "inside one process"),
+        ("", "no ledger URL"),
         ("sqlite:///x.db?colour=red", "unknown option"),
         (":", "no ledger URL"),
     ],
 )
-@pytest.mark.parametrize("command", ["watch", "history", "doctor", "roles"])
+@pytest.mark.parametrize("command", ["watch", "history", "doctor", "roles", "pause", "audit", "run", "demo"])
 def test_a_wrong_url_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, url: str, word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     HandLog(tmp_path / "x.db")
     HandLog(tmp_path / "work.db")
-    ran = pares(command, "--ledger", url, "--json")
-    assert ran.code in (1, 2)
+    more = {"run": ["--role", "r", "--", "true"], "demo": ["--no-audit"]}.get(command, [])
+    ran = pares(command, "--ledger", url, "--json", *more)
+    assert ran.code == 2
     assert word in ran.one_line
     assert ran.out == ""
 
@@ -56,6 +64,7 @@ def test_files_that_are_no_ledgers(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     for path, word in ((text, "no SQLite database"), (empty, "empty file"), (folder, "is a folder")):
+        assert pares("audit", "--ledger", f"sqlite:///{path}").one_line  # nothing of Spark before it
         ran = pares("watch", "--ledger", f"sqlite:///{path}")
         assert ran.code == 2
         assert word in ran.one_line
@@ -73,6 +82,57 @@ def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
     ran = pares("watch", "--ledger", log.url)
     assert ran.code == 1
     assert "upgrade" in ran.one_line
+
+
+@pytest.mark.parametrize("command", [["watch"], ["history"], ["roles"], ["pause"], ["run", "--role", "r", "true"]])
+def test_a_group_that_writes_a_newer_format(tmp_path: Path, command: list[str]) -> None:
+    log = HandLog(tmp_path / "x.db")
+    written = {"g": "default", "m": "new~1", "b": BASE, "s": 250}
+    log.raw(json.dumps({"v": 1, "k": "join", "n": 1, "name": "new", "session": 1000, "reads": 2, **written}).encode())
+    log.put(r.Leave, "chief")  # it read version 1 only: now version 2 counts
+    log.raw(json.dumps({"v": 2, "k": "beat", "n": 2, **written}).encode())
+    ran = pares(*command[:1], "--ledger", log.url, *command[1:])
+    assert ran.code == 1
+    assert "writes format 2 and this version of pares reads up to 1: upgrade" in ran.err.splitlines()[-1]
+    assert len(ran.err.splitlines()) == 1 or command[0] == "run"
+    assert ran.out == ""
+
+
+def test_what_can_not_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "x.db")
+    log.role("feed")
+    file = tmp_path / "file"
+    file.touch()
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    for place, word in ((file, "is no folder"), (file / "below", "is no folder"), (closed / "new", "can't be written")):
+        ran = pares("audit", "--ledger", log.url, "--out", str(place), humble=True)
+        assert ran.code == 2
+        assert word in ran.one_line
+        assert "--out" in ran.one_line
+        ran = pares("demo", "--report", str(place / "report.html"), humble=True)
+        assert ran.code == 2
+        assert word in ran.one_line
+        assert ran.out == ""
+    ran = pares("demo", "--report", str(tmp_path))
+    assert ran.code == 2
+    assert "name a file" in ran.one_line
+
+
+def test_a_full_disk_is_the_users_matter_and_a_defect_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, plain_errors():
+        raise OSError(errno.ENOSPC, "No space left on device", "/some/file")
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "pares: /some/file can't be used: No space left on device; make room on its disk, or name another\n"
+    )
+    with pytest.raises(OSError, match="Bad file descriptor"), plain_errors():
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+
+def test_doctor_says_which_groups_there_are(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "x.db")
+    assert "groups in this partition: default" in pares("doctor", "--ledger", log.url, "--group", "other").out
 
 
 def test_a_ledger_that_may_not_be_written_can_be_watched_but_not_steered(tmp_path: Path) -> None:
@@ -179,6 +239,24 @@ def test_help_is_there_for_every_command() -> None:
         ran = pares(command, "--help")
         assert ran.code == 0
         assert "Usage" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (["run"], "pares run --role ROLE [OPTIONS] -- CMD [ARGS]..."),
+        (["handover"], "pares handover [OPTIONS] ROLE"),
+        (["roles", "add"], "pares roles add [OPTIONS] ROLE"),
+        (["watch"], "pares watch [OPTIONS]"),
+    ],
+)
+def test_the_usage_line_is_what_one_types(command: list[str], usage: str) -> None:
+    assert usage in [line.strip().removeprefix("Usage: ") for line in pares(*command, "--help").out.splitlines()]
+    assert f"Usage: {usage}" in pares(*command, "--nonsense").err.splitlines()
+
+
+def test_a_run_without_a_command_names_what_is_missing() -> None:
+    assert "Missing argument 'CMD'" in pares("run", "--role", "r").err
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -9,6 +9,7 @@ from pares.core import records as R
 from pares.core.errors import ConfigError
 from pares.core.lease import MS
 from pares.core.outbox import MAX_BATCH, Outbox
+from pares.core.protocol import Append
 
 LEASE = 800 * MS
 
@@ -22,12 +23,22 @@ WORLD = world_of(began("a~1")[0])
 
 def send(box: Outbox, now: int, count: int = 1) -> int:
     """Writes beats and hands them over; returns the ticket."""
+    return post(box, now, count).ticket
+
+
+def post(box: Outbox, now: int, count: int = 1) -> Append:
+    """The same; returns the append."""
     for _ in range(count):
         box.write(WORLD, R.Beat, now)
     append = box.flush(now)
     assert append is not None
     assert len(append.payloads) == count
-    return append.ticket
+    return append
+
+
+def counted(box: Outbox, payload: bytes) -> int | None:
+    """From when a lease counts once this record was read back; None if the outbox does not take it for its own."""
+    return box.sent.counted if box.sent.read_back(R.decode(payload).n, payload) else None
 
 
 def test_r4_number_content_and_time_are_fixed_at_writing() -> None:
@@ -39,15 +50,15 @@ def test_r4_number_content_and_time_are_fixed_at_writing() -> None:
     record = R.decode(append.payloads[0])
     assert isinstance(record, R.Release)
     assert (record.n, record.b, record.s, record.m, record.g) == (1, WORLD.base, 250, "a~1", GROUP)
-    assert box.sent.sent_at(1) == 70
+    assert counted(box, append.payloads[0]) == 70
 
 
 def test_r4_a_retry_is_a_new_record() -> None:
     box = outbox()
-    ticket = send(box, 100)
-    assert box.failed(ticket, 200, True)
-    send(box, 300)
-    assert (box.sent.sent_at(1), box.sent.sent_at(2)) == (100, 300)
+    first = post(box, 100)
+    assert box.failed(first.ticket, 200, True)
+    again = post(box, 300)
+    assert [counted(box, append.payloads[0]) for append in (first, again)] == [100, 300]
 
 
 def test_one_append_is_one_batch_and_its_ticket_is_known_before() -> None:
@@ -131,13 +142,15 @@ def test_r2_a_failure_that_is_certain_leaves_no_doubt() -> None:
 
 def test_r8_what_certainly_never_landed_is_forgotten_and_what_may_have_is_not() -> None:
     box = outbox()
-    box.failed(send(box, 100), 200, True)
-    box.failed(send(box, 300, 2), 400, False)
-    assert box.sent.sent_at(1) == 100
-    assert box.sent.sent_at(2) is None
-    assert box.sent.sent_at(3) is None
-    send(box, 500)
-    assert box.sent.sent_at(4) == 500, "numbers are not used again"
+    unknown = post(box, 100)
+    box.failed(unknown.ticket, 200, True)
+    certain = post(box, 300, 2)
+    box.failed(certain.ticket, 400, False)
+    assert counted(box, unknown.payloads[0]) == 100
+    assert [counted(box, payload) for payload in certain.payloads] == [None, None]
+    later = post(box, 500)
+    assert R.decode(later.payloads[0]).n == 4, "numbers are not used again"
+    assert counted(box, later.payloads[0]) == 500
 
 
 def test_r8_an_outage_of_hours_does_not_fill_the_memory() -> None:

@@ -80,7 +80,7 @@ def test_refuses_what_the_ledger_can_not_be(
 
 
 def test_names_the_schemes_it_knows() -> None:
-    with pytest.raises(CapabilityError) as caught:
+    with pytest.raises(ConfigError) as caught:
         pares.ledger.open("redis://localhost/x")
     assert "redis://" in str(caught.value)
     assert "memory://, sqlite://" in str(caught.value)

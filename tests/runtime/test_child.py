@@ -401,6 +401,9 @@ def test_commands_that_can_not_be_run(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(ConfigError, match=r"Exec format error.*never a line for a shell"):
         Supervisor([str(script)], session=1, grace=0.1).run(Steady())
+    script.write_text("#!/no/such/interpreter\n")
+    with pytest.raises(ConfigError, match=r"No such file.*its first line names"):
+        Supervisor([str(script)], session=1, grace=0.1).run(Steady())
     with pytest.raises(ConfigError, match="no command"):
         Supervisor([], session=1, grace=0.1)
 
@@ -489,7 +492,7 @@ def test_a_grace_that_does_not_fit_is_refused_with_the_sum() -> None:
     check_grace(2.0, needed)
     with pytest.raises(ConfigError):
         check_grace(2.0, needed * 0.95)
-    with pytest.raises(ConfigError, match="no grace fits"):
+    with pytest.raises(ConfigError, match="no grace fits it, so take a session of"):
         check_grace(0.0, 0.02)
     for grace in (-1, float("nan")):
         with pytest.raises(ConfigError, match="0 or more"):

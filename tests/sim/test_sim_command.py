@@ -53,5 +53,5 @@ def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_names_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--mutant", "nope") == 2
     assert "no-compare" in capsys.readouterr().err
-    assert run("--protocol", "paxos") == 1
+    assert run("--protocol", "paxos") == 2
     assert "claims" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
+from pares.cli.usage import Plain, Wrapping
 from pares.cli.watch import watch
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
@@ -49,18 +50,18 @@ def common(
 
 SEE, STEER, WORK, CHECK = "See", "Steer", "Work", "Check"
 
-app.command(rich_help_panel=WORK)(demo)
-app.command(rich_help_panel=WORK, context_settings={**HELP, **SETTINGS})(run)
-app.command(rich_help_panel=SEE)(watch)
-app.command(rich_help_panel=SEE)(history)
+app.command(rich_help_panel=WORK, cls=Plain)(demo)
+app.command(rich_help_panel=WORK, cls=Wrapping, context_settings={**HELP, **SETTINGS})(run)
+app.command(rich_help_panel=SEE, cls=Plain)(watch)
+app.command(rich_help_panel=SEE, cls=Plain)(history)
 app.add_typer(roles, name="roles", rich_help_panel=SEE)
-app.command(rich_help_panel=STEER)(handover)
-app.command(rich_help_panel=STEER)(drain)
-app.command(rich_help_panel=STEER)(pause)
-app.command(rich_help_panel=STEER)(resume)
-app.command(rich_help_panel=CHECK)(doctor)
-app.command(rich_help_panel=CHECK)(audit)
-app.command(rich_help_panel=CHECK)(sim)
+app.command(rich_help_panel=STEER, cls=Plain)(handover)
+app.command(rich_help_panel=STEER, cls=Plain)(drain)
+app.command(rich_help_panel=STEER, cls=Plain)(pause)
+app.command(rich_help_panel=STEER, cls=Plain)(resume)
+app.command(rich_help_panel=CHECK, cls=Plain)(doctor)
+app.command(rich_help_panel=CHECK, cls=Plain)(audit)
+app.command(rich_help_panel=CHECK, cls=Plain)(sim)
 
 
 def start(arguments: list[str] | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, existing
+from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.output import console, print_json, say
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ def audit(
 
     check_name("--group", group)
     url = existing(ledger)
+    with opened(url):
+        pass  # what is no ledger is said at once, not when Spark is up
+    if out is not None:
+        check_folder("--out", out)
     from pares.spark.audit import audit as run
 
     if not json:

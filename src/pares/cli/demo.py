@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pares.cli.options import check_folder, chosen
 from pares.cli.output import console, print_json
+from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pares.demo.screen import Screen
@@ -47,6 +49,12 @@ def demo(
     from pares.demo.stage import Options
     from pares.demo.summary import show
 
+    if ledger is not None:
+        chosen(ledger)
+    if audit:
+        if report.is_dir():
+            raise ConfigError(f"--report: {report} is a folder: name a file, such as {report / 'report.html'}")
+        check_folder("--report", report.parent)
     out = console()
     screen: Screen
     if json:

@@ -72,6 +72,6 @@ def _show(checkup: Checkup) -> None:
     counts = ", ".join(f"{kind} {count}" for kind, count in checkup.scan.kinds.most_common(12))
     if counts:
         out.print(Text(f"\nrecords of the group: {counts}"), soft_wrap=True)
-    if len(checkup.scan.groups) > 1:
+    if set(checkup.scan.groups) - {checkup.story.group}:
         others = ", ".join(f"{name} {count}" for name, count in checkup.scan.groups.most_common(8))
         out.print(Text(f"groups in this partition: {others}"), soft_wrap=True)

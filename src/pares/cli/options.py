@@ -5,6 +5,7 @@ Only typer is imported at the top of the modules of this package: `pares --help`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pares.core.errors import ConfigError
+from pares.core.errors import CapabilityError, ConfigError
 
 if TYPE_CHECKING:
     from pares.ledger import Ledger
@@ -51,13 +52,26 @@ def default_ledger() -> str:
     return f"sqlite:///{quote(str(user_state_path('pares', appauthor=False) / 'pares.db'))}"
 
 
-def sqlite_file(url: str) -> Path | None:
-    """The file behind a `sqlite:` URL; None for other ledgers, and for what is no URL at all."""
-    from urllib.parse import unquote
+def chosen(url: str | None) -> str:
+    """The URL of the ledger that a command works on: the one given, or the default one.
 
-    if not url.startswith("sqlite:///"):
-        return None
-    return Path(unquote(url[len("sqlite:///") :].partition("?")[0]))
+    Raises `ConfigError` for what is no URL, and for a ledger that ends with this process: a `pares run` on one would lead
+    beside all others, each alone with its own.
+    """
+    from pares.ledger import parse
+
+    url = default_ledger() if url is None else url
+    if parse(url).scheme == "memory":
+        raise ConfigError(f"{url} lives inside one process, and a command is a process of its own: use sqlite:///FILE")
+    return url
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a `sqlite:` URL; None for other ledgers. Raises `ConfigError` for what is no URL."""
+    from pares.ledger import parse
+
+    address = parse(url)
+    return Path(address.path[1:]) if address.scheme == "sqlite" and not address.host else None
 
 
 def existing(url: str | None) -> str:
@@ -66,13 +80,25 @@ def existing(url: str | None) -> str:
     No command of these makes a ledger: an empty answer about one that a mistyped path has just brought into being is
     worse than an error.
     """
-    url = url or default_ledger()
+    url = chosen(url)
     path = sqlite_file(url)
     if path is not None and not path.exists():
         raise ConfigError(
-            f"there is no ledger at {path}: name the right one by --ledger or PARES_LEDGER, or start a member on it first"
+            f"there is no ledger at {path.absolute()}: name the right one by --ledger or PARES_LEDGER, or start a member "
+            "on it first"
         )
     return url
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Raises `ConfigError` unless files can be made in `folder`, which is made when it is missing: said before the work, not
+    after it."""
+    path = folder.absolute()
+    found = next(place for place in (path, *path.parents) if place.exists())
+    if not found.is_dir():
+        raise ConfigError(f"{option}: {found} is no folder, so nothing can be written into it: name another")
+    if not os.access(found, os.W_OK | os.X_OK):
+        raise ConfigError(f"{option}: the folder {found} can't be written: check its permissions, or name another")
 
 
 @contextmanager
@@ -90,7 +116,11 @@ def opened(url: str | None, *, write: bool = False) -> Iterator[Ledger]:
 
 @contextmanager
 def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]:
-    """The story of a group, up to where its log ends now. Raises `ConfigError` for a group that the log has nothing of."""
+    """The story of a group, up to where its log ends now.
+
+    Raises `ConfigError` for a group that the log has nothing of, and `CapabilityError` for one that writes what this
+    version can't read: what it took for the group's state might be wrong (R11).
+    """
     from pares.core.records import check_name
     from pares.ledger import partition_of
     from pares.view import Story, url_of
@@ -104,4 +134,6 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
             raise ConfigError(
                 f"the log at {url_of(ledger)} has nothing of a group {group!r}; groups in it: {others} (choose by --group)"
             )
+        if story.reader.too_new:
+            raise CapabilityError(story.reader.upgrade)
         yield story

@@ -7,6 +7,7 @@ it. Errors that pares does *not* foresee keep their traceback: those are defects
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,20 @@ EXTRAS: Final = {
     "nats": "nats",
 }
 """Which extra brings a module that may be missing."""
+
+_PERMISSIONS: Final = "check who owns it, and how its disk is mounted"
+_ROOM: Final = "make room on its disk"
+FILE_TROUBLE: Final = {
+    errno.EACCES: _PERMISSIONS,
+    errno.EPERM: _PERMISSIONS,
+    errno.EROFS: _PERMISSIONS,
+    errno.ENOTDIR: "check its path",
+    errno.EISDIR: "check its path",
+    errno.ENAMETOOLONG: "check its path",
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+}
+"""Errors of files that are the user's matter, and what to do; any other one is a defect and keeps its traceback."""
 
 
 def console(*, error: bool = False) -> Console:
@@ -100,8 +115,11 @@ def plain_errors() -> Iterator[None]:
             raise
         say(f"pares: this needs {error.name}, which is not installed; run: pip install 'pares[{extra}]'")
         raise SystemExit(FAILED) from None
-    except PermissionError as error:
-        say(f"pares: {error.filename or 'a file'} can't be used: {error.strerror}; check who owns it, or name another")
+    except OSError as error:
+        if error.errno not in FILE_TROUBLE:
+            raise
+        advice = FILE_TROUBLE[error.errno]
+        say(f"pares: {error.filename or 'a file'} can't be used: {error.strerror}; {advice}, or name another")
         raise SystemExit(FAILED) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

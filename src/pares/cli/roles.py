@@ -8,6 +8,7 @@ import typer
 
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout, told
 from pares.cli.output import console, print_json
+from pares.cli.usage import Plain
 
 if TYPE_CHECKING:
     from pares.view import Story
@@ -29,7 +30,7 @@ def default(
         context.default_map = dict.fromkeys(("list", "add", "remove"), given)
 
 
-@roles.command("list")
+@roles.command("list", cls=Plain)
 def show(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = False) -> None:
     """List the roles: seats, weight, who leads."""
     import time
@@ -45,7 +46,7 @@ def show(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = 
             console().print(roles_table(rows))
 
 
-@roles.command()
+@roles.command(cls=Plain)
 def add(
     role: Name,
     seats: Annotated[int, typer.Option("--seats", min=1, max=100, help="By how many members at once.")] = 1,
@@ -79,7 +80,7 @@ def add(
         report(wait(story, done, timeout), text, f"{role} is not there", answer, json=json, timeout=timeout)
 
 
-@roles.command()
+@roles.command(cls=Plain)
 def remove(
     role: Name, ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, timeout: Timeout = 30.0, json: AsJson = False
 ) -> None:

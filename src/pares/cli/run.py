@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, Group, LedgerUrl, default_ledger, sqlite_file
+from pares.cli.options import DEFAULT_GROUP, Group, LedgerUrl, chosen
 from pares.cli.output import FAILED, say
 from pares.core.errors import ConfigError
 
@@ -39,7 +39,7 @@ END: Final = (signal.SIGTERM, signal.SIGINT)
 
 def run(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- CMD ...", help="The command and its arguments.", show_default=False)
+        list[str], typer.Argument(metavar="CMD", help="The command and its arguments.", show_default=False)
     ],
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="The role to contend for.", show_default=False)],
     group: Group = DEFAULT_GROUP,
@@ -92,7 +92,7 @@ def run(
     wrapper = _Wrapper(supervisor, once=once, json=json)
     with contextlib.closing(supervisor), wrapper.signals():
         member = Member(
-            _ledger(ledger),
+            chosen(ledger),
             group=group,
             roles=role,
             name=name,
@@ -231,14 +231,3 @@ def _check_program(program: str) -> None:
         raise ConfigError(
             f"there is no command {program!r} that can be executed; give a program in PATH, or its path, after --"
         )
-
-
-def _ledger(url: str | None) -> str:
-    """The ledger to join; the folder of the default one is made when it is missing."""
-    if url is not None:
-        return url
-    url = default_ledger()
-    path = sqlite_file(url)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return url

@@ -43,11 +43,11 @@ def sim(
     Each seed is one history; the same seed is always the same history. Ends with 3 when a promise was broken. With --mutant one
     rule is broken on purpose: then it ends with 0 when that was noticed, and with 1 when it was not.
     """
-    from pares.core.errors import CapabilityError
+    from pares.core.errors import ConfigError
     from pares.sim.runs import mutant_named, processors
 
     if protocol not in PROTOCOLS:
-        raise CapabilityError(f"protocol {protocol!r} can't be simulated; those that can: {', '.join(PROTOCOLS)}")
+        raise ConfigError(f"--protocol {protocol!r} can't be simulated; those that can: {', '.join(PROTOCOLS)}")
     if mutant == "list":
         _list(json)
         return

@@ -6,6 +6,7 @@ what nobody has done yet, and may never do (a holder that is frozen, a barrier t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ def steering(url: str | None, group: str, check: Callable[[Story], None]) -> Ite
     """A group's story and an administrator in it. `check` comes first: what can't be asked is not worth a join."""
     from pares.runtime import Admin
 
+    # What goes wrong with the administrator is raised; its log would only say it a second time.
+    logging.getLogger("pares").setLevel(logging.CRITICAL)
     with told(url, group, write=True) as story:
         check(story)
         with Admin(story.log, group=group) as admin:  # type: ignore[arg-type]

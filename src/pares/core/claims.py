@@ -58,6 +58,7 @@ from pares.core.protocol import (
     Wake,
 )
 from pares.core.reader import Reader, State
+from pares.core.reasons import CLOSED, LEFT
 from pares.core.tenure import Phase, Tenures
 from pares.core.watch import Stopwatches
 
@@ -190,7 +191,7 @@ class Claims:
         self._join_stands = self.stage is Stage.JOINING
         self.tenures.still_here(self.position)
         if self.tenures.left:
-            self._over(self.living.ending, "left", now, effects)
+            self._over(self.living.ending, LEFT, now, effects)
 
     def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
         if self.outbox.failed(event.ticket, now, event.unknown):
@@ -237,17 +238,13 @@ class Claims:
     def _begin(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         reader = self.reader
         if self.living.closing:
-            self._over(Closed(), "closed", now, effects)
+            self._over(Closed(), CLOSED, now, effects)
         elif reader.state is State.ADRIFT:
             self._drift(wall_us, now, effects, wakes)
         elif not reader.entered or not self.outbox.quiet:
             return
         elif reader.too_new:
-            text = (
-                f"group {self.config.group!r} writes format {reader.world.highest} and this version of pares reads up to "
-                f"{records.READS}: upgrade pares here first"
-            )
-            self._over(Stop("newer-format", text), "newer format", now, effects)
+            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
         elif reader.world.base == 0:
             self._genesis(reader.world.last, wall_us, now, effects)
         elif not reader.world.members and self.config.seen > reader.world.base + reader.world.last:

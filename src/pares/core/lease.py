@@ -78,7 +78,3 @@ class Sent:
         """The records after `n` are not in the log and never will be."""
         for later in [k for k in self._records if k > n]:
             del self._records[later]
-
-    def sent_at(self, n: int) -> int | None:
-        record = self._records.get(n)
-        return None if record is None else record[0]

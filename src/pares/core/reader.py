@@ -213,6 +213,14 @@ class Reader:
         """Whether the group writes records that this version can't read (R11): upgrade before joining."""
         return self.world.highest > READS
 
+    @property
+    def upgrade(self) -> str:
+        """What to tell whoever reads a group that is `too_new`."""
+        return (
+            f"group {self.group!r} writes format {self.world.highest} and this version of pares reads up to {READS}: "
+            "upgrade pares here first"
+        )
+
     def _search(self, low: int) -> None:
         self.state, self.position, self._low, self._dry = State.SEARCHING, low, low, False
         self._parts, self._found = Parts(), None

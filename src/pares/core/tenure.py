@@ -19,6 +19,7 @@ from typing import Final
 from pares.core.changes import Change, SeatChanged
 from pares.core.lease import Sent
 from pares.core.protocol import Barrier, Effect, Follow, Lead, Renew
+from pares.core.reasons import BARRIER_TIMED_OUT, FENCED, LEASE_RAN_OUT
 from pares.core.records import Seat
 from pares.core.world import World
 
@@ -102,11 +103,11 @@ class Tenures:
         effects: list[Effect] = []
         for tenure in self.by_seat.values():
             if tenure.phase in (Phase.LEADING, Phase.STOPPING):
-                effects += self._fence(tenure, "lease ran out", min(now, self.until))
-                self._give(tenure, "fenced", release_only=True)
+                effects += self._fence(tenure, LEASE_RAN_OUT, min(now, self.until))
+                self._give(tenure, FENCED, release_only=True)
             elif tenure.phase is Phase.GIVEN and tenure.sent_to is None:
                 # Given up by plan, but not in the log: whoever it was meant for was picked in another time (R2).
-                self._give(tenure, "fenced", release_only=True)
+                self._give(tenure, FENCED, release_only=True)
         return effects
 
     def update(self, world: World, sent: Sent, changes: list[Change], now: int) -> list[Effect]:
@@ -198,8 +199,8 @@ class Tenures:
         effects: list[Effect] = []
         for tenure in self.by_seat.values():
             if tenure.phase is Phase.STOPPING and not tenure.returned and now >= tenure.barrier_until:
-                effects += self._fence(tenure, "barrier timed out", now)
-                self._give(tenure, "barrier timed out", release_only=True)
+                effects += self._fence(tenure, BARRIER_TIMED_OUT, now)
+                self._give(tenure, BARRIER_TIMED_OUT, release_only=True)
         return effects
 
     def ready_to_give(self) -> list[Tenure]:

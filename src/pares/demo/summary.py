@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pares.core.errors import CapabilityError
+from pares.core.reasons import CLOSED, DRAINED
 from pares.demo.quotes import TICK_MS
 from pares.demo.stage import Outcome
 from pares.view import name_of
@@ -34,7 +35,7 @@ CAUSES: Final = {
     "leave": "the leader left",
 }
 """The audit's words for causes, and those of the screen, in its order."""
-FAULTS: Final = {"killed": "crash", "frozen": "freeze", "cut off": "cut", "drained": "drain", "closed": "leave"}
+FAULTS: Final = {"killed": "crash", "frozen": "freeze", "cut off": "cut", DRAINED: "drain", CLOSED: "leave"}
 """The demo's words, and the members' own, for what the audit calls something else."""
 
 

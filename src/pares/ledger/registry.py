@@ -69,8 +69,8 @@ def open(url: str, **options: object) -> Ledger:
     """Open the ledger that `url` names, and make it if it isn't there.
 
     `options` are the same as those in the URL's query, and win over them. Close what this returns, or use it until the
-    process ends. Raises `ConfigError` for a URL or option that can't be (each unknown option is one),
-    `CapabilityError` if the scheme, the platform or the file system is not up to it, `LedgerUnavailable` if the ledger
+    process ends. Raises `ConfigError` for a URL or option that can't be (an unknown scheme or option is one),
+    `CapabilityError` if this version, the platform or the file system is not up to it, `LedgerUnavailable` if the ledger
     can't be reached now.
     """
     address = parse(url)
@@ -109,5 +109,9 @@ def _opener(address: Address) -> Opener:
                 "install what it needs"
             ) from error
     known = ", ".join(f"{scheme}://" for scheme in schemes())
-    why = _MISSING.get(address.scheme, "no installed package offers it (entry point group pares.ledgers)")
-    raise CapabilityError(f"{address.scheme}:// in {address.url!r} is no scheme known here: {why}; known are {known}")
+    if address.scheme in _MISSING:
+        raise CapabilityError(f"{address.url!r} can't be opened: {_MISSING[address.scheme]}; use one of {known}")
+    raise ConfigError(
+        f"{address.scheme}:// in {address.url!r} is no scheme known here: no installed package offers it (entry point "
+        f"group {GROUP}); known are {known}"
+    )

@@ -19,6 +19,7 @@ one, so that errs on the safe side.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -90,6 +91,14 @@ def kill_margin(session: float) -> float:
     return 0.02 + 0.03 * session
 
 
+_NOT_RUN: Final = {
+    errno.ENOENT: "it is not there, or what its first line names (#!) is not",
+    errno.ENOEXEC: "a script begins with a line like #!/bin/sh; a command is a program and its arguments, never a line for "
+    "a shell",
+}
+"""What to do about a command that can't be started."""
+
+
 def room_for_grace(session: float, drift: float = 0.1) -> float:
     """The largest `grace` that fits a session, both in seconds; negative when none does."""
     lease = lease_ns(int(session * 1000), drift) / SECOND
@@ -110,7 +119,11 @@ def check_grace(grace: float, session: float, drift: float = 0.1) -> None:
     lease = lease_ns(int(session * 1000), drift) / SECOND
     per_second = room_for_grace(2.0, drift) - room_for_grace(1.0, drift)
     needed = 1.0 + (grace - room_for_grace(1.0, drift)) / per_second + 0.05
-    longer = f", or a session of {needed:.1f} s or more" if needed <= MAX_SESSION_MS / 1000 else ""
+    longer = (
+        f", {'or' if room > 0 else 'so take'} a session of {needed:.1f} s or more"
+        if needed <= MAX_SESSION_MS / 1000
+        else ""
+    )
     less = f"take a grace of {int(room * 1000) / 1000:g} s or less" if room > 0 else "no grace fits it"
     raise ConfigError(
         f"a grace of {grace:g} s does not fit a session of {session:g} s: a lease lasts {lease:.3f} s from sending a "
@@ -388,10 +401,8 @@ class _Run:
             case ["killing"]:
                 self.killing = True
             case ["error", number]:
-                raise ConfigError(
-                    f"{self.name!r} can't be run: {os.strerror(int(number))}; a command is a program and its "
-                    "arguments, never a line for a shell"
-                )
+                advice = _NOT_RUN.get(int(number), "check its permissions, and those of the folders that it is in")
+                raise ConfigError(f"{self.name!r} can't be run: {os.strerror(int(number))}; {advice}")
             case ["exit", status, why]:
                 code = os.waitstatus_to_exitcode(int(status))
                 return Outcome(code if code >= 0 else 128 - code, "stopped" if self.kill_at else why)

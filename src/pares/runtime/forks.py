@@ -68,8 +68,11 @@ def leave_on_signals(*signals: signal.Signals, timeout: float = EXIT_TIMEOUT) ->
     Promised: members hand over what they hold and leave, for up to `timeout` seconds, and then the signal does what it did
     before this call: an earlier handler is called, and with none the process dies of the signal. Until then the program goes
     on, and sees its terms end: a handover waits for `terms`, `only` and the like to see that. More signals meanwhile change
-    nothing. Not promised: anything for SIGKILL, which no process sees. To be called from the main thread; raises `ValueError`
-    elsewhere, as Python does.
+    nothing. Not promised: anything for SIGKILL, which no process sees; nor how soon. Python runs handlers on the main thread,
+    between two steps of Python code: one that is inside a long call of C code is waited for, and a signal that comes in the
+    moment before a blocking call begins (`sleep`, `join`, a read) is noticed only when that call returns. Until then members
+    go on, and lead. So wait with a limit, as `term.wait_lost(1.0)` does. To be called from the main thread; raises
+    `ValueError` elsewhere, as Python does.
     """
     for number in signals or (signal.SIGTERM, signal.SIGINT):
         _install(number, timeout)

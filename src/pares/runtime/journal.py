@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from pares.core.reasons import LEASE_RAN_OUT
 from pares.runtime.events import Event
 
 log: Final = logging.getLogger("pares.member")
@@ -82,7 +83,7 @@ class Journal:
 
     def fenced(self, why: str) -> None:
         self.fences += 1
-        self.lapses += why == "lease ran out"
+        self.lapses += why == LEASE_RAN_OUT
 
     def events(self, wake: Callable[[], None] | None = None) -> Events:
         """What is published from this call on, until the end."""

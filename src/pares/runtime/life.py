@@ -24,6 +24,7 @@ from pares.core.protocol import (
     Restart,
     Stop,
 )
+from pares.core.reasons import CLOSED
 from pares.core.records import Seat
 from pares.runtime.barriers import Barriers
 from pares.runtime.beliefs import Beliefs
@@ -144,8 +145,8 @@ class Life:
         self.journal.problem("restarted", effect.why)
 
     def _over(self, effect: Closed | Stop) -> None:
-        for term in self.beliefs.end_all("closed"):
-            self._tell(Fenced(term.role, term.seat, term.token, "closed", wall_us() / 1e6))
+        for term in self.beliefs.end_all(CLOSED):
+            self._tell(Fenced(term.role, term.seat, term.token, CLOSED, wall_us() / 1e6))
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
         self.state = "closed" if self._end is None else "failed"

@@ -27,6 +27,7 @@ from pares.core.protocol import (
     ResumeNow,
     StepDown,
 )
+from pares.core.reasons import CLOSED
 from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.core.tenure import MAX_WHY
 from pares.ledger import Ledger, Log, partition_of
@@ -379,7 +380,7 @@ class Member:
             thread.join(wait)
             if thread.is_alive():
                 self._loop.abandon()
-                self._life.beliefs.end_all("closed")
+                self._life.beliefs.end_all(CLOSED)
                 thread.join(self.session + 1.0)
         self._close_ledger()
         forks.unregister(self)

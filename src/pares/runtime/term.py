@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from pares.core.errors import ForkedError, LeadershipLost
+from pares.core.reasons import LEASE_RAN_OUT
 from pares.runtime.clock import stopwatch
 
 NEVER: Final = 0
@@ -46,7 +47,7 @@ class Term:
         """Why the term ended; empty while it lasts."""
         if self._why or self:
             return self._why
-        return "lease ran out"
+        return LEASE_RAN_OUT
 
     @property
     def deadline_ns(self) -> int:

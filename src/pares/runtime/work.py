@@ -7,14 +7,11 @@ import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from pares.core.errors import ParesError
 from pares.runtime.barriers import Barriers
-
-if TYPE_CHECKING:
-    from pares.runtime.member import Member
-    from pares.runtime.term import Term
+from pares.runtime.term import Term
 
 log: Final = logging.getLogger("pares.work")
 
@@ -25,9 +22,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Leader(Protocol):
+    """A member, as far as this file is concerned."""
+
+    @property
+    def state(self) -> str: ...
+
+    def term(self, role: str) -> Term | None: ...
+
+    def wait(self, role: str, timeout: float | None = None) -> Term | None: ...
+
+    def step_down(self, role: str | None = None) -> None: ...
+
+
 @contextmanager
 def _body(
-    member: Member, barriers: Barriers, term: Term, give_up_on_error: bool, stuck_after: float | None
+    member: Leader, barriers: Barriers, term: Term, give_up_on_error: bool, stuck_after: float | None
 ) -> Generator[None, None, None]:
     """One piece of work in a term: a handover waits for it, and a failure of it can end the term."""
     timer: threading.Timer | None = None
@@ -53,7 +63,7 @@ def _body(
         barriers.finish(body)
 
 
-def _step_down(member: Member, term: Term) -> None:
+def _step_down(member: Leader, term: Term) -> None:
     if term:
         try:
             member.step_down(term.role)
@@ -62,7 +72,7 @@ def _step_down(member: Member, term: Term) -> None:
 
 
 def only_while(
-    member: Member, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
+    member: Leader, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         @functools.wraps(function)
@@ -83,7 +93,7 @@ class Background:
 
     def __init__(
         self,
-        member: Member,
+        member: Leader,
         barriers: Barriers,
         task: Callable[[], object],
         role: str,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
-from pares.core.errors import ConfigError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.registry import open as open_ledger
 from pares.spark import fold, intervals, verdict
@@ -51,6 +51,7 @@ _HEAD: Final = """
 SELECT min(at_ms) FILTER (WHERE kind = 'first') AS from_ms, max(at_ms) FILTER (WHERE kind = 'last') AS to_ms,
        max(offset) FILTER (WHERE kind = 'last') AS last_offset,
        coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
+       max(cause) FILTER (WHERE kind = 'newer') AS newer,
        max(overlap_ms) AS overlap_ms,
        count(DISTINCT member) FILTER (WHERE kind = 'member') AS members,
        count(DISTINCT role) FILTER (WHERE kind = 'opened') AS roles,
@@ -143,7 +144,8 @@ def audit(
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
 
-    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java.
+    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, and for a
+    group that writes a newer format than this version reads.
     """
     check_name("a group's name", group)
     if clock_error_ms < 0 or slack_ms < 0:
@@ -207,6 +209,8 @@ def _audit(
     head: Row = spark.sql(_HEAD, facts=facts).toArrow().to_pylist()[0]
     if head["from_ms"] is None:
         return None
+    if head["newer"] is not None:
+        raise CapabilityError(head["newer"])
     window = intervals.Window(head["from_ms"], head["to_ms"], head["floor"])
     with _interpreted(spark):
         frames, checks, double_ms, terms = _of_log(facts, faults, window, group, clock_error_ms, slack_ms)

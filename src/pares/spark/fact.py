@@ -36,6 +36,7 @@ class Fact(NamedTuple):
     defect          two readers of one prefix differ: `other` wrote the snapshot
     first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
                     lower one began before anything that is known
+    newer           the group writes records that this version can't read: `cause` says so
     adrift          the log does not begin at its origin and has no snapshot: nothing of it can be known
     """
 

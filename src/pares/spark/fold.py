@@ -94,6 +94,8 @@ class History:
             self._facts.append(Fact("first", *self._first, token=self._floor))
             self._facts.append(Fact("last", *self._last))
         self._facts.extend(Fact("defect", d.offset, other=d.author) for d in self.reader.defects)
+        if self.reader.too_new:
+            self._facts.append(Fact("newer", self.reader.position, cause=self.reader.upgrade))
         return self._drain()
 
     def _drain(self) -> list[Fact]:

@@ -20,6 +20,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pares.core.reasons import (
+    ASKED,
+    BALANCE,
+    BARRIER_TIMED_OUT,
+    CLOSED,
+    DRAINED,
+    FENCED,
+    HANDED_OVER,
+    LEASE_RAN_OUT,
+    LEFT,
+    NOT_READY,
+    PAUSED,
+    ROLE_REMOVED,
+    STEPPED_DOWN,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -79,7 +95,7 @@ WITH t AS (
     ON f.fault IN ('crash', 'freeze', 'cut') AND (f.member = k.member OR f.member = k.name)
    AND f.at_ms >= coalesce(k.lead_ms, k.gained_ms, k.first_ms)
    AND f.at_ms <= coalesce(greatest(k.b_late, k.lost_ms), k.last_ms)
-  WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary') OR k.ended_why = 'fenced' OR k.said_why = 'fenced'
+  WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary') OR k.ended_why = '{fenced}' OR k.said_why = '{fenced}'
   GROUP BY k.role, k.seat, k.token, k.member),
  g AS (
   SELECT k.*, f.fault, f.fault_ms,
@@ -103,6 +119,27 @@ FROM h
 
 # How a term ended, in one word. What was done to the holder says more than how the group noticed it; after that come the
 # kernel's own reasons. A surplus that is handed over to a member that came during the term is that member's joining.
+CAUSES: Final = {
+    LEASE_RAN_OUT: "lapse",
+    FENCED: "lapse",
+    BARRIER_TIMED_OUT: "slow barrier",
+    DRAINED: "drain",
+    NOT_READY: "drain",
+    CLOSED: "leave",
+    LEFT: "leave",
+    PAUSED: "pause",
+    ASKED: "handover",
+    HANDED_OVER: "handover",
+    STEPPED_DOWN: "step down",
+    ROLE_REMOVED: "removed",
+    BALANCE: "balance",
+}
+"""The audit's word for each of the members'."""
+_WORDS: Final = "\n          ".join(
+    f"WHEN '{why}' THEN "
+    + (f"CASE WHEN heir_joined > from_offset THEN 'join' ELSE '{cause}' END" if why == BALANCE else f"'{cause}'")
+    for why, cause in CAUSES.items()
+)
 _CAUSE: Final = """
 CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      WHEN fault IS NOT NULL THEN fault
@@ -112,14 +149,9 @@ CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      WHEN ended = 'genesis' THEN 'reset'
      WHEN ended IS NULL AND stop_ms IS NULL THEN 'crash'
      ELSE CASE coalesce(nullif(ended_why, ''), said_why)
-          WHEN 'fenced' THEN 'lapse' WHEN 'lease ran out' THEN 'lapse' WHEN 'barrier timed out' THEN 'slow barrier'
-          WHEN 'drained' THEN 'drain' WHEN 'closed' THEN 'leave' WHEN 'left' THEN 'leave'
-          WHEN 'not ready' THEN 'drain' WHEN 'paused' THEN 'pause'
-          WHEN 'asked' THEN 'handover' WHEN 'handed over' THEN 'handover' WHEN 'stepped down' THEN 'step down'
-          WHEN 'role removed' THEN 'removed'
-          WHEN 'balance' THEN CASE WHEN heir_joined > from_offset THEN 'join' ELSE 'balance' END
+          {words}
           ELSE CASE ended WHEN 'transfer' THEN 'handover' WHEN 'release' THEN 'release' ELSE 'lapse' END END END
-"""
+""".replace("{words}", _WORDS)
 
 _BELIEVED: Final = """
 SELECT role, seat, token, member, cause, since_ms, since_measured, overlap_ms, limit_ms,
@@ -235,7 +267,7 @@ def members(facts: DataFrame) -> DataFrame:
 def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
     """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
     return facts.sparkSession.sql(
-        _TERMS.replace("{cause}", _CAUSE),
+        _TERMS.replace("{cause}", _CAUSE).replace("{fenced}", FENCED),
         facts=facts,
         members=members,
         faults=faults,

@@ -37,6 +37,7 @@ from pares.core.protocol import (
     ResumeNow,
     StepDown,
 )
+from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
 from pares.core.records import Seat
 from pares.core.world import World
 from pares.runtime.clock import stopwatch
@@ -184,7 +185,7 @@ class Puppet:
         if isinstance(event, BarrierReturned):
             self._give(event.token)
         elif isinstance(event, HandOver | StepDown):
-            self.revoke(event.role, event.why or ("handed over" if isinstance(event, HandOver) else "stepped down"))
+            self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, HandOver) else STEPPED_DOWN))
         elif isinstance(event, Marked):
             marks = ((*event.seat, event.token, event.mark),)
             self._write(records.Beat, self.me, marks=marks)
@@ -215,7 +216,7 @@ class Puppet:
         if ending is None:
             return
         seat, why = ending
-        if why == "paused" or seat not in self.world.seats or self.world.roles[seat[0]].removed:
+        if why == PAUSED or seat not in self.world.seats or self.world.roles[seat[0]].removed:
             self._write(records.Release, self.me, seat=seat, token=token, why=why)
         else:
             self._write(records.Transfer, self.me, seat=seat, token=token, to=OTHER, why=why)

@@ -10,11 +10,12 @@ the group before its time is up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from pares.core.protocol import Barrier, Closed, Lead, Stop
+from pares.core.reasons import ASKED, BALANCE, CLOSED, DRAINED, HANDED_OVER, STEPPED_DOWN
 from pares.core.records import Seat
 from pares.sim.checker import Checker
 from pares.sim.engine import MS
@@ -23,6 +24,9 @@ from pares.sim.story import seat_name
 
 if TYPE_CHECKING:
     from pares.sim.play import Play
+
+MOVED: Final = frozenset({ASKED, BALANCE, HANDED_OVER, CLOSED, DRAINED, STEPPED_DOWN})
+"""Reasons for which a term is handed on: somebody else is expected to lead soon."""
 
 
 class _Expected(Struct):
@@ -69,7 +73,7 @@ class Speed(Checker):
             self.expected[seat] = _Expected(self.scene.engine.now, within, process.id, "takeover after the crash of")
 
     def barrier_over(self, process: Process, effect: Barrier) -> None:
-        if effect.why not in ("asked", "balance", "handed over", "closed", "drained", "stepped down"):
+        if effect.why not in MOVED:
             return
         state = self.scene.judge.world.seats.get(effect.seat)
         if state is None or (state.holder, state.token) != (process.id, effect.token):

@@ -1,0 +1,36 @@
+"""Why a term ended, in the words that members write into the log.
+
+`why` is text for people, and the fold decides nothing by it (R1). But whoever counts what happened (the audit, the demo, a
+member's health) tells a planned handover from a lease that ran out by these words alone; so they stand here once.
+A user may give others: to `hand_over`, or as the reason of a jump; those count as what the record says: a handover, a
+release.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEASE_RAN_OUT: Final = "lease ran out"
+FENCED: Final = "fenced"
+"""Of the release that follows when a lease ran out."""
+BARRIER_TIMED_OUT: Final = "barrier timed out"
+
+ROLE_REMOVED: Final = "role removed"
+PAUSED: Final = "paused"
+DRAINED: Final = "drained"
+CLOSED: Final = "closed"
+LEFT: Final = "left"
+NOT_READY: Final = "not ready"
+ASKED: Final = "asked"
+"""By an administrator."""
+HANDED_OVER: Final = "handed over"
+"""By the holder's own `hand_over`."""
+STEPPED_DOWN: Final = "stepped down"
+BALANCE: Final = "balance"
+
+PLANNED: Final = frozenset(
+    {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, ASKED, HANDED_OVER, STEPPED_DOWN, BALANCE}
+)
+UNPLANNED: Final = frozenset({LEASE_RAN_OUT, FENCED, BARRIER_TIMED_OUT})
+REASONS: Final = PLANNED | UNPLANNED
+"""All that members write of their own accord."""

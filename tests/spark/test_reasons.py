@@ -1,0 +1,46 @@
+"""What members say when a term ends, and what the audit makes of it: the same words on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from pares.core.reasons import BARRIER_TIMED_OUT, LEFT, REASONS
+from pares.core.records import BadRecord, Did, Release, Transfer, decode
+from pares.sim.knobs import draw
+from pares.sim.log import SimLog
+from pares.sim.play import Play
+from pares.spark.intervals import CAUSES
+
+SEEDS = 24
+
+
+def test_the_audit_has_a_word_for_each_reason() -> None:
+    assert set(CAUSES) == REASONS
+
+
+def test_members_give_no_other_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In simulated worlds with every fault there is: each word that the table has is met, and no other one."""
+    said, appended = set[str](), SimLog.append
+
+    def append(log: SimLog, payloads: Iterable[bytes], now: int, *, hole: int = 0) -> int:
+        payloads = list(payloads)
+        said.update(why for why in map(_why, payloads) if why)
+        return appended(log, payloads, now, hole=hole)
+
+    monkeypatch.setattr(SimLog, "append", append)
+    for seed in range(SEEDS):
+        assert not Play(draw(seed)).play().broken
+    assert said <= REASONS
+    assert REASONS - said <= {LEFT, BARRIER_TIMED_OUT}  # said after the member's last record; and rare
+
+
+def _why(payload: bytes) -> str:
+    try:
+        record = decode(payload)
+    except BadRecord:
+        return ""
+    if isinstance(record, Did) and record.what == "stop":
+        return "" if " by " in record.why else record.why  # who took it is no reason of the holder's own
+    return record.why if isinstance(record, Release | Transfer) else ""
