@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core import records
+from pares.core import reasons, records
 from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch, watchers
 from pares.core.config import Config
 from pares.core.errors import ConfigError
@@ -202,7 +202,7 @@ class Living:
         world = self.reader.world
         me = world.members[self.me]
         self._serve(now, effects)
-        closing = "closed" if self.closing else "" if self.ready else "not ready"
+        closing = reasons.CLOSED if self.closing else "" if self.ready else reasons.NOT_READY
         for give in self.moves.gives(world, now, closing=closing):
             how: dict[str, Any] = {"to": give.to, "pin": give.pin, "release_only": give.release_only}
             effects += self.tenures.stop(give.tenure, give.why, now, **how)
@@ -261,7 +261,7 @@ class Living:
         world = self.reader.world
         target = self.moves.others(world, now)
         to = request.to if isinstance(request, HandOver) else None
-        why = request.why or ("handed over" if isinstance(request, HandOver) else "stepped down")
+        why = request.why or (reasons.HANDED_OVER if isinstance(request, HandOver) else reasons.STEPPED_DOWN)
         for tenure in list(self.tenures.by_seat.values()):
             if request.role is None or tenure.seat[0] == request.role:
                 heir = to or target.get(tenure.seat)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pares.core import reasons
 from pares.core.fold import may_take
 from pares.core.lease import MS
 from pares.core.placement import place
@@ -194,19 +195,19 @@ class Moves:
     def _gives(self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: str) -> Give | None:
         seat = world.seats[tenure.seat]
         if not world.open(tenure.seat):
-            return Give(tenure, "role removed", release_only=True)
+            return Give(tenure, reasons.ROLE_REMOVED, release_only=True)
         if world.paused(seat.role):
-            return Give(tenure, "paused", release_only=True)
+            return Give(tenure, reasons.PAUSED, release_only=True)
         if closing:
             return Give(tenure, closing, to)
         if world.members[self.me].draining:
-            return Give(tenure, "drained", to)
+            return Give(tenure, reasons.DRAINED, to)
         if to is None or to == self.me:
             return None
         if seat.asked is not None:
-            return Give(tenure, "asked", to, pin=seat.asked[0] is not None)
+            return Give(tenure, reasons.ASKED, to, pin=seat.asked[0] is not None)
         if self.due(settled, now):
-            return Give(tenure, "balance", to)
+            return Give(tenure, reasons.BALANCE, to)
         return None
 
     def heir(self, world: World, tenure: Tenure, now: int) -> str | None:
