@@ -33,6 +33,12 @@ CAUSES: Final = {
     "join": "a member had come",
     "balance": "to balance the load",
     "leave": "the leader left",
+    "lapse": "the leader's lease had run out",
+    "slow barrier": "the leader's barrier took too long",
+    "handover": "handed over on request",
+    "step down": "the leader stepped down",
+    "pause": "after a pause",
+    "release": "the leader had given it up",
 }
 """The audit's words for causes, and those of the screen, in its order."""
 FAULTS: Final = {"killed": "crash", "frozen": "freeze", "cut off": "cut", DRAINED: "drain", CLOSED: "leave"}
