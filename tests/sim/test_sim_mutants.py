@@ -28,7 +28,7 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "late-copies-count": (0, 1),
     "release-without-token": (142, 148),
     "removal-frees": (0, 1),
-    "mark-of-anybody": (10, 12),
+    "mark-of-anybody": (8, 13),
     "genesis-always-wins": (0, 1),
     "resume-of-another": (0, 1),
     "version-too-high-counts": (0, 1),

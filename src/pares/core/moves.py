@@ -48,7 +48,7 @@ class Moves:
 
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures) -> None:
         self.me = me
-        self._step = max(MIN_STEP_MS, session_ms // 8) * MS
+        self._step = _step(session_ms)
         self._watches = watches
         self._tenures = tenures
         self._targets: dict[tuple[int, frozenset[str], frozenset[str], frozenset[str]], dict[Seat, str | None]] = {}
@@ -136,22 +136,24 @@ class Moves:
                 continue
             if designated != self.me and world.seats[seat].avoid == self.me:
                 continue  # stepped down from, and somebody else could have it (R13)
-            if designated == self.me or self.due(since + self._wait(world, seat, designated), now):
+            if designated == self.me or self.due(since + self._wait(world, seat, designated, self._step), now):
                 found.append(Take(seat, None))
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
         target = self.target(world, now)
         found: list[Take] = []
+        # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
+        step = max(self._step, _step(holder.session_ms))
         for seat in sorted(world.held[holder.id]):
             at = self._watches.claimable_at(seat, holder)
             over = (holder.id, holder.offset)
             designated = self.designated(world, target.get(seat), seat)
             if designated is None:
-                if self.due(at + (1 + self.line()) * self._step, now):
+                if self.due(at + (1 + self.line()) * step, now):
                     found.append(Take(seat, over, free=True))
             elif may_take(world, me, seat):
-                wait = 0 if designated == self.me else self._wait(world, seat, designated)
+                wait = 0 if designated == self.me else self._wait(world, seat, designated, step)
                 if self.due(at + wait, now):
                     found.append(Take(seat, over))
         return found
@@ -164,11 +166,11 @@ class Moves:
         able = (id for id in self.crew if may_take(world, world.members[id], seat) and world.seats[seat].avoid != id)
         return next(able, wanted)
 
-    def _wait(self, world: World, seat: Seat, designated: str | None) -> int:
+    def _wait(self, world: World, seat: Seat, designated: str | None, step: int) -> int:
         """How long to let the designated member, and those before this one, go first."""
         able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
         place = able.index(self.me) if self.me in able else len(able)
-        return (2 + place) * self._step
+        return (2 + place) * step
 
     # Giving up -------------------------------------------------------------------------------------------------------
 
@@ -223,6 +225,11 @@ class Moves:
         """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
         member = world.members.get(to)
         return member is not None and to != self.me and to in self.alive and may_take(world, member, seat)
+
+
+def _step(session_ms: int) -> int:
+    """How long each of those in line waits for the one before it."""
+    return max(MIN_STEP_MS, session_ms // 8) * MS
 
 
 def _one_a_role(takes: list[Take]) -> list[Take]:

@@ -26,7 +26,9 @@ class Counting(Checker):
         self.last = -1
         self.numbers: dict[str, int] = {}
         self.reads: dict[str, int] = {}
-        self.gone: set[str] = set()
+        self.gone: dict[str, int] = {}
+        """Who left or died, and how many records had counted then: that is remembered for so many more (R13)."""
+        self.count = 0
         self.version = -1
 
     def replaced(self) -> None:
@@ -60,12 +62,16 @@ class Counting(Checker):
         if record.b != self.base or not self.base:
             return False
         if isinstance(record, Join):
+            since = self.count - self.gone.get(record.m, self.count)
+            if since >= self.scene.judge.world.memory():
+                return landed.counted  # forgotten, or not yet: that happens at the next place
             return record.m not in self.numbers and record.m not in self.gone
         return record.n > self.numbers.get(record.m, FAR)
 
     def _note(self, landed: Landed) -> None:
         record = landed.record
         assert record is not None
+        self.count += 1
         for change in landed.changes:
             if type(change) is Began:
                 version = self.version
@@ -75,7 +81,7 @@ class Counting(Checker):
                 self.numbers.pop(change.member, None)
                 self.reads.pop(change.member, None)
                 if change.cause in ("left", "died"):
-                    self.gone.add(change.member)
+                    self.gone[change.member] = self.count
         self.last = landed.offset
         if isinstance(record, Join):
             self.numbers[record.m], self.reads[record.m] = record.n, record.reads

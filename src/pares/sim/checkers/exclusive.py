@@ -90,7 +90,8 @@ class Exclusive(Checker):
             met = min(ends, other.belief_ends()) - began
             allowed = max(self._overlap(process), self._overlap(other))
             # The clock of either may run slow by its drift, which stretches the overlap as well.
-            if met > allowed * 1.13 + 2_000_000:
+            slowest = max(p.settings["drift"] for p in (process, other))
+            if met > allowed / (1 - slowest) + 2_000_000:
                 raise self.broken(
                     f"{process.id} and {other.id} both believed in {seat_name(seat)} for {met / 1e6:.3f} ms, "
                     f"{allowed / 1e6:.0f} ms of overlap are allowed"

@@ -77,6 +77,10 @@ class Tokens(Checker):
     def killed(self, process: Process) -> None:
         self.known.pop(process.name, None)
 
+    def ended(self, process: Process, id: str) -> None:
+        if process.over is not None:
+            self.known.pop(process.name, None)  # whoever comes next under its name remembers nothing
+
     # Users -----------------------------------------------------------------------------------------------------------
 
     def led(self, process: Process, effect: Lead) -> None:
