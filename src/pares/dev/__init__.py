@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pares.dev.kafka import Kafka, Node
+    from pares.dev.kafka import Kafka
+    from pares.dev.node import Node
     from pares.dev.settings import Security
 
 __all__ = ["Kafka", "Node", "Security"]
 
-_WHERE: Final = {"Kafka": "kafka", "Node": "kafka", "Security": "settings"}
+_WHERE: Final = {"Kafka": "kafka", "Node": "node", "Security": "settings"}
 
 
 def __getattr__(name: str) -> Any:

@@ -102,7 +102,7 @@ def fetch(progress: Progress | None = None) -> Path:
     java = require_java("Kafka")
     ivy = _ivy()
     home.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(home.parent / f"{home.name}.lock"):
+    with alone(home.parent / f"{home.name}.lock"):
         if is_here():  # another process was faster
             return home
         cache = home.parent / f"{home.name}.downloads"
@@ -130,7 +130,8 @@ def _ivy() -> Path:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
+    """One process at a time; the others wait."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -95,6 +95,23 @@ class Started:
         return True
 
 
+class Adopted:
+    """A process that another program has started and left running."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+
+    def ended(self) -> int | None:
+        """-1 (nobody can tell any more how it ended) once it is gone; None while it runs."""
+        return None if self.identity.alive() else -1
+
+    def freeze(self) -> None:
+        self.identity.signal(signal.SIGSTOP)
+
+    def wait(self, timeout: float) -> bool:
+        return self.identity.wait(timeout)
+
+
 def identify(pid: int) -> Identity:
     """The identity of a process that is known to be there."""
     found = _look(pid) or ("", "")
