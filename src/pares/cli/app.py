@@ -8,6 +8,7 @@ import typer
 
 from pares.cli.audit import audit
 from pares.cli.demo import demo
+from pares.cli.dev import dev
 from pares.cli.doctor import doctor
 from pares.cli.drain import drain
 from pares.cli.handover import handover
@@ -58,6 +59,7 @@ app.command(rich_help_panel=STEER)(handover)
 app.command(rich_help_panel=STEER)(drain)
 app.command(rich_help_panel=STEER)(pause)
 app.command(rich_help_panel=STEER)(resume)
+app.add_typer(dev, name="dev", rich_help_panel=WORK)
 app.command(rich_help_panel=CHECK)(doctor)
 app.command(rich_help_panel=CHECK)(audit)
 app.command(rich_help_panel=CHECK)(sim)

@@ -27,6 +27,7 @@ from pares.spark.java import JavaHome
 
 LOG: Final = "broker.log"
 _LOG_LINES: Final = 12
+_ERRORS: Final = (" ERROR ", "Exception in thread", "Error: ", "Error occurred")
 _LOG_BYTES: Final = 16 << 20
 _PATIENCE: Final = 60.0
 
@@ -65,12 +66,26 @@ def command(java: JavaHome, home: Path, config: Path, heap_mb: int, jvm: Sequenc
     return [str(java.java), *options, *jvm, "-cp", classpath, "kafka.Kafka", str(config)]
 
 
-def tail(folder: Path) -> str:
-    """The last words of a node."""
+def last_words(folder: Path, since: int) -> str:
+    """What a node said that explains its end: from its first error on, else its last lines. `since`: bytes of its log that
+    are older than its start."""
     try:
-        return "\n".join((folder / LOG).read_text(errors="replace").splitlines()[-_LOG_LINES:])
+        with (folder / LOG).open("rb") as log:
+            log.seek(since)
+            lines = [line for line in log.read().decode(errors="replace").splitlines() if not line.startswith("\tat ")]
     except OSError:
         return ""
+    for at, line in enumerate(lines):
+        if any(sign in line for sign in _ERRORS):
+            return "\n".join(lines[at : at + _LOG_LINES])
+    return "\n".join(lines[-_LOG_LINES:])
+
+
+def log_size(folder: Path) -> int:
+    try:
+        return (folder / LOG).stat().st_size
+    except OSError:
+        return 0
 
 
 def short_uuid() -> str:

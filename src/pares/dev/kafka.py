@@ -168,7 +168,7 @@ class Kafka:
                 self.wait_ready(timeout)
             except CapabilityError:
                 # Between the draw and the start somebody may have taken a port.
-                if left == 0 or not any(_IN_USE in broker.tail(node.folder) for node in self.nodes):
+                if left == 0 or not any(_IN_USE in node.last_words() for node in self.nodes):
                     raise
                 self._kill_all()
                 kept = self._cluster
@@ -183,7 +183,7 @@ class Kafka:
         if len(kept.nodes) != len(self._hosts):
             raise ConfigError(
                 f"{folder} holds a cluster of {len(kept.nodes)}, not of {len(self._hosts)}: ask for as many nodes, name "
-                "another folder, or remove this one with its data"
+                "another folder, or remove this one with its data (pares dev kafka down --remove)"
             )
         if (alive := kept.alive()) and not self._survive:
             pids = ", ".join(str(identity.pid) for identity in alive.values())
@@ -215,7 +215,7 @@ class Kafka:
         self._cluster = cluster
         self.nodes = []
         for place in cluster.nodes:
-            node = Node(place, folder / f"node-{place.id}", self._prefix.get(place.id, ()))
+            node = Node(place, state.node_folder(folder, place.id), self._prefix.get(place.id, ()))
             if (identity := cluster.running.get(place.id)) is not None and identity.alive():
                 node.begin(Adopted(identity))
             self.nodes.append(node)
@@ -227,8 +227,9 @@ class Kafka:
         settings = properties(node.place, self._cluster.nodes, data, self.security, self.settings)
         config = broker.write_folder(node.folder, node.place, settings, self._cluster.id, self._jars)
         command = broker.command(self._java, self._jars, config, self._heap_mb, self._jvm)
+        log_from = broker.log_size(node.folder)
         process = start([*node.prefix, *command], log=node.log, folder=node.folder, survive=self._survive)
-        node.begin(process)
+        node.begin(process, log_from=log_from)
         self._cluster.running[node.id] = process.identity
         state.save(self.folder, self._cluster)
 
@@ -261,7 +262,7 @@ class Kafka:
     def _did_not_start(self, node: Node, what: str) -> CapabilityError:
         return CapabilityError(
             f"Kafka's node {node.id} at {node.place.address} {what}.\n"
-            f"Its last words, of {node.log}:\n{broker.tail(node.folder)}"
+            f"Its last words{'' if self._temporary else f', of {node.log}'}:\n{node.last_words()}"
         )
 
     def close(self) -> None:

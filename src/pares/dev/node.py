@@ -27,6 +27,7 @@ class Node:
         self.prefix = list(prefix)
         self.process: Started | Adopted | None = None
         self._frozen = False
+        self._log_from = 0
 
     @property
     def id(self) -> int:
@@ -64,8 +65,13 @@ class Node:
         process = self.process
         return process.identity.pid if process is not None and process.ended() is None else None
 
-    def begin(self, process: Started | Adopted) -> None:
-        self.process, self._frozen = process, False
+    def begin(self, process: Started | Adopted, *, log_from: int = 0) -> None:
+        """From now on it is this process, which writes to the log behind `log_from` bytes."""
+        self.process, self._frozen, self._log_from = process, False, log_from
+
+    def last_words(self) -> str:
+        """What it said, since it was started, that explains its end."""
+        return broker.last_words(self.folder, self._log_from)
 
     def end(self, number: int, timeout: float) -> None:
         """Ends it by a signal; if it is not gone within `timeout` seconds, by SIGKILL."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pares.dev.process import Identity
 from pares.dev.settings import Place
 
 FILE: Final = "cluster.json"
+LOCK: Final = ".lock"
 
 
 class Cluster(msgspec.Struct):
@@ -64,11 +66,25 @@ def save(folder: Path, cluster: Cluster) -> None:
     draft.replace(folder / FILE)
 
 
+def remove(folder: Path, cluster: Cluster) -> None:
+    """Removes the data and the record, and the folder if nothing else is in it. For a cluster that does not run."""
+    for place in cluster.nodes:
+        shutil.rmtree(node_folder(folder, place.id), ignore_errors=True)
+    for name in (FILE, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def node_folder(folder: Path, node: int) -> Path:
+    return folder / f"node-{node}"
+
+
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """While the shape or the set of processes is changed, nobody else changes it."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
