@@ -1,0 +1,240 @@
+"""Appending to Kafka: one idempotent producer a ledger, and what is known of an append that failed.
+
+**One append, one record batch.** A broker takes a record batch whole or not at all, and puts nobody's records in between. So
+the payloads of an append are collected (`linger.ms` is long) and then sent off at once (`flush`), one append at a time.
+
+**No stale records.** An append that gets no answer in time is given up: it is purged from the client, which never sends it
+again. What is already on the wire may still reach the broker. For how long is bounded twice over:
+
+- by the wire: a request that reached the broker's machine is carried out when the broker goes on, or never;
+- by the next append through this ledger to that partition: once it is acknowledged, an earlier one that failed has landed
+  before it, or never will. The producer numbers its batches, and raises its epoch after one that it gave up, so the broker
+  refuses what comes too late. (It would need a new producer to lose that, so there is one as long as the ledger is open.)
+
+And there is never more than one such append a partition and ledger: after a failure the next one begins by asking the
+partition's leader for its bounds, and sends nothing before the leader has answered.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ConfigError, LedgerUnavailable
+
+from .base import MAX_BATCH, no_such_partition
+from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
+from .kafka_settings import Settings, client_module, log
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+_LAST_WORDS: Final = 0.5
+"""Seconds to wait for what becomes of an append that was purged."""
+_NEWS: Final = 0.1
+"""Seconds for which a topic that was refused is asked for again, before the refusal counts."""
+_FIRST: Final = 2.0
+"""Seconds that the first append may take in any case: the producer needs a number from the brokers first."""
+OVERHEAD: Final = 128
+"""Bytes that a record batch of one record has besides its payload, and more than that."""
+
+
+class _Sent:
+    """What became of the records of one append."""
+
+    __slots__ = ("error", "left", "offsets")
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.offsets: list[int] = []
+        self.error: KafkaError | None = None
+
+    def answered(self, error: KafkaError | None, message: Message) -> None:
+        self.left -= 1
+        offset = message.offset() if error is None else None
+        if error is not None or offset is None:
+            self.error = self.error or error
+        else:
+            self.offsets.append(offset)
+
+
+class Appender:
+    """Appends of one ledger, to any topic. Safe to use from several threads; they take turns."""
+
+    def __init__(
+        self, settings: Settings, where: str, largest: Callable[[str], int], ask: Callable[[str, int], object]
+    ) -> None:
+        self._settings = settings
+        self._where = where
+        self._largest = largest
+        self._ask = ask
+        self._producer: Any = None
+        self._turn = threading.Lock()
+        self._shaken: set[tuple[str, int]] = set()
+        """Partitions in which an append is of unknown outcome."""
+        self._troubles = 0
+        self._told = ""
+        self._warm = False
+
+    @property
+    def told(self) -> str:
+        """What the client has last said of its connections."""
+        return self._told
+
+    def connect(self) -> Any:
+        """The producer; made if there is none."""
+        if self._producer is None:
+            limit = min(max(self._largest(self._settings.topic), 1 << 20), 1_000_000_000)
+            self._producer = new_client(
+                "Producer",
+                self._settings,
+                {
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "delivery.timeout.ms": 2 * max(self._settings.milliseconds, 1000),
+                    "request.timeout.ms": self._settings.milliseconds,
+                    "linger.ms": max(self._settings.milliseconds, 1000),
+                    "batch.num.messages": MAX_BATCH,
+                    "batch.size": limit,
+                    "message.max.bytes": limit,
+                    "queue.buffering.max.messages": 4 * MAX_BATCH,
+                    "error_cb": self._error,
+                },
+            )
+        return self._producer
+
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        """The offsets of `payloads`, appended in one record batch if that is not larger than the topic allows."""
+        deadline = time.monotonic() + self._settings.timeout
+        if not self._turn.acquire(timeout=self._settings.timeout):
+            raise LedgerUnavailable(
+                f"{self._where}: could not append: other appends of this ledger take too long; try again"
+            )
+        try:
+            if (topic, partition) in self._shaken:
+                # Raises if the leader doesn't answer; then nothing was sent.
+                self._ask(topic, partition)
+                deadline = max(deadline, time.monotonic() + self._settings.timeout / 2)
+            producer = self.connect()
+            if not self._warm:
+                deadline = max(deadline, time.monotonic() + _FIRST)
+            offsets = self._send(producer, topic, payloads, partition, deadline)
+            self._shaken.discard((topic, partition))
+            self._warm = True
+            return offsets
+        finally:
+            self._turn.release()
+
+    def _send(self, producer: Any, topic: str, payloads: Sequence[bytes], partition: int, deadline: float) -> list[int]:
+        troubles, sent = self._troubles, _Sent(len(payloads))
+        for at, payload in enumerate(payloads):
+            try:
+                self._produce(producer, topic, payload, partition, sent)
+            except BaseException:
+                # What was collected before it has not been sent yet, and never will be.
+                self._give_up(producer, sent, len(payloads) - at)
+                raise
+        producer.flush(max(0.001, deadline - time.monotonic()))
+        if sent.left:
+            self._give_up(producer, sent, 0)
+        if not sent.left and sent.error is None:
+            return sent.offsets
+        raise self._failed(sent, topic, payloads, partition, troubled=self._troubles != troubles)
+
+    def _produce(self, producer: Any, topic: str, payload: bytes, partition: int, sent: _Sent) -> None:
+        """Hand one record over to the client, which sends nothing yet."""
+        kafka = client_module()
+        end = time.monotonic() + _NEWS
+        while True:
+            try:
+                producer.produce(topic, payload, partition=partition, on_delivery=sent.answered)
+                return
+            except BufferError as error:
+                raise LedgerUnavailable(
+                    f"{self._where}: could not append: the client's queue is full; try again later"
+                ) from error
+            except kafka.KafkaException as error:
+                why: KafkaError = error.args[0]
+                if why.code() in (*GONE, *NO_RIGHT) and time.monotonic() < end and self.refresh(topic):
+                    # The client goes by what it heard last: the topic may have grown, or be there again, or the right.
+                    time.sleep(0.01)
+                    continue
+                if why.code() in TOO_LARGE:
+                    raise too_large(self._where, len(payload), self._largest(topic)) from None
+                if why.fatal():
+                    self._producer, self._warm = None, False
+                raise unavailable(why, self._where, "append", told=self._told) from None
+
+    def _give_up(self, producer: Any, sent: _Sent, never: int) -> None:
+        """Take back what is not answered yet; the last `never` records were not even handed over."""
+        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        end = time.monotonic() + _LAST_WORDS
+        while sent.left > never and time.monotonic() < end:
+            producer.poll(0.01)
+
+    def _failed(
+        self, sent: _Sent, topic: str, payloads: Sequence[bytes], partition: int, *, troubled: bool
+    ) -> LedgerUnavailable | ConfigError:
+        kafka = client_module()
+        error = sent.error or kafka.KafkaError(kafka.KafkaError._MSG_TIMED_OUT)
+        certain = not sent.left and not sent.offsets and refused(error) and not troubled
+        if error.fatal():
+            self._producer, self._warm = None, False
+        if not certain:
+            self._shaken.add((topic, partition))
+        if certain and error.code() in TOO_LARGE:
+            return too_large(self._where, max(map(len, payloads)), self._largest(topic))
+        return unavailable(error, self._where, "append", unknown=not certain, told=self._told if troubled else "")
+
+    def refresh(self, topic: str) -> bool:
+        """Have the producer look at the topic again; False if no broker answers."""
+        kafka = client_module()
+        try:
+            self.connect().list_topics(topic, timeout=self._settings.timeout)
+        except kafka.KafkaException as error:
+            log.debug("%s: no news of %s: %s", self._where, topic, error)
+            return False
+        return True
+
+    def _error(self, error: KafkaError) -> None:
+        self._troubles += 1
+        self._told = self._settings.scrubbed(error.str())
+        log.debug("%s: %s", self._where, self._told)
+
+    def close(self) -> None:
+        """Give the producer back. An append that another thread is in the middle of ends first, or fails."""
+        got = self._turn.acquire(timeout=self._settings.timeout + _LAST_WORDS)
+        try:
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
+                if producer.flush(_LAST_WORDS) == 0 and got:
+                    # At once, and not when the last traceback that knows the client is forgotten.
+                    producer.close()
+        finally:
+            if got:
+                self._turn.release()
+
+
+def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
+    """A client of librdkafka's. Raises `ConfigError` for settings that it does not take."""
+    kafka = client_module("confluent_kafka.admin" if kind == "AdminClient" else "confluent_kafka")
+    base = client_module()
+    # A file that a setting names may be missing, a value be wrong: the client says so here, and repeats the value.
+    try:
+        return getattr(kafka, kind)({**settings.common(), **own})
+    except (base.KafkaException, ValueError, TypeError) as error:
+        cause: Any = error.args[0] if error.args else error
+        text = cause.str() if isinstance(cause, base.KafkaError) else str(cause)
+        # Without "from error": its text may hold a secret.
+        raise ConfigError(
+            f"{settings.url}: the Kafka client refuses its settings: {settings.scrubbed(text)}; correct options= or config="
+        ) from None
+
+
+def check_partition(partition: int, partitions: int, url: str) -> None:
+    """Raise unless the log has this partition."""
+    if not 0 <= partition < partitions:
+        raise no_such_partition(partition, partitions, url)
