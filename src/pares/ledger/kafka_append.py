@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
-from .base import MAX_BATCH, no_such_partition
+from .base import MAX_BATCH, MAX_BATCH_BYTES, no_such_partition
 from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
 from .kafka_settings import Settings, client_module, log
 
@@ -39,6 +39,11 @@ _FIRST: Final = 2.0
 """Seconds that the first append may take in any case: the producer needs a number from the brokers first."""
 OVERHEAD: Final = 128
 """Bytes that a record batch of one record has besides its payload, and more than that."""
+_FATAL: Final = -150
+_EACH: Final = 32
+"""Bytes that a record has besides its payload, and more than that."""
+LARGEST: Final = MAX_BATCH_BYTES + (2 << 20)
+"""Bytes of the record batch for the largest append."""
 
 
 class _Sent:
@@ -64,7 +69,7 @@ class Appender:
     """Appends of one ledger, to any topic. Safe to use from several threads; they take turns."""
 
     def __init__(
-        self, settings: Settings, where: str, largest: Callable[[str], int], ask: Callable[[str, int], object]
+        self, settings: Settings, where: str, largest: Callable[..., int], ask: Callable[[str, int], object]
     ) -> None:
         self._settings = settings
         self._where = where
@@ -74,6 +79,8 @@ class Appender:
         self._turn = threading.Lock()
         self._shaken: set[tuple[str, int]] = set()
         """Partitions in which an append is of unknown outcome."""
+        self._fatal: KafkaError | None = None
+        """Why the producer can't go on."""
         self._troubles = 0
         self._told = ""
         self._warm = False
@@ -86,7 +93,7 @@ class Appender:
     def connect(self) -> Any:
         """The producer; made if there is none."""
         if self._producer is None:
-            limit = min(max(self._largest(self._settings.topic), 1 << 20), 1_000_000_000)
+            self._fatal = None
             self._producer = new_client(
                 "Producer",
                 self._settings,
@@ -97,8 +104,8 @@ class Appender:
                     "request.timeout.ms": self._settings.milliseconds,
                     "linger.ms": max(self._settings.milliseconds, 1000),
                     "batch.num.messages": MAX_BATCH,
-                    "batch.size": limit,
-                    "message.max.bytes": limit,
+                    "batch.size": LARGEST,
+                    "message.max.bytes": LARGEST,
                     "queue.buffering.max.messages": 4 * MAX_BATCH,
                     "error_cb": self._error,
                 },
@@ -120,12 +127,35 @@ class Appender:
             producer = self.connect()
             if not self._warm:
                 deadline = max(deadline, time.monotonic() + _FIRST)
-            offsets = self._send(producer, topic, payloads, partition, deadline)
+            offsets: list[int] = []
+            for part in self._parts(topic, payloads):
+                try:
+                    offsets += self._send(producer, topic, part, partition, deadline)
+                except LedgerUnavailable as error:
+                    # Of an append in parts a part may stand in the log already.
+                    error.unknown = error.unknown or bool(offsets)
+                    raise
             self._shaken.discard((topic, partition))
             self._warm = True
             return offsets
         finally:
             self._turn.release()
+
+    def _parts(self, topic: str, payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+        """What goes into one record batch each: everything, unless the topic takes less. Raises for what fits in none."""
+        limit = self._largest(topic)
+        need = [len(payload) + _EACH for payload in payloads]
+        if sum(need) + OVERHEAD > limit:
+            limit = self._largest(topic, again=True)
+        if max(need) + OVERHEAD - _EACH > limit:
+            raise too_large(self._where, max(map(len, payloads)), limit)
+        begin, size = 0, OVERHEAD
+        for at, bytes_ in enumerate(need):
+            if size + bytes_ > limit and at > begin:
+                yield payloads[begin:at]
+                begin, size = at, OVERHEAD
+            size += bytes_
+        yield payloads[begin:]
 
     def _send(self, producer: Any, topic: str, payloads: Sequence[bytes], partition: int, deadline: float) -> list[int]:
         troubles, sent = self._troubles, _Sent(len(payloads))
@@ -136,7 +166,7 @@ class Appender:
                 # What was collected before it has not been sent yet, and never will be.
                 self._give_up(producer, sent, len(payloads) - at)
                 raise
-        producer.flush(max(0.001, deadline - time.monotonic()))
+        self._serve(producer, max(0.001, deadline - time.monotonic()), flush=True)
         if sent.left:
             self._give_up(producer, sent, 0)
         if not sent.left and sent.error is None:
@@ -161,9 +191,10 @@ class Appender:
                     # The client goes by what it heard last: the topic may have grown, or be there again, or the right.
                     time.sleep(0.01)
                     continue
-                if why.code() in TOO_LARGE:
-                    raise too_large(self._where, len(payload), self._largest(topic)) from None
-                if why.fatal():
+                if why.fatal() or why.code() == _FATAL:
+                    # Why it can't go on, it says to its callback. The next append makes another one.
+                    self._serve(producer, 0)
+                    why = self._fatal or why
                     self._producer, self._warm = None, False
                 raise unavailable(why, self._where, "append", told=self._told) from None
 
@@ -172,21 +203,39 @@ class Appender:
         producer.purge(in_queue=True, in_flight=True, blocking=False)
         end = time.monotonic() + _LAST_WORDS
         while sent.left > never and time.monotonic() < end:
-            producer.poll(0.01)
+            self._serve(producer, 0.01)
 
     def _failed(
         self, sent: _Sent, topic: str, payloads: Sequence[bytes], partition: int, *, troubled: bool
     ) -> LedgerUnavailable | ConfigError:
         kafka = client_module()
         error = sent.error or kafka.KafkaError(kafka.KafkaError._MSG_TIMED_OUT)
-        certain = not sent.left and not sent.offsets and refused(error) and not troubled
-        if error.fatal():
+        # Without a number from the brokers the producer has never sent anything.
+        never = self._fatal is not None and not self._warm
+        error = self._fatal or error
+        certain = not sent.offsets and (never or (not sent.left and refused(error) and not troubled))
+        if error.fatal() or error.code() == _FATAL:
             self._producer, self._warm = None, False
         if not certain:
             self._shaken.add((topic, partition))
         if certain and error.code() in TOO_LARGE:
-            return too_large(self._where, max(map(len, payloads)), self._largest(topic))
+            return too_large(self._where, max(map(len, payloads)), self._largest(topic, again=True))
         return unavailable(error, self._where, "append", unknown=not certain, told=self._told if troubled else "")
+
+    def _serve(self, producer: Any, timeout: float, *, flush: bool = False) -> None:
+        """Let the producer's callbacks run. It raises here what ends it."""
+        kafka = client_module()
+        try:
+            if flush:
+                producer.flush(timeout)
+            else:
+                producer.poll(timeout)
+        except (kafka.KafkaException, SystemError) as error:
+            # A SystemError when a delivery report came together with it: the client's binding calls back regardless.
+            why: Any = error if isinstance(error, kafka.KafkaException) else error.__cause__
+            if not isinstance(why, kafka.KafkaException):
+                raise
+            self._error(why.args[0])
 
     def refresh(self, topic: str) -> bool:
         """Have the producer look at the topic again; False if no broker answers."""
@@ -201,6 +250,8 @@ class Appender:
     def _error(self, error: KafkaError) -> None:
         self._troubles += 1
         self._told = self._settings.scrubbed(error.str())
+        if error.fatal():
+            self._fatal = error
         log.debug("%s: %s", self._where, self._told)
 
     def close(self) -> None:
@@ -210,7 +261,8 @@ class Appender:
             producer, self._producer = self._producer, None
             if producer is not None:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
-                if producer.flush(_LAST_WORDS) == 0 and got:
+                self._serve(producer, _LAST_WORDS, flush=True)
+                if len(producer) == 0 and got:
                     # At once, and not when the last traceback that knows the client is forgotten.
                     producer.close()
         finally:

@@ -28,6 +28,8 @@ TOO_LARGE: Final = (10, 18)
 GONE: Final = (3, 100, -188, -190)
 """No such topic, or partition, or topic id: as the broker says, or as the client has heard."""
 NO_RIGHT: Final = (TOPIC_AUTHORIZATION, GROUP_AUTHORIZATION, CLUSTER_AUTHORIZATION, 65)
+MOVING: Final = (5, 6, 9, 74, 75)
+"""The partition's leader is changing: another one, or the same, answers in a moment."""
 LOST_POSITION: Final = (1, -140)
 """The position is not in the log: the broker's word, and librdkafka's for it."""
 _CREDENTIALS: Final = (SASL_AUTHENTICATION, AUTHENTICATION, 33, 34)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry
 from .kafka_append import new_client
-from .kafka_errors import LOST_POSITION, PARTITION_EOF, unavailable
+from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, unavailable
 from .kafka_settings import Settings, client_module, log
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _AHEAD: Final = 10_000
 """Entries fetched at once for somebody who reads a log from its beginning on."""
+_NEWS: Final = 0.2
+"""Seconds for which a topic that is not there is asked for again."""
+_PAUSE: Final = 0.01
 _FEW: Final = 100
 """Who asks for no more than this does not read on."""
 
@@ -43,13 +46,21 @@ class Seeker:
         """The first offset and the next one, by the partition's leader, now. Raises `LedgerUnavailable`."""
         kafka = client_module()
         consumer = self._client()
-        try:
-            low, high = consumer.get_watermark_offsets(
-                kafka.TopicPartition(topic, partition), timeout=timeout or self._settings.timeout, cached=False
-            )
-        except kafka.KafkaException as error:
-            raise unavailable(error.args[0], self._where, "ask for the log's bounds", told=self._told) from error
-        return low, high
+        began = time.monotonic()
+        end = began + (timeout or self._settings.timeout)
+        while True:
+            try:
+                low, high = consumer.get_watermark_offsets(
+                    kafka.TopicPartition(topic, partition), timeout=max(0.01, end - time.monotonic()), cached=False
+                )
+                return low, high
+            except kafka.KafkaException as error:
+                why: KafkaError = error.args[0]
+                # The client has just learned of a new leader, or of a topic that was made a moment ago.
+                again = end if why.code() in MOVING else began + _NEWS if why.code() in GONE else 0.0
+                if time.monotonic() + _PAUSE >= again:
+                    raise unavailable(why, self._where, "ask for the log's bounds", told=self._told) from None
+                time.sleep(_PAUSE)
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""

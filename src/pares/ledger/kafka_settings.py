@@ -22,11 +22,12 @@ from .address import Address, Options
 from .base import DEFAULT_RETENTION, check_name, check_partitions
 
 log: Final = logging.getLogger("pares.kafka")
+client_log: Final = logging.getLogger("pares.kafka.client")
 
 PORT: Final = 9092
 TIMEOUT: Final = 1.0
 CONNECT: Final = 5.0
-"""Seconds that opening a ledger may take at least: names are looked up, and TLS and SASL take several rounds."""
+"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, topics are made."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -97,6 +98,8 @@ class Settings:
     replication: int | None
     retention: float | None
     timeout: float
+    connect: float
+    """Seconds that opening the ledger may take until a broker has answered."""
     prefix: str
     client: Mapping[str, Any] = field(repr=False)
 
@@ -144,7 +147,9 @@ class Settings:
             "bootstrap.servers": self.servers,
             "socket.timeout.ms": self.milliseconds,
             "allow.auto.create.topics": False,
+            # What the clients say reaches the ledger as errors; the rest of their logs is for who looks for it.
             "log_level": 0,
+            "logger": client_log,
         }
 
     def scrubbed(self, text: str) -> str:
@@ -168,7 +173,7 @@ def take(address: Address, options: Options) -> Settings:
     if partitions is not None:
         check_partitions(partitions, address.url)
     replication = options.whole("replication")
-    timeout = options.seconds("timeout", TIMEOUT) or TIMEOUT
+    patience = options.seconds("timeout", None)
     prefix = options.take("prefix")
     if prefix is not None and (not isinstance(prefix, str) or not _TOPIC.fullmatch(prefix)):
         raise ConfigError(
@@ -190,7 +195,8 @@ def take(address: Address, options: Options) -> Settings:
         partitions,
         replication,
         retention,
-        timeout,
+        patience or TIMEOUT,
+        patience or CONNECT,
         prefix or "",
         client,
     )

@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
-from .base import MAX_BATCH_BYTES, MAX_PAYLOAD
-from .kafka_append import OVERHEAD, new_client
+from .base import MAX_PAYLOAD
+from .kafka_append import LARGEST, OVERHEAD, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
 from .kafka_settings import CONNECT, Settings, client_module, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-LARGEST: Final = MAX_BATCH_BYTES + (2 << 20)
 USUAL_LARGEST: Final = 1_048_588
 """`max.message.bytes` of a topic for which nobody has said anything."""
 SMALLEST: Final = 128 << 10
@@ -68,7 +67,7 @@ class Topics:
 
     def connect(self) -> None:
         """Reach the cluster for the first time. Raises `LedgerUnavailable`, or `ConfigError` for refused credentials."""
-        deadline = time.monotonic() + max(self._settings.timeout, CONNECT)
+        deadline = time.monotonic() + self._settings.connect
         kafka = client_module()
         while True:
             left = deadline - time.monotonic()
@@ -85,15 +84,15 @@ class Topics:
                         f"{self._where}: the brokers at {self._settings.servers} refuse these credentials "
                         f"({self._told or why.str()}): correct security.protocol and the sasl.* or ssl.* settings"
                     ) from None
-                if left <= 0.2:
+                if left <= 0.05:
                     told = f": {self._told}" if self._told else ""
                     raise LedgerUnavailable(
                         f"{self._where}: no broker answers at {self._settings.servers}{told}; "
                         "look whether they run, and whether security.protocol is what they expect"
                     ) from error
 
-    def describe(self, topic: str, timeout: float | None = None) -> Topic | None:
-        """The topic as it is now; None if it isn't there."""
+    def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
+        """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
         kafka = client_module()
         wait = timeout or self._settings.timeout
         try:
@@ -101,7 +100,7 @@ class Topics:
             found: Any = _result(asked[topic], wait)
         except kafka.KafkaException as error:
             why: KafkaError = error.args[0]
-            if why.code() in GONE:
+            if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
                 return None
             self._admin.poll(0)
             raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told) from error
@@ -123,9 +122,9 @@ class Topics:
             raise unavailable(error.args[0], self._where, f"look at the settings of {topic}") from error
         return {str(name): str(entry.value) for name, entry in found.items()}
 
-    def largest(self, topic: str) -> int:
-        """Bytes that a record batch in this topic may have."""
-        if topic not in self._limits:
+    def largest(self, topic: str, *, again: bool = False) -> int:
+        """Bytes that a record batch in this topic may have, as far as is known; `again`: ask the brokers."""
+        if again or topic not in self._limits:
             found = self.settings_of(topic)
             self._limits[topic] = USUAL_LARGEST if found is None else int(found.get("max.message.bytes", USUAL_LARGEST))
         return self._limits[topic]
@@ -137,7 +136,7 @@ class Topics:
         deadline = time.monotonic() + max(self._settings.timeout, CONNECT)
         made = False
         while True:
-            found = self.describe(topic, max(0.1, min(deadline - time.monotonic(), CONNECT)))
+            found = self.describe(topic, max(0.1, min(deadline - time.monotonic(), CONNECT)), hidden=not made)
             if found is not None and found.led:
                 if not made:
                     self._refuse_unfit(topic)
@@ -204,9 +203,9 @@ class Topics:
             if why.code() in NO_RIGHT:
                 settings = " ".join(f"--config {name}={value}" for name, value in config.items())
                 raise ConfigError(
-                    f"{self._where}: there is no topic {topic}, and the user has no right to make it ({why.name()}): have it "
-                    f"made (kafka-topics.sh --create --topic {topic} --partitions {partitions} "
-                    f"--replication-factor {replicas} {settings}), or the right given"
+                    f"{self._where}: there is no topic {topic} that this user may see, and the user has no right to make it "
+                    f"({why.name()}): have it made (kafka-topics.sh --create --topic {topic} --partitions {partitions} "
+                    f"--replication-factor {replicas} {settings}), or the rights given"
                 ) from error
             if why.code() in (37, 38, 40, 44):  # partitions, replicas, settings, policy
                 raise ConfigError(
