@@ -38,7 +38,9 @@ EXPECTED: Final = 46
 SETTINGS_VARIABLE: Final = "PARES_IVY_SETTINGS"
 """Names an Ivy settings file of the user's own, for a mirror of Maven Central."""
 CHECKPOINT: Final = "bootstrap.checkpoint"
-_LAST_LINES: Final = 6
+_SIGNS: Final = ("[FAILED", "not found", "Server access", "xception", "!", "damaged", "Error:")
+"""What Ivy's lines have in them (and Java's) that say what went wrong; "!" stands before the name of a file."""
+_WORDS: Final = 600
 
 Progress = Callable[[int, int], None]
 """Is told how far a download is: (steps done, steps in all)."""
@@ -140,11 +142,17 @@ def alone(lock: Path) -> Iterator[None]:
 def _download(java: JavaHome, ivy: Path, cache: Path, draft: Path, progress: Progress | None) -> None:
     cache.mkdir(exist_ok=True)
     (cache / "ivy.xml").write_text(_IVY)
-    settings = Path(os.environ.get(SETTINGS_VARIABLE) or cache / "ivysettings.xml")
-    if SETTINGS_VARIABLE not in os.environ:
+    if given := os.environ.get(SETTINGS_VARIABLE):
+        settings = Path(given)
+        if not settings.is_file():
+            raise CapabilityError(
+                f"{SETTINGS_VARIABLE} names {given}, which is no file: name an Ivy settings file, or unset it"
+            )
+    else:
+        settings = cache / "ivysettings.xml"
         settings.write_text(_SETTINGS)
     command = [str(java.java), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
-    command += [*_proxies(), f"-Divy.default.ivy.user.dir={cache / 'user'}", "-jar", str(ivy)]
+    command += [*proxies(), f"-Divy.default.ivy.user.dir={cache / 'user'}", "-jar", str(ivy)]
     command += ["-settings", str(settings), "-cache", str(cache / "cache"), "-ivy", str(cache / "ivy.xml")]
     command += ["-confs", "default", "-types", "jar", "bundle"]
     command += ["-retrieve", str(draft / "[artifact]-[revision](-[classifier]).[ext]")]
@@ -173,10 +181,9 @@ def _download(java: JavaHome, ivy: Path, cache: Path, draft: Path, progress: Pro
 
 
 def _failed(said: list[str], what: str) -> CapabilityError:
-    wrong = [
-        line for line in said if any(sign in line for sign in ("FAILED", "not found", "Server access", "exception"))
-    ]
-    last = " | ".join(line for line in (wrong or said)[-_LAST_LINES:] if line)
+    wrong = [line.strip(": ") for line in said if any(sign in line for sign in _SIGNS) and "SUCCESSFUL" not in line]
+    last = " | ".join(dict.fromkeys(line for line in (wrong or said) if line)) or "it said nothing"
+    last = last if len(last) <= _WORDS else f"{last[:_WORDS]} ..."
     return CapabilityError(
         f"the download of Kafka {VERSION} from Maven Central failed ({what}): {last}. Nothing half done was kept. "
         f"Try again; for a mirror let {SETTINGS_VARIABLE} name an Ivy settings file; for a machine without access copy "
@@ -184,8 +191,8 @@ def _failed(said: list[str], what: str) -> CapabilityError:
     )
 
 
-def _proxies() -> list[str]:
-    """Java does not read the environment variables by which everything else here is told of a proxy."""
+def proxies() -> list[str]:
+    """Options that tell a Java of the proxies in the environment: it does not look there by itself."""
     options: list[str] = []
     for scheme, url in urllib.request.getproxies().items():
         address = urlsplit(url if "://" in url else f"http://{url}")
