@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pares import fence
+    from pares import dev, fence
     from pares.core.errors import (
         CapabilityError,
         ClosedError,
@@ -76,6 +76,7 @@ __all__ = [
     "Term",
     "__version__",
     "aio",
+    "dev",
     "fence",
     "leave_on_signals",
     "open",
@@ -104,8 +105,8 @@ def __getattr__(name: str) -> Any:
     """Imported when first asked for: a command line that only says what it can do need not load a database driver."""
     if name not in __all__:
         raise AttributeError(f"module 'pares' has no attribute {name!r}")
-    if name == "fence":
-        value: Any = import_module("pares.fence")
+    if name in ("dev", "fence"):
+        value: Any = import_module(f"pares.{name}")
     else:
         home = next((home for home, names in _HOMES.items() if name in names), "pares.runtime")
         value = getattr(import_module(home), name)

@@ -6,6 +6,7 @@ each of the others under a made-up one.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +25,8 @@ DEPENDENCY = "<dependency><groupId>it</groupId><artifactId>{}</artifactId><versi
 
 class Maven:
     """`url` is its root. `missing`, `cut` and `spoilt` name files (by the end of their path) that are not there, that break off
-    half way, and that are other bytes than their checksum says. With `vouch` off it has no checksums."""
+    half way, and that are other bytes than their checksum says. With `vouch` off it has no checksums. While `stuck` is an
+    event that is not set, one jar is not sent; `reached` says that it was asked for."""
 
     def __init__(self, real: Path) -> None:
         self.missing: set[str] = set()
@@ -33,6 +35,8 @@ class Maven:
         self.replaced: dict[str, bytes] = {}
         self.vouch = True
         self.asked: list[str] = []
+        self.stuck: threading.Event | None = None
+        self.reached = threading.Event()
         self._files: dict[str, Path | bytes] = {}
         others: list[str] = []
         for jar in sorted(real.glob("*.jar")):
@@ -87,11 +91,15 @@ class Maven:
         elif path.endswith(tuple(self.spoilt) or ("\0",)):
             data = data[:-1000] + bytes(1000)
         sent = data[: len(data) // 2] if path.endswith(tuple(self.cut) or ("\0",)) else data
+        if body and self.stuck is not None and path.endswith("snakeyaml-2.5-1.jar"):
+            self.reached.set()
+            self.stuck.wait(60)
         request.send_response(200)
         request.send_header("Content-Length", str(len(data)))
         request.end_headers()
         if body:
-            request.wfile.write(sent)
+            with contextlib.suppress(ConnectionError):  # the other side's death may be what is tested
+                request.wfile.write(sent)
 
     def _bytes(self, path: str) -> bytes | None:
         if path.endswith(tuple(self.missing) or ("\0",)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -14,6 +16,8 @@ from maven import MAIN, Maven
 
 from pares.core.errors import CapabilityError
 from pares.dev import jars
+
+PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +138,21 @@ def test_many_ask_and_one_fetches(maven: Maven) -> None:
         thread.join()
     assert found == [jars.place()] * 4
     assert maven.asked.count(f"{MAIN}.jar") == 1
+
+
+def test_one_that_is_killed_half_way_leaves_nothing_for_long(maven: Maven) -> None:
+    maven.stuck = threading.Event()
+    place = jars.place()
+    with subprocess.Popen([sys.executable, "-c", "from pares.dev import jars; jars.fetch()"]) as victim:
+        try:
+            assert maven.reached.wait(PATIENCE)
+        finally:
+            victim.kill()
+            maven.stuck.set()
+    assert len(list(place.parent.glob("*-draft-*"))) == 1
+    assert not jars.is_here()
+    assert jars.fetch() == place
+    assert {path.name for path in place.parent.iterdir()} == {place.name, f"{place.name}.lock"}
 
 
 def test_without_pyspark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,6 +224,6 @@ def _progress() -> Iterator[Progress]:
                 tasks.append(bar.add_task(text, total=total))
                 if not screen.is_terminal:
                     say(text)
-            bar.update(tasks[0], completed=done)
+            bar.update(tasks[0], completed=done, description="trying it out" if done == total else text)
 
         yield show

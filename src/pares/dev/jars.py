@@ -29,6 +29,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pares.core.errors import CapabilityError
+from pares.dev.process import guarded
 from pares.spark.java import JavaHome, require_java
 
 VERSION: Final = "4.3.1"
@@ -107,6 +108,8 @@ def fetch(progress: Progress | None = None) -> Path:
     with alone(home.parent / f"{home.name}.lock"):
         if is_here():  # another process was faster
             return home
+        for left in home.parent.glob(f"{home.name}-draft-*"):  # by a program that was killed
+            shutil.rmtree(left, ignore_errors=True)
         cache = home.parent / f"{home.name}.downloads"
         draft = Path(tempfile.mkdtemp(prefix=f"{home.name}-draft-", dir=home.parent))
         try:
@@ -159,7 +162,12 @@ def _download(java: JavaHome, ivy: Path, cache: Path, draft: Path, progress: Pro
     said: list[str] = []
     found = loaded = 0
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        guarded(command),  # it must not go on when nobody holds the lock any more
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as process:
         assert process.stdout is not None
         try:

@@ -124,9 +124,7 @@ def start(command: Sequence[str], *, log: Path, folder: Path, survive: bool) -> 
     Its output is added to `log`, its working folder is `folder`. Unless it is to `survive`, it is killed when this process
     ends, however that happens (on Linux).
     """
-    argv = list(command)
-    if not survive:
-        argv = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *argv]
+    argv = list(command) if survive else guarded(command)
 
     def run() -> Started:
         with log.open("ab") as output:
@@ -137,6 +135,11 @@ def start(command: Sequence[str], *, log: Path, folder: Path, survive: bool) -> 
             )
 
     return run() if survive else _keeper.call(run)
+
+
+def guarded(command: Sequence[str]) -> list[str]:
+    """A command that is killed (on Linux) when the thread that starts it ends."""
+    return [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *command]
 
 
 class _Keeper:
