@@ -31,7 +31,16 @@ class Cluster:
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
         self.bootstrap = kafka.bootstrap
-        self.admin = admin.AdminClient({"bootstrap.servers": self.bootstrap, **kafka.client(), "log_level": 0})
+        self.admin = admin.AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                **kafka.client(),
+                "log_level": 0,
+                "socket.timeout.ms": 2000,
+                "reconnect.backoff.max.ms": 200,
+                "metadata.recovery.strategy": "none",
+            }
+        )
 
     def name(self) -> str:
         """A topic that nobody has used."""
@@ -48,7 +57,7 @@ class Cluster:
         self.admin.incremental_alter_configs([resource])[resource].result(WAIT)
 
     def described(self, topic: str) -> Any:
-        return self.admin.describe_topics(TopicCollection([topic]))[topic].result(WAIT)
+        return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
 
     def there(self, topic: str) -> bool:
         try:

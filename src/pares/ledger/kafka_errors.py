@@ -33,7 +33,8 @@ MOVING: Final = (5, 6, 9, 74, 75)
 LOST_POSITION: Final = (1, -140)
 """The position is not in the log: the broker's word, and librdkafka's for it."""
 _CREDENTIALS: Final = (SASL_AUTHENTICATION, AUTHENTICATION, 33, 34)
-_SILENT: Final = (-195, -187, -185, 7, -193)
+SILENT: Final = (-195, -187, -185, 7, -193, -151, -152, -192, -137)
+"""No connection, or no answer in time."""
 _REFUSALS: Final = frozenset({*TOO_LARGE, *NO_RIGHT, *GONE, 17, 19, 21, 42, 43, 44, 87, -184})
 """After these nothing was appended: too large, no right, no such topic, invalid record, not enough replicas in
 sync *before* the append, a policy; or the client's own queue was full. Not among them, though it sounds alike: 20, not
@@ -81,6 +82,6 @@ def advice(error: KafkaError) -> str:
         return "too few replicas are in sync; bring the brokers back that are down"
     if code == GROUP_MAX_SIZE:
         return "the group has as many members as the brokers' group.max.size allows; raise it, or start fewer"
-    if code in _SILENT or error.retriable():
+    if code in SILENT or error.retriable():
         return "no answer in time from the broker that leads the partition; look whether it runs and can be reached"
     return "the brokers, or the client, refused"

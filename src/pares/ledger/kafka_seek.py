@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry
 from .kafka_append import new_client
-from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, unavailable
+from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
 from .kafka_settings import Settings, client_module, log
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _AHEAD: Final = 10_000
 _NEWS: Final = 0.2
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.01
+_STALL: Final = 0.1
 _FEW: Final = 100
 """Who asks for no more than this does not read on."""
 
@@ -51,16 +52,25 @@ class Seeker:
         while True:
             try:
                 low, high = consumer.get_watermark_offsets(
-                    kafka.TopicPartition(topic, partition), timeout=max(0.01, end - time.monotonic()), cached=False
+                    kafka.TopicPartition(topic, partition), timeout=(end - began) / 2, cached=False
                 )
                 return low, high
             except kafka.KafkaException as error:
                 why: KafkaError = error.args[0]
-                # The client has just learned of a new leader, or of a topic that was made a moment ago.
-                again = end if why.code() in MOVING else began + _NEWS if why.code() in GONE else 0.0
-                if time.monotonic() + _PAUSE >= again:
+                # Another broker may lead by now, or the topic have been made a moment ago.
+                again = began + _NEWS if why.code() in GONE else end if why.code() in (*MOVING, *SILENT) else 0.0
+                if not self._refresh(topic, end) or time.monotonic() + _PAUSE >= again:
                     raise unavailable(why, self._where, "ask for the log's bounds", told=self._told) from None
                 time.sleep(_PAUSE)
+
+    def _refresh(self, topic: str, end: float) -> bool:
+        """Have the client ask who leads the topic: it does not by itself when the broker that did is silent."""
+        try:
+            self._client().list_topics(topic, timeout=max(0.05, end - time.monotonic()))
+        except client_module().KafkaException as error:
+            log.debug("%s: no news of %s: %s", self._where, topic, error)
+            return False
+        return True
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""
@@ -99,7 +109,9 @@ class Seeker:
         entries: list[Entry] = []
         size = 0
         deadline = time.monotonic() + self._settings.timeout
-        consumer.assign([kafka.TopicPartition(topic, partition, offset)])
+        place = [kafka.TopicPartition(topic, partition, offset)]
+        consumer.assign(place)
+        stalled = time.monotonic() + _STALL
         try:
             while len(entries) < wanted and size < MAX_READ_BYTES and (not entries or entries[-1].offset < end - 1):
                 messages: list[Message] = consumer.consume(min(wanted - len(entries), 1000), timeout=0.002)
@@ -116,7 +128,12 @@ class Seeker:
                         entries.append(entry)
                         size += len(entry.payload)
                         deadline = time.monotonic() + self._settings.timeout
-                if not messages and time.monotonic() > deadline:
+                now = time.monotonic()
+                if not messages and not entries and now > stalled:
+                    # An assignment that follows right upon another one may be taken up only a second later.
+                    consumer.assign(place)
+                    stalled = now + 2 * _STALL
+                if not messages and now > deadline:
                     if entries:
                         return entries
                     silence = kafka.KafkaError(kafka.KafkaError._TIMED_OUT)
