@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -290,3 +292,31 @@ def test_what_a_callback_raises_comes_out_of_poll(cluster: Cluster, topic: str) 
         membership.poll(HANG)
     membership.leave()
     ledger.close()
+
+
+FORKED = """
+import os, sys, time
+import pares.ledger
+ledger = pares.ledger.open(sys.argv[1])
+ledger.append(b"x")
+bell = ledger.bell()
+ledger.read(1, timeout=0.2)
+membership = ledger.join(sys.argv[2], 1, print, print, print)
+membership.poll(2)
+child = os.fork()
+if child == 0:
+    del ledger, bell, membership
+    sys.exit(7)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), ledger.append(b"y"))
+membership.leave()
+ledger.close()
+"""
+
+
+def test_a_forked_child_ends_as_it_would_without(cluster: Cluster, topic: str) -> None:
+    url = f"kafka://{cluster.bootstrap}/{topic}"
+    done = subprocess.run([sys.executable, "-c", FORKED, url, topic], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr
+    assert "7 1" in done.stdout.splitlines()
+    assert not done.stderr

@@ -12,7 +12,8 @@ What it promises is `Log`'s, and how:
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
   ledger to the same partition is acknowledged, never after; see `kafka_append`. There is at most one such append a partition
   and ledger;
-- a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`). An empty answer of `read` is
+- a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`); a bell rings
+  for its own partition alone. An empty answer of `read` is
   at most 50 ms old: it never misses what this ledger has appended, or what an `end` of it has told of.
 
 What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
@@ -21,10 +22,7 @@ a quarter of a second; `identity` asks the brokers at least every few seconds.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -47,6 +45,7 @@ from .base import (
     rewound,
 )
 from .kafka_append import Appender, check_partition
+from .kafka_client import keep_after_fork
 from .kafka_seek import Seeker
 from .kafka_settings import Settings, take
 from .kafka_tail import TailBell, Tails, Window
@@ -72,7 +71,7 @@ class _Shared:
         self.tails = Tails(settings, where, self.replaced)
         self.known: dict[str, tuple[str, int, float]] = {}
         """Of each topic: its identity, how many partitions it has, and when that was asked."""
-        _alive.add(self)
+        keep_after_fork(self)
 
     def look(self, topic: str) -> tuple[str, int]:
         """A topic's identity and number of partitions, by the brokers, now."""
@@ -102,18 +101,6 @@ class _Shared:
             self.appender.close()
             self.seeker.close()
             self.topics.close()
-
-
-_alive: weakref.WeakSet[_Shared] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """In the child the clients' threads are not there, and ending a client would wait for them for ever: so none ends."""
-    for shared in [*_alive]:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(shared))
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class KafkaLog:

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import ConfigError, LedgerUnavailable
 
 from .base import MAX_BATCH, MAX_BATCH_BYTES, no_such_partition
+from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
-from .kafka_settings import Settings, client_module, log
+from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -268,22 +269,6 @@ class Appender:
         finally:
             if got:
                 self._turn.release()
-
-
-def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
-    """A client of librdkafka's. Raises `ConfigError` for settings that it does not take."""
-    kafka = client_module("confluent_kafka.admin" if kind == "AdminClient" else "confluent_kafka")
-    base = client_module()
-    # A file that a setting names may be missing, a value be wrong: the client says so here, and repeats the value.
-    try:
-        return getattr(kafka, kind)({**settings.common(), **own})
-    except (base.KafkaException, ValueError, TypeError) as error:
-        cause: Any = error.args[0] if error.args else error
-        text = cause.str() if isinstance(cause, base.KafkaError) else str(cause)
-        # Without "from error": its text may hold a secret.
-        raise ConfigError(
-            f"{settings.url}: the Kafka client refuses its settings: {settings.scrubbed(text)}; correct options= or config="
-        ) from None
 
 
 def check_partition(partition: int, partitions: int, url: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import ConfigError
 
 from .base import check_name
-from .kafka_append import new_client
+from .kafka_client import keep_after_fork, new_client
 from .kafka_errors import GROUP_AUTHORIZATION, GROUP_MAX_SIZE, PARTITION_EOF, unavailable
 from .kafka_settings import Settings, log
 from .lifetime import Lifetime
@@ -67,6 +67,7 @@ class KafkaMembership:
                 "error_cb": self._error,
             },
         )
+        keep_after_fork(self)
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     @property

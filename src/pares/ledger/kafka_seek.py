@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry
-from .kafka_append import new_client
+from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
-from .kafka_settings import Settings, client_module, log
+from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -130,7 +130,7 @@ class Seeker:
                         deadline = time.monotonic() + self._settings.timeout
                 now = time.monotonic()
                 if not messages and not entries and now > stalled:
-                    # An assignment that follows right upon another one may be taken up only a second later.
+                    # An assignment that follows right upon another one is sometimes taken up late.
                     consumer.assign(place)
                     stalled = now + 2 * _STALL
                 if not messages and now > deadline:
@@ -182,6 +182,8 @@ READING: Final[dict[str, Any]] = {
     "isolation.level": "read_uncommitted",
     "fetch.min.bytes": 1,
     "fetch.error.backoff.ms": 10,
+    # By default a partition whose queue is full is left alone for a second, also when it is read from elsewhere meanwhile.
+    "fetch.queue.backoff.ms": 5,
     "check.crcs": True,
 }
 

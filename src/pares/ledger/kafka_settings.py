@@ -8,7 +8,6 @@ URL, error, log line or `repr`.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import logging
 import os
 import re
@@ -16,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import ConfigError
 
 from .address import Address, Options
 from .base import DEFAULT_RETENTION, check_name, check_partitions
@@ -76,14 +75,6 @@ OURS: Final = frozenset(
 )
 """Settings that the ledger's promises stand on; nobody may change them."""
 _SECRET: Final = re.compile(r"password|secret|key|token|jaas|credential|ssl\.certificate|sasl\.oauthbearer\.config")
-
-
-def client_module(name: str = "confluent_kafka") -> Any:
-    """The client library, or one of its modules. Raises `CapabilityError` if it isn't installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise CapabilityError(f"Kafka ledgers need confluent-kafka ({error}): pip install pares[kafka]") from error
 
 
 @dataclass(frozen=True)

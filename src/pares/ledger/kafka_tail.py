@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .base import Entry
 from .bell import PipeBell
-from .kafka_append import new_client
+from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, LOST_POSITION, PARTITION_EOF
 from .kafka_seek import READING, limited, to_entry
-from .kafka_settings import Settings, client_module, log
+from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

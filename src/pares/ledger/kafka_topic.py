@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pares.core.errors import ConfigError, LedgerUnavailable
 
 from .base import MAX_PAYLOAD
-from .kafka_append import LARGEST, OVERHEAD, new_client
+from .kafka_append import LARGEST, OVERHEAD
+from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
-from .kafka_settings import CONNECT, Settings, client_module, log
+from .kafka_settings import CONNECT, Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
