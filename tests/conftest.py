@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and `--rewrite` for the golden scenarios.
+"""Hypothesis profiles, `--rewrite` for the golden scenarios, and a Kafka for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -7,9 +7,14 @@ many more, and new ones each time.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pares.dev import Kafka
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -22,3 +27,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write the golden scenarios anew, for review of the diff")
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """One broker for the whole run, which nobody may harm; each test makes topics of its own."""
+    from pares.dev import Kafka
+
+    with Kafka() as kafka:
+        yield kafka

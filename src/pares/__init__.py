@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pares import fence
+    from pares import dev, fence
     from pares.core.errors import (
         CapabilityError,
         ClosedError,
@@ -76,6 +76,7 @@ __all__ = [
     "Term",
     "__version__",
     "aio",
+    "dev",
     "fence",
     "leave_on_signals",
     "open",
@@ -97,7 +98,7 @@ _HOMES = {
         "Stale",
     ),
 }
-_MODULES = {"aio": "pares.runtime.aio", "fence": "pares.fence"}
+_MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""
 
 

@@ -134,20 +134,7 @@ class SqliteStage(Stage):
         pares.ledger.open(self.url).close()
 
     def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
-        writers = {name: start_writer(self.url, name, count) for name in names}
-        for writer in writers.values():
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-        offsets: dict[str, list[int]] = {}
-        for writer in writers.values():
-            assert writer.stdin is not None
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        for name, writer in writers.items():
-            output, _ = writer.communicate(timeout=120)
-            assert writer.returncode == 0
-            offsets[name] = [int(line) for line in output.split()]
-        return offsets
+        return in_processes(self.url, names, count)
 
 
 STAGES: dict[str, Callable[[Path], Stage]] = {"memory": MemoryStage, "sqlite": SqliteStage}
@@ -158,6 +145,24 @@ def start_writer(url: str, name: str, count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, url, name, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+
+
+def in_processes(url: str, names: list[str], count: int) -> dict[str, list[int]]:
+    """Concurrent writers in processes of their own."""
+    writers = {name: start_writer(url, name, count) for name in names}
+    for writer in writers.values():
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    offsets: dict[str, list[int]] = {}
+    for writer in writers.values():
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for name, writer in writers.items():
+        output, _ = writer.communicate(timeout=120)
+        assert writer.returncode == 0
+        offsets[name] = [int(line) for line in output.split()]
+    return offsets
 
 
 def in_threads(stage: Stage, names: list[str], count: int) -> dict[str, list[int]]:

@@ -400,7 +400,7 @@ def test_topics_are_logs_of_their_own(stage: Stage) -> None:
 def test_topics_share_handles_and_bells(stage: Stage) -> None:
     ledger = stage.open()
     topic, other = ledger.topic("a"), ledger.topic("b")
-    bell = topic.bell()
+    bell = topic.bell(3)
     assert bell is not None
     bell.clear()
     stage.open().topic("a").append(b"x", 3)

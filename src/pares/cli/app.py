@@ -8,6 +8,7 @@ import typer
 
 from pares.cli.audit import audit
 from pares.cli.demo import demo
+from pares.cli.dev import dev
 from pares.cli.doctor import doctor
 from pares.cli.drain import drain
 from pares.cli.handover import handover
@@ -59,6 +60,7 @@ app.command(rich_help_panel=STEER, cls=Plain)(handover)
 app.command(rich_help_panel=STEER, cls=Plain)(drain)
 app.command(rich_help_panel=STEER, cls=Plain)(pause)
 app.command(rich_help_panel=STEER, cls=Plain)(resume)
+app.add_typer(dev, name="dev", rich_help_panel=WORK)
 app.command(rich_help_panel=CHECK, cls=Plain)(doctor)
 app.command(rich_help_panel=CHECK, cls=Plain)(audit)
 app.command(rich_help_panel=CHECK, cls=Plain)(sim)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 from pares.core.errors import ConfigError
@@ -79,9 +80,16 @@ class Options:
             raise ConfigError(f"{self._url}: {name}={value} is neither 1 nor 0")
         return text in ("1", "true", "yes")
 
-    def query(self) -> str:
-        """All options as the query of a URL, `?` included; empty if there are none."""
-        texts = {name: str(int(value) if isinstance(value, bool) else value) for name, value in self._all.items()}
+    def query(self, leave_out: tuple[str, ...] = (), replace: Mapping[str, str] = MappingProxyType({})) -> str:
+        """All options as the query of a URL, `?` included; empty if there are none.
+
+        `leave_out` names those that must not stand in a URL, `replace` says others' values.
+        """
+        texts = {
+            name: replace.get(name, str(int(value) if isinstance(value, bool) else value))
+            for name, value in self._all.items()
+            if name not in leave_out
+        }
         return f"?{urlencode(texts)}" if texts else ""
 
     def finish(self) -> None:

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 GROUP: Final = "pares.ledgers"
-_BUILT_IN: Final = ("memory", "sqlite")
+_BUILT_IN: Final = ("kafka", "memory", "sqlite")
 _MISSING: Final = {
-    "kafka": "Kafka ledgers are not part of this version (they will need the extra: pip install 'pares[kafka]')",
     "nats": "NATS ledgers are not part of this version (they will need the extra: pip install 'pares[nats]')",
 }
-_EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db or memory://NAME"
+_EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db, kafka://HOST:PORT/TOPIC or memory://NAME"
 
 
 Opener = Callable[[Address, Options], Ledger]
@@ -100,6 +99,10 @@ def _opener(address: Address) -> Opener:
         from .sqlite import SqliteLedger
 
         return SqliteLedger
+    if address.scheme == "kafka":
+        from .kafka import KafkaLedger
+
+        return KafkaLedger
     for found in _registered().select(name=address.scheme):
         try:
             return found.load()

@@ -81,19 +81,20 @@ def find_java() -> JavaHome | None:
     return _search()[0]
 
 
-def require_java() -> JavaHome:
-    """Like `find_java`. Raises `CapabilityError`, saying what was looked at and how to get a Java, if there is none."""
+def require_java(what: str = "Spark") -> JavaHome:
+    """Like `find_java`. Raises `CapabilityError`, saying what was looked at and how to get a Java, if there is none; `what`
+    is the program that needs it."""
     found, seen = _search()
     if found is None:
-        raise CapabilityError(no_java_message(seen))
+        raise CapabilityError(no_java_message(seen, what))
     return found
 
 
-def no_java_message(seen: list[str] | None = None) -> str:
+def no_java_message(seen: list[str] | None = None, what: str = "Spark") -> str:
     """Why there is no Spark here, and what to do about it; `seen` says what was looked at and why it would not do."""
     looked = "; ".join(seen if seen is not None else _search()[1])
     return (
-        f"Spark needs Java {MINIMUM} or newer and none was found ({looked}). "
+        f"{what} needs Java {MINIMUM} or newer and none was found ({looked}). "
         "Install one (Debian and Ubuntu: apt install openjdk-17-jre-headless; Fedora: dnf install java-21-openjdk-headless; "
         "macOS: brew install openjdk@21), or let pip bring one: pip install 'pares[jre]'"
     )

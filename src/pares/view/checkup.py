@@ -96,6 +96,13 @@ def _log(case: _Case) -> Looks:
         yield PROBLEM, f"the log jumped while it was read: {jump}"
 
 
+def _ledger(case: _Case) -> Looks:
+    """What the ledger has to say of itself: the settings of a service, which no reader of records sees."""
+    checks: Callable[[], list[tuple[str, str]]] | None = getattr(case.log, "checks", None)
+    if checks is not None:
+        yield from checks()
+
+
 def _records(case: _Case) -> Looks:
     if not case.scan.bad:
         yield GOOD, "every record can be read"
@@ -272,6 +279,7 @@ def _locks(case: _Case) -> Looks:
 
 CHECKS: Final[tuple[tuple[str, Callable[[_Case], Looks]], ...]] = (
     ("log", _log),
+    ("ledger", _ledger),
     ("records", _records),
     ("snapshots", _snapshots),
     ("retention", _retention),

@@ -1,0 +1,30 @@
+"""Real servers on loopback, for trying pares and for testing what is built on it.
+
+    from pares.dev import Kafka
+
+    with Kafka(nodes=3) as kafka:
+        member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
+
+Not for production: one machine, small heaps, and data that is thrown away unless a folder is named. Nothing is imported before
+it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pares.dev.kafka import Kafka
+    from pares.dev.node import Node
+    from pares.dev.settings import Security
+
+__all__ = ["Kafka", "Node", "Security"]
+
+_WHERE: Final = {"Kafka": "kafka", "Node": "node", "Security": "settings"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"pares.dev.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

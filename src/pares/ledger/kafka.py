@@ -1,0 +1,314 @@
+"""Kafka as a ledger: `kafka://HOST:PORT[,HOST:PORT...]/TOPIC`. One topic is one log.
+
+What it promises is `Log`'s, and how:
+
+- one total order: a partition's leader gives out the offsets. Foreign transactions and compaction leave holes;
+- acknowledged records stay: `acks=all`, on a topic whose `min.insync.replicas` is 2 and which has no unclean elections (see
+  `kafka_topic`; `pares doctor` says if it is otherwise). How many of the brokers must be lost at once to lose a record is
+  for the topic to say;
+- all or nothing: an append is one record batch, as long as it is not larger than the topic's `max.message.bytes` (18 MiB on
+  topics made here). A larger one goes in several, in order, and may end after any of them. A process that is stopped for
+  longer than `timeout` in the very middle of handing over an append may send it in two parts;
+- **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
+  ledger to the same partition is acknowledged, never after; see `kafka_append`. There is at most one such append a partition
+  and ledger;
+- a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`); a bell rings
+  for its own partition alone. An empty answer of `read` is
+  at most 50 ms old: it never misses what this ledger has appended, or what an `end` of it has told of.
+
+What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
+a quarter of a second; `identity` asks the brokers at least every few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from pares.core.errors import LedgerUnavailable
+
+from .address import Address, Options
+from .base import (
+    Bell,
+    Entry,
+    Log,
+    Membership,
+    check_partitions,
+    check_payload,
+    check_payloads,
+    check_records,
+    gap,
+    grown_partitions,
+    rewound,
+)
+from .kafka_append import Appender, check_partition
+from .kafka_client import keep_after_fork
+from .kafka_seek import Seeker
+from .kafka_settings import Settings, take
+from .kafka_tail import TailBell, Tails, Window
+from .kafka_topic import Topics, checks
+from .lifetime import Lifetime
+
+_LOOK: Final = 3.0
+"""Seconds for which a topic's id is believed while the tail follows it: the tail hears sooner if it is another one."""
+_ASK_AGAIN: Final = 1.0
+"""Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
+
+
+class _Shared:
+    """What a ledger and its topics have in common: the clients, each made when it is needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lifetime = Lifetime(settings.url)
+        where = f"kafka://{settings.servers}/{settings.topic}"
+        self.topics = Topics(settings, where)
+        self.seeker = Seeker(settings, where)
+        self.appender = Appender(settings, where, self.topics.largest, self.seeker.ends)
+        self.tails = Tails(settings, where, self.replaced)
+        self.known: dict[str, tuple[str, int, float]] = {}
+        """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        keep_after_fork(self)
+
+    def look(self, topic: str) -> tuple[str, int]:
+        """A topic's identity and number of partitions, by the brokers, now."""
+        asked = time.monotonic()
+        found = self.topics.describe(topic)
+        if found is None:
+            self.known.pop(topic, None)
+            raise LedgerUnavailable(
+                f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
+            )
+        before = self.known.get(topic)
+        if before is not None and before[0] != found.identity:
+            self.seeker.forget()
+        self.known[topic] = (found.identity, found.partitions, asked)
+        return found.identity, found.partitions
+
+    def replaced(self, topic: str) -> None:
+        """It may be another topic now: whoever wants to know its identity has to ask."""
+        self.seeker.forget()
+        known = self.known.get(topic)
+        if known is not None:
+            self.known[topic] = (known[0], known[1], -_LOOK)
+
+    def close(self) -> None:
+        if self.lifetime.end():
+            self.tails.close()
+            self.appender.close()
+            self.seeker.close()
+            self.topics.close()
+
+
+class KafkaLog:
+    """One topic as a log."""
+
+    kind = "kafka"
+    place: Path | None = None
+
+    def __init__(self, shared: _Shared, topic: str, url: str) -> None:
+        self._shared = shared
+        self._topic = topic
+        self._closed = False
+        self.url = url
+
+    @property
+    def retention(self) -> float | None:
+        return self._shared.settings.retention
+
+    @property
+    def partitions(self) -> int:
+        return self._open().look(self._topic)[1]
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        check_payload(payload)
+        return self._append((payload,), partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        check_payloads(payloads)
+        return self._append(payloads, partition)
+
+    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        shared = self._there(partition)
+        if not payloads:
+            return []
+        offsets = shared.appender.append(self._topic, payloads, partition)
+        window = shared.tails.window(self._topic, partition)
+        if offsets[-1] < window.known:
+            # The log was longer before: it is another one, and everything that was known of it is void.
+            shared.replaced(self._topic)
+            window.expect(offsets[-1] + 1, at_least=False)
+        else:
+            window.expect(offsets[-1] + 1, at_least=True)
+        return offsets
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        check_records(max_records)
+        shared = self._there(partition)
+        window = shared.tails.window(self._topic, partition)
+        deadline = time.monotonic() + timeout
+        while True:
+            found = window.take(offset, max_records)
+            if found is None:
+                found = self._look_up(window, offset, max_records)
+            if found:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            shared.tails.follow(window, offset)
+            window.wait(offset, min(left, _ASK_AGAIN))
+            self._open()
+
+    def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
+        """Entries as the partition's leader has them now, whatever the tail knows."""
+        shared = self._open()
+        first, end = shared.seeker.ends(self._topic, window.partition)
+        if window.known > end:
+            shared.replaced(self._topic)
+        window.expect(end, at_least=False)
+        if offset < first:
+            raise gap(self.url, window.partition, offset, first)
+        if offset > end:
+            raise rewound(self.url, window.partition, offset, end)
+        if offset == end:
+            if window.bells:
+                shared.tails.follow(window, end)
+            return []
+        if window.reach(offset, shared.settings.timeout):
+            found = window.take(offset, max_records)
+            if found:
+                return found
+        return shared.seeker.fetch(self._topic, window.partition, offset, end, max_records)
+
+    def start(self, partition: int = 0) -> int:
+        return self._ends(partition)[0]
+
+    def end(self, partition: int = 0) -> int:
+        return self._ends(partition)[1]
+
+    def _ends(self, partition: int) -> tuple[int, int]:
+        shared = self._there(partition)
+        first, end = shared.seeker.ends(self._topic, partition)
+        shared.tails.window(self._topic, partition).expect(end, at_least=False)
+        return first, end
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        shared = self._there(partition)
+        first, end = self._ends(partition)
+        if before > end:
+            raise rewound(self.url, partition, before, end)
+        if before > first:
+            shared.topics.delete_before(self._topic, partition, before)
+            shared.seeker.forget()
+            shared.tails.window(self._topic, partition).trimmed(before)
+
+    def identity(self) -> str:
+        shared = self._open()
+        known = shared.known.get(self._topic)
+        if known is not None and time.monotonic() < known[2] + _LOOK and shared.tails.follows(self._topic):
+            return known[0]
+        return shared.look(self._topic)[0]
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        shared = self._there(partition)
+        window = shared.tails.window(self._topic, partition)
+        bell = TailBell(window)
+        try:
+            if not window.open:
+                shared.tails.follow(window, shared.seeker.ends(self._topic, partition)[1])
+        except LedgerUnavailable:
+            pass  # out of reach: the first read that reaches the log has it followed
+        return bell
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _open(self) -> _Shared:
+        self._shared.lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        return self._shared
+
+    def _there(self, partition: int) -> _Shared:
+        """The clients; raises unless the log is open and has this partition."""
+        shared = self._open()
+        known = shared.known.get(self._topic)
+        if known is None or not 0 <= partition < known[1]:
+            there = shared.look(self._topic)[1]
+            check_partition(partition, there, self.url)
+            shared.appender.refresh(self._topic)
+        return shared
+
+
+class KafkaLedger(KafkaLog):
+    """A Kafka cluster, and in it the topic that the URL names; made when it is missing.
+
+    Options: `partitions` (grows an existing topic), `replication` (of a new one), `retention` (seconds, or "none"),
+    `timeout` (seconds that a request may take before it is given up; 1), `prefix` (before the names of the topics that
+    `topic` is asked for), `config` (a properties file with client settings) and `options` (the same as a dictionary).
+
+    `topic(name)` is the Kafka topic of that name, where Kafka allows the name. It is also a `Group`, by Kafka's own.
+    """
+
+    def __init__(self, address: Address, options: Options) -> None:
+        settings = take(address, options)
+        shared = _Shared(settings)
+        super().__init__(shared, settings.topic, settings.url)
+        try:
+            shared.topics.connect()
+            there = shared.topics.settle(settings.topic, settings.partitions or 1).partitions
+            if grown_partitions(self.url, there, settings.partitions) > there:
+                self._grow(settings.partitions or there)
+            shared.look(settings.topic)
+            shared.appender.refresh(settings.topic)
+        except BaseException:
+            self.close()
+            raise
+
+    def _grow(self, partitions: int) -> None:
+        shared = self._open()
+        shared.topics.grow(self._topic, partitions)
+        deadline = time.monotonic() + 5.0
+        while shared.look(self._topic)[1] < partitions and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def topic(self, name: str, partitions: int = 4) -> Log:
+        shared = self._open()
+        full = shared.settings.topic_name(name)
+        check_partitions(partitions, f"topic {name!r}")
+        shared.topics.settle(full, partitions)
+        shared.look(full)
+        return KafkaLog(shared, full, f"{self.url}#{quote(name, safe='')}")
+
+    def join(
+        self,
+        group: str,
+        partitions: int,
+        on_assigned: Callable[[Sequence[int]], None],
+        on_revoked: Callable[[Sequence[int]], None],
+        on_lost: Callable[[Sequence[int]], None],
+    ) -> Membership:
+        """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`."""
+        from .kafka_group import KafkaMembership
+
+        shared = self._open()
+        check_partitions(partitions, f"group {group!r}")
+        topic = self._topic
+        if shared.look(topic)[1] != partitions:
+            # Kafka shares out all partitions of a topic: so one that has just as many, and carries nothing.
+            topic = f"{self._topic[:200]}.group-{partitions}"
+            shared.topics.settle(topic, partitions)
+        return KafkaMembership(shared.settings, shared.lifetime, topic, group, (on_assigned, on_revoked, on_lost))
+
+    def checks(self) -> list[tuple[str, str]]:
+        """What `pares doctor` is to say of the topic and its settings: (good, note, warning or problem, and the text)."""
+        shared = self._open()
+        return [*checks(shared.topics, shared.settings, self.retention)]
+
+    def close(self) -> None:
+        super().close()
+        self._shared.close()

@@ -1,0 +1,57 @@
+"""librdkafka's clients: imported when needed, made from settings, and left alone in forked children."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import weakref
+from typing import Any, Final
+
+from pares.core.errors import CapabilityError, ConfigError
+
+from .kafka_settings import Settings
+
+
+def client_module(name: str = "confluent_kafka") -> Any:
+    """The client library, or one of its modules. Raises `CapabilityError` if it isn't installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise CapabilityError(f"Kafka ledgers need confluent-kafka ({error}): pip install pares[kafka]") from error
+
+
+def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
+    """A client of librdkafka's. Raises `ConfigError` for settings that it does not take."""
+    kafka = client_module("confluent_kafka.admin" if kind == "AdminClient" else "confluent_kafka")
+    base = client_module()
+    # A file that a setting names may be missing, a value be wrong: the client says so here, and repeats the value.
+    try:
+        return getattr(kafka, kind)({**settings.common(), **own})
+    except (base.KafkaException, ValueError, TypeError) as error:
+        cause: Any = error.args[0] if error.args else error
+        text = cause.str() if isinstance(cause, base.KafkaError) else str(cause)
+        # Without "from error": its text may hold a secret.
+        raise ConfigError(
+            f"{settings.url}: the Kafka client refuses its settings: {settings.scrubbed(text)}; correct options= or config="
+        ) from None
+
+
+_owners: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def keep_after_fork(owner: object) -> None:
+    """In forked children, never let go of what `owner` has.
+
+    A client's threads are not there in a child. Ending it would wait for them for ever, or abort the process; so in a child
+    no client ends, also not when the interpreter does.
+    """
+    _owners.add(owner)
+
+
+def _after_fork() -> None:
+    for owner in [*_owners]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+os.register_at_fork(after_in_child=_after_fork)

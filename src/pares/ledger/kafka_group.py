@@ -1,0 +1,160 @@
+"""Kafka's consumer groups as a `Group`: the classic protocol, cooperative, sticky.
+
+The group's coordinator gives each partition to one member. A member that is silent for a session (6 s, the least that a stock
+broker allows; another by the client setting `session.timeout.ms`) is out, and its partitions go to others. What the client
+fetches meanwhile is nothing: the partitions are paused as soon as they are assigned.
+
+`on_revoked` holds the rebalance back while it runs, up to `max.poll.interval.ms` (five minutes); the session is kept by a
+thread of the client's. A member that does not call `poll` for that long is out as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ConfigError
+
+from .base import check_name
+from .kafka_client import keep_after_fork, new_client
+from .kafka_errors import GROUP_AUTHORIZATION, GROUP_MAX_SIZE, PARTITION_EOF, unavailable
+from .kafka_settings import Settings, log
+from .lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, TopicPartition
+
+_SESSION_MS: Final = 6000
+_SILENT: Final = (-187, -195)
+"""No broker can be reached."""
+_FOR_GOOD: Final = (GROUP_AUTHORIZATION, GROUP_MAX_SIZE, 24, 26)
+"""No right, too many members, no valid name, no valid session: the group will not take this member."""
+
+Told = Callable[[Sequence[int]], None]
+
+
+class KafkaMembership:
+    """One member of a consumer group. Use it from one thread; callbacks run in `poll` and `leave` only."""
+
+    def __init__(
+        self, settings: Settings, lifetime: Lifetime, topic: str, group: str, callbacks: tuple[Told, Told, Told]
+    ) -> None:
+        check_name(group, "a group's name")
+        self._where = f"kafka://{settings.servers}/{topic}, group {group!r}"
+        self._settings = settings
+        self._lifetime = lifetime
+        self._on_assigned, self._on_revoked, self._on_lost = callbacks
+        self._session_ms = _session(settings)
+        self._held: set[int] = set()
+        self._left = False
+        self._trouble: KafkaError | None = None
+        self._told = ""
+        self._raised: BaseException | None = None
+        self._consumer: Any = new_client(
+            "Consumer",
+            settings,
+            {
+                "group.id": group,
+                "group.protocol": "classic",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": self._session_ms,
+                "heartbeat.interval.ms": settings.client.get("heartbeat.interval.ms", max(1, self._session_ms // 6)),
+                "max.poll.interval.ms": settings.client.get("max.poll.interval.ms", max(300_000, self._session_ms)),
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "isolation.level": "read_uncommitted",
+                "error_cb": self._error,
+            },
+        )
+        keep_after_fork(self)
+        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
+
+    @property
+    def reassignment_bound(self) -> float:
+        return self._session_ms / 1000
+
+    def poll(self, timeout: float = 0.0) -> None:
+        self._lifetime.check()
+        if self._left:
+            raise Lifetime.closed_error(self._where)
+        deadline = time.monotonic() + timeout
+        while True:
+            message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+            if self._raised is not None:
+                raised, self._raised = self._raised, None
+                raise raised
+            error = None if message is None else message.error()
+            if error is not None and error.code() != PARTITION_EOF:
+                self._error(error)
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise unavailable(trouble, self._where, "poll the group", told=self._told)
+            if time.monotonic() >= deadline:
+                return
+
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        if self._lifetime.forked:
+            return
+        try:
+            held, self._held = sorted(self._held), set()
+            if held:
+                # Before the group is told: whoever gets them next must not find this member still at work.
+                self._on_revoked(held)
+        finally:
+            self._consumer.close()
+
+    # Called by the client, within poll -------------------------------------------------------------------------------
+
+    def _assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        numbers = _numbers(partitions)
+        self._held.update(numbers)
+        self._call(self._on_assigned, numbers)
+
+    def _revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        numbers = [number for number in _numbers(partitions) if number in self._held]
+        self._call(self._on_revoked, numbers)
+        self._held.difference_update(numbers)
+        if partitions:
+            consumer.incremental_unassign(partitions)
+
+    def _lose(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        numbers = [number for number in _numbers(partitions) if number in self._held]
+        self._held.difference_update(numbers)
+        self._call(self._on_lost, numbers)
+        if partitions:
+            consumer.incremental_unassign(partitions)
+
+    def _call(self, callback: Told, numbers: list[int]) -> None:
+        """The user's callback; what it raises comes out of `poll`, and the client goes on as if it had returned."""
+        if not numbers or self._left:
+            return
+        try:
+            callback(numbers)
+        except BaseException as error:
+            self._raised = error
+
+    def _error(self, error: KafkaError) -> None:
+        text = self._settings.scrubbed(error.str())
+        log.debug("%s: %s", self._where, text)
+        if error.code() in (*_SILENT, *_FOR_GOOD) or error.fatal():
+            self._trouble = error
+        else:
+            self._told = text
+
+
+def _numbers(partitions: list[TopicPartition]) -> list[int]:
+    return sorted(partition.partition for partition in partitions)
+
+
+def _session(settings: Settings) -> int:
+    given = settings.client.get("session.timeout.ms", _SESSION_MS)
+    try:
+        return int(str(given))
+    except ValueError:
+        raise ConfigError(f"session.timeout.ms={given} is no number of milliseconds") from None

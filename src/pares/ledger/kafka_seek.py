@@ -1,0 +1,204 @@
+"""Asking Kafka: where a partition begins and ends, and what stands at any place in it.
+
+A client of its own for that, because a broker answers one request of a connection after the other: behind a fetch that waits
+for new records everything else would wait too. And so that a look back (at the anchor of R12, at a snapshot) does not move
+the place that the tail has reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from .base import MAX_READ_BYTES, Entry
+from .kafka_client import client_module, new_client
+from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
+from .kafka_settings import Settings, log
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+_AHEAD: Final = 10_000
+"""Entries fetched at once for somebody who reads a log from its beginning on."""
+_NEWS: Final = 0.2
+"""Seconds for which a topic that is not there is asked for again."""
+_PAUSE: Final = 0.01
+_STALL: Final = 0.1
+_FEW: Final = 100
+"""Who asks for no more than this does not read on."""
+
+
+class Seeker:
+    """Bounds, and reads at any offset. Safe to use from several threads; reads take turns."""
+
+    def __init__(self, settings: Settings, where: str) -> None:
+        self._settings = settings
+        self._where = where
+        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._consumer: Any = None
+        self._ahead: tuple[str, int] = ("", -1)
+        self._entries: list[Entry] = []
+        self._told = ""
+
+    def ends(self, topic: str, partition: int, timeout: float | None = None) -> tuple[int, int]:
+        """The first offset and the next one, by the partition's leader, now. Raises `LedgerUnavailable`."""
+        kafka = client_module()
+        consumer = self._client()
+        began = time.monotonic()
+        end = began + (timeout or self._settings.timeout)
+        while True:
+            try:
+                low, high = consumer.get_watermark_offsets(
+                    kafka.TopicPartition(topic, partition), timeout=(end - began) / 2, cached=False
+                )
+                return low, high
+            except kafka.KafkaException as error:
+                why: KafkaError = error.args[0]
+                # Another broker may lead by now, or the topic have been made a moment ago.
+                again = began + _NEWS if why.code() in GONE else end if why.code() in (*MOVING, *SILENT) else 0.0
+                if not self._refresh(topic, end) or time.monotonic() + _PAUSE >= again:
+                    raise unavailable(why, self._where, "ask for the log's bounds", told=self._told) from None
+                time.sleep(_PAUSE)
+
+    def _refresh(self, topic: str, end: float) -> bool:
+        """Have the client ask who leads the topic: it does not by itself when the broker that did is silent."""
+        try:
+            self._client().list_topics(topic, timeout=max(0.05, end - time.monotonic()))
+        except client_module().KafkaException as error:
+            log.debug("%s: no news of %s: %s", self._where, topic, error)
+            return False
+        return True
+
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""
+        with self._lock:
+            found = self._kept(topic, partition, offset, end, max_records)
+            if found:
+                return found
+            wanted = max_records if max_records <= _FEW else max(max_records, _AHEAD)
+            self._entries = self._fetch(topic, partition, offset, end, wanted)
+            self._ahead = (topic, partition)
+            return limited(self._entries, max_records)
+
+    def forget(self) -> None:
+        """The log is another one: what was read ahead is not in it."""
+        with self._lock:
+            self._entries = []
+
+    def _kept(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        """What was read ahead; only for who reads on, one after the other."""
+        if self._ahead != (topic, partition) or not self._entries:
+            return []
+        first = offset - self._entries[0].offset
+        if not 0 <= first < len(self._entries) or self._entries[first].offset != offset:
+            return []
+        left = len(self._entries) - first
+        if left < max_records and self._entries[-1].offset < end - 1:
+            return []
+        found = limited(self._entries[first : first + max_records], max_records)
+        if len(found) == left:
+            self._entries = []
+        return found
+
+    def _fetch(self, topic: str, partition: int, offset: int, end: int, wanted: int) -> list[Entry]:
+        kafka = client_module()
+        consumer = self._client()
+        entries: list[Entry] = []
+        size = 0
+        deadline = time.monotonic() + self._settings.timeout
+        place = [kafka.TopicPartition(topic, partition, offset)]
+        consumer.assign(place)
+        stalled = time.monotonic() + _STALL
+        try:
+            while len(entries) < wanted and size < MAX_READ_BYTES and (not entries or entries[-1].offset < end - 1):
+                messages: list[Message] = consumer.consume(min(wanted - len(entries), 1000), timeout=0.002)
+                for message in messages:
+                    error = message.error()
+                    if error is not None:
+                        if error.code() == PARTITION_EOF or (error.code() in LOST_POSITION and entries):
+                            return entries
+                        if error.fatal() or not error.retriable():
+                            raise unavailable(error, self._where, f"read at offset {offset}")
+                        continue
+                    entry = to_entry(message)
+                    if entry.offset >= offset:
+                        entries.append(entry)
+                        size += len(entry.payload)
+                        deadline = time.monotonic() + self._settings.timeout
+                now = time.monotonic()
+                if not messages and not entries and now > stalled:
+                    # An assignment that follows right upon another one is sometimes taken up late.
+                    consumer.assign(place)
+                    stalled = now + 2 * _STALL
+                if not messages and now > deadline:
+                    if entries:
+                        return entries
+                    silence = kafka.KafkaError(kafka.KafkaError._TIMED_OUT)
+                    raise unavailable(silence, self._where, f"read at offset {offset}", told=self._told)
+            return entries
+        finally:
+            with contextlib.suppress(kafka.KafkaException, RuntimeError):
+                consumer.unassign()
+
+    def _client(self) -> Any:
+        with self._making:
+            if self._consumer is None:
+                self._consumer = new_client(
+                    "Consumer",
+                    self._settings,
+                    {
+                        **READING,
+                        "fetch.wait.max.ms": 5,
+                        "fetch.message.max.bytes": 1 << 18,
+                        "queued.min.messages": 2000,
+                        "queued.max.messages.kbytes": 4096,
+                        "error_cb": self._error,
+                    },
+                )
+            return self._consumer
+
+    def _error(self, error: KafkaError) -> None:
+        self._told = self._settings.scrubbed(error.str())
+        log.debug("%s: %s", self._where, self._told)
+
+    def close(self) -> None:
+        with self._lock, self._making:
+            consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
+READING: Final[dict[str, Any]] = {
+    # A client that reads has to name a group. Nobody joins it, and nothing is committed to it.
+    "group.id": "pares",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    # A foreign transaction that never ends must not stop the readers.
+    "isolation.level": "read_uncommitted",
+    "fetch.min.bytes": 1,
+    "fetch.error.backoff.ms": 10,
+    # By default a partition whose queue is full is left alone for a second, also when it is read from elsewhere meanwhile.
+    "fetch.queue.backoff.ms": 5,
+    "check.crcs": True,
+}
+
+
+def to_entry(message: Message) -> Entry:
+    """A record as an entry. A record without a value, which nobody here writes, is an empty one."""
+    value: Any = message.value()
+    return Entry(message.offset() or 0, message.timestamp()[1], value if isinstance(value, bytes) else b"")
+
+
+def limited(entries: list[Entry], max_records: int) -> list[Entry]:
+    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
+    total = 0
+    for count, entry in enumerate(entries[:max_records]):
+        total += len(entry.payload)
+        if total > MAX_READ_BYTES and count:
+            return entries[:count]
+    return entries[:max_records]

@@ -1,0 +1,263 @@
+"""A `kafka://` URL taken apart, and what librdkafka's clients are told.
+
+`kafka://HOST:PORT[,HOST:PORT...]/TOPIC`. Settings of the clients, such as TLS and SASL, come from `options={...}` or from a
+properties file, `config=FILE`; they go to every client that the ledger makes. Their values may be secrets: they stand in no
+URL, error, log line or `repr`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from pares.core.errors import ConfigError
+
+from .address import Address, Options
+from .base import DEFAULT_RETENTION, check_name, check_partitions
+
+log: Final = logging.getLogger("pares.kafka")
+client_log: Final = logging.getLogger("pares.kafka.client")
+
+PORT: Final = 9092
+TIMEOUT: Final = 1.0
+CONNECT: Final = 5.0
+"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, topics are made."""
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
+_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+OURS: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "acks",
+        "request.required.acks",
+        "enable.idempotence",
+        "transactional.id",
+        "delivery.timeout.ms",
+        "message.timeout.ms",
+        "linger.ms",
+        "queue.buffering.max.ms",
+        "batch.size",
+        "batch.num.messages",
+        "message.max.bytes",
+        "retries",
+        "message.send.max.retries",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "enable.gapless.guarantee",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "auto.offset.reset",
+        "enable.partition.eof",
+        "allow.auto.create.topics",
+        "fetch.wait.max.ms",
+        "fetch.min.bytes",
+        "request.timeout.ms",
+        "socket.timeout.ms",
+        "partition.assignment.strategy",
+        "on_delivery",
+        "error_cb",
+        "logger",
+        "log_level",
+        "dr_cb",
+        "dr_msg_cb",
+    }
+)
+"""Settings that the ledger's promises stand on; nobody may change them."""
+_SECRET: Final = re.compile(r"password|secret|key|token|jaas|credential|ssl\.certificate|sasl\.oauthbearer\.config")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a Kafka ledger was opened with."""
+
+    url: str
+    """The URL that opens the ledger again, but for what `options={...}` said."""
+    servers: str
+    topic: str
+    partitions: int | None
+    replication: int | None
+    retention: float | None
+    timeout: float
+    connect: float
+    """Seconds that opening the ledger may take until a broker has answered."""
+    prefix: str
+    client: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def milliseconds(self) -> int:
+        return max(10, round(self.timeout * 1000))
+
+    def topic_name(self, name: str) -> str:
+        """The Kafka topic that `Ledger.topic(name)` means.
+
+        A name that Kafka allows is that topic's, after `prefix`; names that begin with `pares.` are the ledger's own, and
+        stand behind its topic's name. Any other is made up from its letters and its hash.
+        """
+        check_name(name, "a topic's name")
+        if _TOPIC.fullmatch(self.prefix + name) and name.strip(".") and not name.startswith("pares."):
+            full = self.prefix + name
+        elif _TOPIC.fullmatch(name) and len(self.topic) + 1 + len(name) <= 249:
+            full = f"{self.topic}.{name}"
+        else:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:20]
+            full = f"{self.topic[:120]}.{_SLUG.sub('_', name)[:80]}.{digest}"
+        if full == self.topic:
+            raise ConfigError(
+                f"the topic {name!r} is the ledger's own log, {self.topic}: use another name, or another ledger"
+            )
+        return full
+
+    def common(self) -> dict[str, Any]:
+        """What every client is told: where the brokers are, to try again soon, and to give up soon."""
+        return {
+            # First what a user may change ...
+            "client.id": "pares",
+            "reconnect.backoff.ms": 10,
+            "reconnect.backoff.max.ms": 100,
+            "retry.backoff.ms": 10,
+            "retry.backoff.max.ms": 100,
+            "socket.connection.setup.timeout.ms": max(1000, self.milliseconds),
+            "socket.keepalive.enable": True,
+            "socket.nagle.disable": True,
+            "topic.metadata.refresh.fast.interval.ms": 20,
+            # By default all addresses are forgotten when no broker answers, and half a second is lost after each outage.
+            "metadata.recovery.strategy": "none",
+            **self.client,
+            # ... then what not.
+            "bootstrap.servers": self.servers,
+            "socket.timeout.ms": self.milliseconds,
+            "allow.auto.create.topics": False,
+            # What the clients say reaches the ledger as errors; the rest of their logs is for who looks for it.
+            "log_level": 0,
+            "logger": client_log,
+        }
+
+    def scrubbed(self, text: str) -> str:
+        """`text` without the value of any setting that may be a secret."""
+        for name, value in self.client.items():
+            if _SECRET.search(name) and isinstance(value, str) and len(value) > 1:
+                text = text.replace(value, "***")
+        return text
+
+
+def take(address: Address, options: Options) -> Settings:
+    """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
+    if "@" in address.host:
+        raise ConfigError(
+            "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}"
+        )
+    servers = _servers(address)
+    topic = _topic(address)
+    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+    partitions = options.whole("partitions")
+    if partitions is not None:
+        check_partitions(partitions, address.url)
+    replication = options.whole("replication")
+    patience = options.seconds("timeout", None)
+    prefix = options.take("prefix")
+    if prefix is not None and (not isinstance(prefix, str) or not _TOPIC.fullmatch(prefix)):
+        raise ConfigError(
+            f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
+        )
+    client: dict[str, Any] = {}
+    path = options.take("config")
+    if path is not None:
+        client |= _properties(str(path))
+    given = options.take("options")
+    if given is not None:
+        client |= _mapping(given)
+    options.finish()
+    _refuse_ours(client)
+    return Settings(
+        _url(servers, topic, options, path),
+        servers,
+        topic,
+        partitions,
+        replication,
+        retention,
+        patience or TIMEOUT,
+        patience or CONNECT,
+        prefix or "",
+        client,
+    )
+
+
+def _servers(address: Address) -> str:
+    example = "kafka://HOST:PORT[,HOST:PORT...]/TOPIC"
+    if not address.host:
+        raise ConfigError(f"{address.url} names no broker: write {example}")
+    found: list[str] = []
+    for server in address.host.split(","):
+        match = _HOST.fullmatch(server)
+        if match is None or not 0 < int(match[2] or PORT) < 65_536:
+            raise ConfigError(f"{address.url}: {server!r} is no HOST:PORT of a broker: write {example}")
+        found.append(f"{match[1]}:{match[2] or PORT}")
+    return ",".join(found)
+
+
+def _topic(address: Address) -> str:
+    topic = address.path[1:]
+    if not topic:
+        raise ConfigError(f"{address.url} names no topic: write kafka://HOST:PORT/TOPIC")
+    if not _TOPIC.fullmatch(topic) or not topic.strip("."):
+        raise ConfigError(
+            f"{address.url}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
+        )
+    return topic
+
+
+def _url(servers: str, topic: str, options: Options, path: object) -> str:
+    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    return f"kafka://{servers}/{topic}{text}"
+
+
+def _properties(path: str) -> dict[str, str]:
+    """A properties file: `name=value` a line; `#` and `!` begin a comment."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ConfigError(f"config={path} can't be read: {why}; name a properties file with client settings") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            # The line itself is not repeated: it may be a secret that lost its name.
+            raise ConfigError(f"config={path}: line {number} is no setting: write name=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _mapping(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"options must be a dictionary of client settings, not {type(given).__name__}")
+    client = dict(cast(Mapping[Any, Any], given))
+    for name in client:
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"options has a name that is no text but {type(name).__name__}: use librdkafka's, like 'sasl.username'"
+            )
+    return client
+
+
+def _refuse_ours(client: Mapping[str, Any]) -> None:
+    for name in client:
+        if name in OURS:
+            raise ConfigError(
+                f"the client setting {name} is the ledger's own, because its promises depend on it: leave it out"
+            )

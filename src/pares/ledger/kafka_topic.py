@@ -1,0 +1,326 @@
+"""The topic behind a Kafka log: made when it is missing, and looked over when it is there.
+
+What a log of pares needs of a topic:
+
+| setting | made with | why |
+|---|---|---|
+| replicas | 3, or as many as there are brokers | a broker that is lost takes nothing with it |
+| `min.insync.replicas` | 2 where there are 3 replicas | an acknowledged record is on two brokers |
+| `unclean.leader.election.enable` | false | a replica that lags must not become the log: acknowledged records would be gone |
+| `cleanup.policy` | delete | a compacted topic refuses records without a key, and forgets in the middle |
+| `message.timestamp.type` | LogAppendTime | one clock, the broker's, says how old a record is |
+| `retention.ms` | twice the ledger's `retention` | members trim behind their snapshots; the broker deletes after that |
+| `max.message.bytes` | 18 MiB | the largest append is one record batch, and that is taken whole or not at all |
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pares.core.errors import ConfigError, LedgerUnavailable
+
+from .base import MAX_PAYLOAD
+from .kafka_append import LARGEST, OVERHEAD
+from .kafka_client import client_module, new_client
+from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
+from .kafka_settings import CONNECT, Settings, log
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+USUAL_LARGEST: Final = 1_048_588
+"""`max.message.bytes` of a topic for which nobody has said anything."""
+SMALLEST: Final = 128 << 10
+"""A topic that takes less than this can't carry a group: one of its records may have 64 KiB, and they come in batches."""
+_REPLICAS: Final = 3
+_SEGMENT_MS: Final = 600_000
+_SEGMENT_BYTES: Final = 64 << 20
+
+GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
+
+
+class Topic(NamedTuple):
+    """What the brokers say of a topic."""
+
+    identity: str
+    partitions: int
+    replicas: int
+    led: bool
+    """Whether every partition has a leader."""
+
+
+class Topics:
+    """The administrator's client of a ledger. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings, where: str) -> None:
+        self._settings = settings
+        self._where = where
+        self._told = ""
+        self.cluster = ""
+        self.brokers = 0
+        self._limits: dict[str, int] = {}
+        self._admin: Any = new_client("AdminClient", settings, {"error_cb": self._error})
+
+    # Looking ---------------------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Reach the cluster for the first time. Raises `LedgerUnavailable`, or `ConfigError` for refused credentials."""
+        deadline = time.monotonic() + self._settings.connect
+        kafka = client_module()
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                found = self._admin.describe_cluster(request_timeout=max(0.1, min(left, 1.0))).result(left + 1.0)
+                self.cluster, self.brokers = str(found.cluster_id), len(found.nodes or [])
+                return
+            except kafka.KafkaException as error:
+                why: KafkaError = error.args[0]
+                # Error callbacks run in poll; what they say is what the matter is.
+                self._admin.poll(0.01)
+                if credentials_refused(why) or self._refused:
+                    raise ConfigError(
+                        f"{self._where}: the brokers at {self._settings.servers} refuse these credentials "
+                        f"({self._told or why.str()}): correct security.protocol and the sasl.* or ssl.* settings"
+                    ) from None
+                if left <= 0.05:
+                    told = f": {self._told}" if self._told else ""
+                    raise LedgerUnavailable(
+                        f"{self._where}: no broker answers at {self._settings.servers}{told}; "
+                        "look whether they run, and whether security.protocol is what they expect"
+                    ) from error
+
+    def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
+        """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
+        kafka = client_module()
+        wait = timeout or self._settings.timeout
+        try:
+            asked = self._admin.describe_topics(kafka.TopicCollection([topic]), request_timeout=wait)
+            found: Any = _result(asked[topic], wait)
+        except kafka.KafkaException as error:
+            why: KafkaError = error.args[0]
+            if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
+                return None
+            self._admin.poll(0)
+            raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told) from error
+        parts: list[Any] = found.partitions
+        led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
+        replicas = min((len(part.replicas) for part in parts), default=0)
+        return Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
+
+    def settings_of(self, topic: str) -> dict[str, str] | None:
+        """The topic's settings; None if the user has no right to see them."""
+        kafka, admin = client_module(), client_module("confluent_kafka.admin")
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
+        try:
+            asked = self._admin.describe_configs([resource], request_timeout=self._settings.timeout)
+            found: Any = _result(asked[resource], self._settings.timeout)
+        except kafka.KafkaException as error:
+            if error.args[0].code() in NO_RIGHT:
+                return None
+            raise unavailable(error.args[0], self._where, f"look at the settings of {topic}") from error
+        return {str(name): str(entry.value) for name, entry in found.items()}
+
+    def largest(self, topic: str, *, again: bool = False) -> int:
+        """Bytes that a record batch in this topic may have, as far as is known; `again`: ask the brokers."""
+        if again or topic not in self._limits:
+            found = self.settings_of(topic)
+            self._limits[topic] = USUAL_LARGEST if found is None else int(found.get("max.message.bytes", USUAL_LARGEST))
+        return self._limits[topic]
+
+    # Making ----------------------------------------------------------------------------------------------------------
+
+    def settle(self, topic: str, partitions: int) -> Topic:
+        """The topic, made if it isn't there, once every partition has a leader."""
+        deadline = time.monotonic() + max(self._settings.timeout, CONNECT)
+        made = False
+        while True:
+            found = self.describe(topic, max(0.1, min(deadline - time.monotonic(), CONNECT)), hidden=not made)
+            if found is not None and found.led:
+                if not made:
+                    self._refuse_unfit(topic)
+                return found
+            if found is None and not made:
+                self._create(topic, partitions)
+                made = True
+            elif time.monotonic() > deadline:
+                raise LedgerUnavailable(
+                    f"{self._where}: a partition of the topic {topic} has no leader: look whether all brokers run"
+                )
+            else:
+                time.sleep(0.01)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Have the topic so many partitions."""
+        admin = client_module("confluent_kafka.admin")
+        try:
+            asked = self._admin.create_partitions(
+                [admin.NewPartitions(topic, partitions)], request_timeout=max(self._settings.timeout, CONNECT)
+            )
+            _result(asked[topic], CONNECT)
+        except client_module().KafkaException as error:
+            raise unavailable(error.args[0], self._where, f"give the topic {topic} {partitions} partitions") from error
+
+    def delete_before(self, topic: str, partition: int, before: int) -> None:
+        """Delete the records below this offset."""
+        kafka = client_module()
+        place = kafka.TopicPartition(topic, partition, before)
+        wait = max(self._settings.timeout, 1.0)
+        try:
+            asked = self._admin.delete_records([place], request_timeout=wait, operation_timeout=wait)
+            _result(asked[place], wait)
+        except kafka.KafkaException as error:
+            raise unavailable(error.args[0], self._where, f"trim {topic}", told=self._told) from error
+
+    def _create(self, topic: str, partitions: int) -> None:
+        kafka, admin = client_module(), client_module("confluent_kafka.admin")
+        replicas = self._settings.replication or max(1, min(_REPLICAS, self.brokers))
+        config = {
+            "cleanup.policy": "delete",
+            "message.timestamp.type": "LogAppendTime",
+            "unclean.leader.election.enable": "false",
+            "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1),
+            "max.message.bytes": str(LARGEST),
+            "retention.ms": str(-1 if self._settings.retention is None else math.ceil(self._settings.retention * 2000)),
+            "segment.ms": str(_SEGMENT_MS),
+            "segment.bytes": str(_SEGMENT_BYTES),
+        }
+        log.info("%s: making the topic %s: %d partitions, %d replicas", self._where, topic, partitions, replicas)
+        try:
+            wait = max(self._settings.timeout, CONNECT)
+            asked = self._admin.create_topics(
+                [admin.NewTopic(topic, partitions, replicas, config=config)],
+                operation_timeout=wait,
+                request_timeout=wait,
+            )
+            _result(asked[topic], wait)
+            self._limits[topic] = LARGEST
+        except kafka.KafkaException as error:
+            why: KafkaError = error.args[0]
+            if why.code() == TOPIC_ALREADY_EXISTS:
+                return
+            if why.code() in NO_RIGHT:
+                settings = " ".join(f"--config {name}={value}" for name, value in config.items())
+                raise ConfigError(
+                    f"{self._where}: there is no topic {topic} that this user may see, and the user has no right to make it "
+                    f"({why.name()}): have it made (kafka-topics.sh --create --topic {topic} --partitions {partitions} "
+                    f"--replication-factor {replicas} {settings}), or the rights given"
+                ) from error
+            if why.code() in (37, 38, 40, 44):  # partitions, replicas, settings, policy
+                raise ConfigError(
+                    f"{self._where}: the brokers refuse to make the topic {topic} with {partitions} partitions and "
+                    f"{replicas} replicas on {self.brokers} brokers ({why.name()}: {why.str()}): give other partitions= "
+                    "or replication=, or make the topic yourself"
+                ) from error
+            raise unavailable(why, self._where, f"make the topic {topic}", told=self._told) from error
+
+    def _refuse_unfit(self, topic: str) -> None:
+        """Raise for a topic that can't carry a log at all; what is merely unsafe is for `checks`."""
+        found = self.settings_of(topic)
+        if found is None:
+            return
+        if "compact" in found.get("cleanup.policy", ""):
+            raise ConfigError(
+                f"{self._where}: the topic {topic} is compacted (cleanup.policy={found['cleanup.policy']}): it takes no record "
+                "without a key, and forgets records in the middle. Set cleanup.policy=delete, or use another topic"
+            )
+        largest = int(found.get("max.message.bytes", USUAL_LARGEST))
+        self._limits[topic] = largest
+        if largest < SMALLEST:
+            raise ConfigError(
+                f"{self._where}: the topic {topic} takes messages of at most {largest} bytes (max.message.bytes); a log needs "
+                f"{SMALLEST} at least, and {LARGEST} to take every append whole. Raise it, or use another topic"
+            )
+
+    def _error(self, error: KafkaError) -> None:
+        text = self._settings.scrubbed(error.str())
+        log.debug("%s: %s", self._where, text)
+        # "All brokers are down" says less than what was said before it.
+        if error.code() != -187 or not self._told:
+            self._told = text
+        self._refused = self._refused or credentials_refused(error)
+
+    _refused = False
+
+    def close(self) -> None:
+        del self._admin
+
+
+def checks(topics: Topics, settings: Settings, retention: float | None) -> Iterator[tuple[str, str]]:
+    """What is to be said of the ledger's topic, for `pares doctor`: (level, text)."""
+    topic = settings.topic
+    found = topics.describe(topic)
+    if found is None:
+        yield PROBLEM, f"the topic {topic} is gone"
+        return
+    config = topics.settings_of(topic)
+    if found.replicas < 2:
+        yield (
+            WARNING,
+            f"the topic {topic} has one replica on {topics.brokers} brokers: a broker that is lost takes it with it",
+        )
+    else:
+        yield GOOD, f"the topic {topic} has {found.replicas} replicas"
+    if config is None:
+        yield NOTE, f"the settings of the topic {topic} can't be seen: the user has no right (DescribeConfigs)"
+        return
+    yield from _replication(found, config)
+    yield from _contents(config, retention)
+
+
+def _replication(found: Topic, config: dict[str, str]) -> Iterator[tuple[str, str]]:
+    least = int(config.get("min.insync.replicas", 1))
+    if config.get("unclean.leader.election.enable") == "true":
+        yield (
+            PROBLEM,
+            "unclean.leader.election.enable=true: acknowledged records, and so leadership, may be lost; set it to false",
+        )
+    if least > found.replicas:
+        yield PROBLEM, f"min.insync.replicas={least} with {found.replicas} replicas: nothing can be appended"
+    elif least == found.replicas > 1:
+        yield WARNING, f"min.insync.replicas={least} with as many replicas: one broker that is down stops every append"
+    elif least < 2 <= found.replicas:
+        yield WARNING, f"min.insync.replicas={least}: an acknowledged record may be on one broker only; set it to 2"
+
+
+def _contents(config: dict[str, str], retention: float | None) -> Iterator[tuple[str, str]]:
+    if "compact" in config.get("cleanup.policy", ""):
+        yield (
+            PROBLEM,
+            f"cleanup.policy={config['cleanup.policy']}: the topic forgets records in the middle; set it to delete",
+        )
+    if config.get("message.timestamp.type") != "LogAppendTime":
+        yield NOTE, "message.timestamp.type is not LogAppendTime: times in the log are by the writers' clocks"
+    keep = int(config.get("retention.ms", -1))
+    if keep >= 0 and (retention is None or keep < retention * 1000):
+        asked = "for ever" if retention is None else f"{retention:g} s"
+        yield (
+            PROBLEM,
+            f"retention.ms={keep}: the brokers delete what the ledger was opened to keep {asked}, whether a snapshot stands "
+            "behind it or not; raise it, or open the ledger with a shorter retention",
+        )
+    if int(config.get("retention.bytes", -1)) >= 0:
+        yield (
+            WARNING,
+            f"retention.bytes={config['retention.bytes']}: the brokers delete by size, however young a record is",
+        )
+    largest = int(config.get("max.message.bytes", USUAL_LARGEST))
+    if largest < MAX_PAYLOAD + OVERHEAD:
+        yield (
+            WARNING,
+            f"max.message.bytes={largest}: a payload of {MAX_PAYLOAD} bytes does not fit; snapshots of large groups may fail. "
+            f"Set it to {LARGEST}",
+        )
+    elif largest < LARGEST:
+        yield NOTE, f"max.message.bytes={largest}: an append of more bytes than that may be taken in parts"
+
+
+def _result(asked: Any, wait: float) -> Any:
+    """What an administrator's request came to. The client ends it in time; the rest is for its threads."""
+    kafka = client_module()
+    try:
+        return asked.result(wait + 2.0)
+    except TimeoutError:
+        raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT)) from None

@@ -1,0 +1,150 @@
+"""A Kafka for the ledgers' tests, and what they do to it."""
+
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka.admin
+from confluent_kafka import KafkaException, TopicCollection
+from ledger_stages import Stage, in_processes
+
+import pares.ledger
+from pares.dev import Kafka
+
+admin: Any = confluent_kafka.admin
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Everybody may do everything, but for what an ACL names."""
+WAIT = 30.0
+
+
+class Cluster:
+    """A running Kafka, and an administrator of it."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self.bootstrap = kafka.bootstrap
+        self.admin = admin.AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                **kafka.client(),
+                "log_level": 0,
+                "socket.timeout.ms": 2000,
+                "reconnect.backoff.max.ms": 200,
+                "metadata.recovery.strategy": "none",
+            }
+        )
+
+    def name(self) -> str:
+        """A topic that nobody has used."""
+        return f"t-{uuid.uuid4().hex[:12]}"
+
+    def make(self, topic: str, partitions: int = 1, replicas: int = 1, **config: str) -> None:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        self.admin.create_topics([admin.NewTopic(topic, partitions, replicas, config=settings)])[topic].result(WAIT)
+        until(lambda: self.there(topic))
+
+    def set(self, topic: str, name: str, value: str) -> None:
+        entry = admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result(WAIT)
+
+    def described(self, topic: str) -> Any:
+        return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
+
+    def there(self, topic: str) -> bool:
+        try:
+            parts = self.described(topic).partitions
+        except KafkaException:
+            return False
+        return bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
+
+    def topics(self, prefix: str) -> list[str]:
+        return [topic for topic in self.admin.list_topics(timeout=WAIT).topics if topic.startswith(prefix)]
+
+    def delete(self, prefix: str) -> None:
+        """Delete every topic that begins like this, and wait until none is left."""
+        found = self.topics(prefix)
+        if found:
+            for result in self.admin.delete_topics(found).values():
+                result.result(WAIT)
+        until(lambda: not self.topics(prefix))
+
+    @contextmanager
+    def only_reading(self, topic: str) -> Generator[None]:
+        """Nobody may do anything with the topic but read it."""
+        everybody = admin.AclBinding(
+            admin.ResourceType.TOPIC,
+            topic,
+            admin.ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            admin.AclOperation.READ,
+            admin.AclPermissionType.ALLOW,
+        )
+        for result in self.admin.create_acls([everybody]).values():
+            result.result(WAIT)
+        until(lambda: not self._may_write(topic))
+        try:
+            yield
+        finally:
+            every = admin.AclBindingFilter(
+                admin.ResourceType.TOPIC,
+                topic,
+                admin.ResourcePatternType.LITERAL,
+                None,
+                None,
+                admin.AclOperation.ANY,
+                admin.AclPermissionType.ANY,
+            )
+            for result in self.admin.delete_acls([every]).values():
+                result.result(WAIT)
+            until(lambda: self._may_write(topic))
+
+    def _may_write(self, topic: str) -> bool:
+        asked = self.admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)
+        return admin.AclOperation.WRITE in (asked[topic].result(WAIT).authorized_operations or [])
+
+
+class KafkaStage(Stage):
+    """A topic of its own for each test, all on one Kafka."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        super().__init__(folder)
+        self.cluster = cluster
+        self.topic = cluster.name()
+
+    @property
+    def url(self) -> str:
+        return f"kafka://{self.cluster.bootstrap}/{self.topic}?prefix={self.topic}.&timeout=20"
+
+    @contextmanager
+    def outage(self) -> Generator[None]:
+        with self.cluster.only_reading(self.topic):
+            yield
+
+    def replace(self) -> None:
+        self.cluster.delete(self.topic)
+        pares.ledger.open(self.url).close()
+
+    def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
+        return in_processes(self.url, names, count)
+
+    def close(self) -> None:
+        super().close()
+        self.cluster.delete(self.topic)
+
+
+def until(done: Callable[[], bool], timeout: float = WAIT) -> None:
+    """Wait for what takes a moment to be true everywhere."""
+    end = time.monotonic() + timeout
+    while not done():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)

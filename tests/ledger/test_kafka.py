@@ -1,0 +1,322 @@
+"""What can happen to a Kafka ledger while it is in use: topics that go, brokers that stand still, rebalances."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Sequence
+
+import pytest
+from kafka_stages import Cluster, until
+
+import pares.ledger
+from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.dev import Kafka
+from pares.ledger import Group, Membership, as_bus
+from pares.ledger.kafka import KafkaLedger
+
+HANG = 60.0
+
+
+def opened(cluster: Cluster, topic: str, **options: object) -> KafkaLedger:
+    ledger = pares.ledger.open(f"kafka://{cluster.bootstrap}/{topic}", **options)
+    assert isinstance(ledger, KafkaLedger)
+    return ledger
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> Generator[str]:
+    topic = cluster.name()
+    yield topic
+    cluster.delete(topic)
+
+
+def test_a_topic_that_was_made_anew_is_heard_of_without_asking(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic)
+    bell = ledger.bell()
+    assert bell is not None
+    ledger.append_many([b"old"] * 5)
+    assert len(ledger.read(0, timeout=HANG)) == 5
+    assert ledger.read(5, timeout=0.1) == []
+    before = ledger.identity()
+    cluster.delete(topic)
+    with pytest.raises(LedgerUnavailable):
+        ledger.append(b"into nothing")
+    with pytest.raises(LedgerUnavailable, match="is not there") as caught:
+        ledger.append(b"into nothing")
+    assert caught.value.unknown is False
+    assert not cluster.topics(topic), "an append must not make a topic"
+    opened(cluster, topic).close()
+    until(lambda: ledger.identity() != before)
+    with pytest.raises(LedgerRewound):
+        ledger.read(5)
+    assert ledger.append(b"new") == 0
+    assert [entry.payload for entry in ledger.read(0)] == [b"new"]
+    # The tail follows the new one.
+    assert ledger.read(1, timeout=0.05) == []
+    threading.Timer(0.2, opened(cluster, topic).append, [b"newer"]).start()
+    assert [entry.payload for entry in ledger.read(1, timeout=HANG)] == [b"newer"]
+    bell.close()
+    ledger.close()
+
+
+def test_a_longer_log_in_the_place_of_the_old_one(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic)
+    bell = ledger.bell()
+    ledger.append_many([b"old"] * 3)
+    assert len(ledger.read(0)) == 3
+    before = ledger.identity()
+    cluster.delete(topic)
+    other = opened(cluster, topic)
+    other.append_many([b"new"] * 9)
+    until(lambda: ledger.identity() != before)
+    assert [entry.payload for entry in ledger.read(3)] == [b"new"] * 6
+    assert ledger.append(b"x") == 9
+    assert bell is not None
+    bell.close()
+    ledger.close()
+    other.close()
+
+
+def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
+    ledger, other = opened(cluster, topic), opened(cluster, topic)
+    bell = ledger.bell()
+    ledger.append_many([b"x"] * 100)
+    assert len(ledger.read(0, timeout=HANG, max_records=10)) == 10
+    other.trim(90)
+    late = opened(cluster, topic)
+    with pytest.raises(LedgerGap, match="starts at 90"):
+        late.read(10)
+    assert [entry.offset for entry in late.read(90)] == list(range(90, 100))
+    assert [entry.offset for entry in ledger.read(95)] == list(range(95, 100))
+    assert bell is not None
+    bell.close()
+    for one in (ledger, other, late):
+        one.close()
+
+
+def test_one_append_is_one_batch(cluster: Cluster, topic: str) -> None:
+    ledger, other = opened(cluster, topic, timeout=20), opened(cluster, topic, timeout=20)
+    stop = threading.Event()
+
+    def meddle() -> None:
+        while not stop.is_set():
+            other.append(b"other")
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    for number in range(10):
+        offsets = ledger.append_many([b"%d" % number] * 3000)
+        assert offsets == list(range(offsets[0], offsets[0] + 3000))
+    stop.set()
+    meddler.join(HANG)
+    ledger.close()
+    other.close()
+
+
+def test_looking_back_does_not_move_the_tail(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic)
+    for at in range(0, 20_000, 10_000):
+        ledger.append_many([b"%d" % number for number in range(at, at + 10_000)])
+    bell = ledger.bell()
+    for number in range(20_000, 20_050):
+        assert ledger.append(b"%d" % number) == number
+        assert [entry.offset for entry in ledger.read(number)] == [number]
+        assert ledger.read(number * 7 % 20_000, max_records=1)[0].payload == b"%d" % (number * 7 % 20_000)
+    assert bell is not None
+    bell.close()
+    ledger.close()
+
+
+def test_many_partitions(cluster: Cluster, topic: str) -> None:
+    ledger, other = opened(cluster, topic, partitions=16), opened(cluster, topic)
+    bells = [ledger.bell(partition) for partition in range(16)]
+    for turn in range(5):
+        for partition in range(16):
+            assert other.append(b"%d" % partition, partition) == turn
+        for partition in range(16):
+            assert ledger.read(turn, partition, timeout=HANG)[0].payload == b"%d" % partition
+    for bell in bells:
+        assert bell is not None
+        bell.close()
+    ledger.close()
+    other.close()
+
+
+def test_the_bus(cluster: Cluster, topic: str) -> None:
+    one, two = opened(cluster, topic), opened(cluster, topic)
+    heard: list[bytes] = []
+    stop = as_bus(two).listen("news", heard.append)
+    for number in range(20):
+        as_bus(one).publish("news", b"%d" % number)
+    until(lambda: len(heard) == 20)
+    assert heard == [b"%d" % number for number in range(20)]
+    stop()
+    one.close()
+    two.close()
+
+
+# Brokers that stand still --------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_stands_still() -> None:
+    with Kafka() as kafka:
+        ledger = pares.ledger.open(kafka.topic_url("t", timeout=1))
+        bell = ledger.bell()
+        assert ledger.append(b"before") == 0
+        assert ledger.read(0)[0].payload == b"before"
+        kafka.freeze(1)
+        unknown: list[bool] = []
+        for number in range(4):
+            with pytest.raises(LedgerUnavailable) as caught:
+                ledger.append(b"lost %d" % number)
+            unknown.append(caught.value.unknown)
+        # Only the first may still land: the others were not sent, as nobody answered.
+        assert unknown == [True, False, False, False]
+        for use in (ledger.end, lambda: ledger.read(1), lambda: ledger.trim(1)):
+            with pytest.raises(LedgerUnavailable):
+                use()
+        kafka.thaw(1)
+        after = append_again(ledger, b"after")
+        time.sleep(3.0)
+        payloads = [entry.payload for entry in ledger.read(0)]
+        # What was sent before it stood still came when it went on, or never; nothing came after the next append.
+        assert payloads in ([b"before", b"after"], [b"before", b"lost 0", b"after"])
+        assert payloads[after] == b"after"
+        assert bell is not None
+        bell.close()
+        ledger.close()
+
+
+def append_again(ledger: pares.ledger.Log, payload: bytes) -> int:
+    """Append, and again until it is certain: for payloads of which two would do no harm."""
+    end = time.monotonic() + HANG
+    while True:
+        try:
+            return ledger.append(payload)
+        except LedgerUnavailable:
+            assert time.monotonic() < end
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+class Member:
+    """One member of a group, and what it was told."""
+
+    def __init__(self, ledger: Group, group: str, partitions: int) -> None:
+        self.held: set[int] = set()
+        self.told: list[tuple[str, list[int]]] = []
+        self.membership: Membership = ledger.join(group, partitions, self.assigned, self.revoked, self.lost)
+
+    def assigned(self, numbers: Sequence[int]) -> None:
+        self.held.update(numbers)
+        self.told.append(("assigned", [*numbers]))
+
+    def revoked(self, numbers: Sequence[int]) -> None:
+        assert self.held.issuperset(numbers)
+        self.held.difference_update(numbers)
+        self.told.append(("revoked", [*numbers]))
+
+    def lost(self, numbers: Sequence[int]) -> None:
+        self.held.difference_update(numbers)
+        self.told.append(("lost", [*numbers]))
+
+
+def balance(members: list[Member], partitions: int) -> None:
+    end = time.monotonic() + HANG
+    while sorted(number for member in members for number in member.held) != list(range(partitions)) or not all(
+        member.held for member in members
+    ):
+        assert time.monotonic() < end, [member.told for member in members]
+        for member in members:
+            member.membership.poll(0.02)
+
+
+def poll(*members: Member) -> None:
+    """Let them run for a while."""
+    end = time.monotonic() + HANG / 4
+    while time.monotonic() < end:
+        for member in members:
+            member.membership.poll(0.05)
+
+
+def test_a_group_shares_out_the_partitions(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic, partitions=6)
+    one = Member(ledger, topic, 6)
+    balance([one], 6)
+    assert one.told == [("assigned", [0, 1, 2, 3, 4, 5])]
+    two = Member(ledger, topic, 6)
+    balance([one, two], 6)
+    assert sorted(map(len, (one.held, two.held))) == [3, 3]
+    assert one.membership.reassignment_bound == 6.0
+    held = sorted(one.held)
+    one.membership.leave()
+    one.membership.leave()
+    assert one.told[-1] == ("revoked", held)
+    balance([two], 6)
+    two.membership.leave()
+    ledger.close()
+
+
+def test_a_group_of_other_size_than_the_log(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic)
+    one = Member(ledger, topic, 3)
+    balance([one], 3)
+    one.membership.leave()
+    ledger.close()
+
+
+def test_more_members_than_a_group_may_have(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic, partitions=4)
+    members = [Member(ledger, topic, 4) for _ in range(3)]
+    balance(members, 4)
+    surplus = Member(ledger, topic, 4)
+    with pytest.raises(LedgerUnavailable, match=r"group\.max\.size"):
+        poll(surplus, *members)
+    for member in [surplus, *members]:
+        member.membership.leave()
+    ledger.close()
+
+
+def test_what_a_callback_raises_comes_out_of_poll(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic)
+
+    def fails(numbers: Sequence[int]) -> None:
+        raise ValueError(f"no use for {numbers}")
+
+    membership = ledger.join(topic, 1, fails, lambda _: None, lambda _: None)
+    with pytest.raises(ValueError, match="no use for"):
+        membership.poll(HANG)
+    membership.leave()
+    ledger.close()
+
+
+FORKED = """
+import os, sys, time
+import pares.ledger
+ledger = pares.ledger.open(sys.argv[1])
+ledger.append(b"x")
+bell = ledger.bell()
+ledger.read(1, timeout=0.2)
+membership = ledger.join(sys.argv[2], 1, print, print, print)
+membership.poll(2)
+child = os.fork()
+if child == 0:
+    del ledger, bell, membership
+    sys.exit(7)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), ledger.append(b"y"))
+membership.leave()
+ledger.close()
+"""
+
+
+def test_a_forked_child_ends_as_it_would_without(cluster: Cluster, topic: str) -> None:
+    url = f"kafka://{cluster.bootstrap}/{topic}"
+    done = subprocess.run([sys.executable, "-c", FORKED, url, topic], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr
+    assert "7 1" in done.stdout.splitlines()
+    assert not done.stderr

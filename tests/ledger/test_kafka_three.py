@@ -1,0 +1,136 @@
+"""Three brokers, of which some are gone for a while: what was acknowledged stays, in order, and the ledger goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+
+import pytest
+from kafka_stages import Cluster
+
+import pares.ledger
+from pares.core.errors import LedgerUnavailable
+from pares.dev import Kafka
+from pares.ledger import Entry, Log
+from pares.ledger.kafka import KafkaLedger
+
+HANG = 90.0
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def three() -> Generator[Kafka]:
+    with Kafka(nodes=3) as kafka:
+        yield kafka
+
+
+class Writer(threading.Thread):
+    """Appends numbers, one after the other, whatever happens; never the same twice."""
+
+    def __init__(self, ledger: Log) -> None:
+        super().__init__(daemon=True)
+        self._ledger = ledger
+        self.ended = False
+        self.acknowledged: dict[int, int] = {}
+        """Offsets of what was acknowledged."""
+        self.refused: set[int] = set()
+        """What surely was not appended."""
+        self.number = 0
+
+    def run(self) -> None:
+        while not self.ended:
+            self.number += 1
+            try:
+                offset = self._ledger.append(b"%d" % self.number)
+            except LedgerUnavailable as error:
+                if not error.unknown:
+                    self.refused.add(self.number)
+                time.sleep(0.02)
+            else:
+                self.acknowledged[self.number] = offset
+
+    def goes_on(self) -> None:
+        """Wait until two more appends were acknowledged."""
+        wanted, end = len(self.acknowledged) + 2, time.monotonic() + HANG
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < end, "the ledger was not usable again"
+            time.sleep(0.02)
+
+    def end(self) -> None:
+        self.ended = True
+        self.join(HANG)
+        assert not self.is_alive()
+
+
+def follow(ledger: Log, entries: list[Entry], until: threading.Event) -> None:
+    while not until.is_set():
+        try:
+            entries += ledger.read(entries[-1].offset + 1 if entries else 0, timeout=0.5)
+        except LedgerUnavailable:
+            time.sleep(0.02)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("fault", ["leader killed", "one by one", "all at once", "leader frozen"])
+def test_what_was_acknowledged_stays(three: Kafka, fault: str) -> None:
+    cluster = Cluster(three)
+    topic = cluster.name()
+    url = three.topic_url(topic)
+    ledger, reader = pares.ledger.open(url), pares.ledger.open(url)
+    assert isinstance(ledger, KafkaLedger)
+    assert [level for level, _ in ledger.checks()] == ["good"]
+    identity = ledger.identity()
+    read: list[Entry] = []
+    done = threading.Event()
+    following = threading.Thread(target=follow, args=(reader, read, done), daemon=True)
+    following.start()
+    writer = Writer(ledger)
+    writer.start()
+    writer.goes_on()
+
+    if fault == "leader killed":
+        leader = cluster.described(topic).partitions[0].leader.id
+        three.kill(leader)
+        try:
+            writer.goes_on()
+        finally:
+            three.restart(leader)
+    elif fault == "one by one":
+        for node in (1, 2, 3):
+            three.restart(node)
+            writer.goes_on()
+    elif fault == "all at once":
+        for node in (1, 2, 3):
+            three.kill(node)
+        for node in (1, 2, 3):
+            three.restart(node, wait=False)
+        three.wait_ready(HANG)
+    else:
+        leader = cluster.described(topic).partitions[0].leader.id
+        three.freeze(leader)
+        time.sleep(4.0)
+        three.thaw(leader)
+    writer.goes_on()
+    writer.end()
+
+    again = pares.ledger.open(url, timeout=20)
+    entries = again.read(0, max_records=10_000)
+    while len(more := again.read(entries[-1].offset + 1, max_records=10_000)):
+        entries += more
+    at = {int(entry.payload): entry.offset for entry in entries}
+    assert len(at) == len(entries), "a record stands in the log twice"
+    assert {number: at.get(number) for number in writer.acknowledged} == writer.acknowledged
+    assert not writer.refused & at.keys(), "said to be refused, and is there"
+    assert [int(entry.payload) for entry in entries] == sorted(at), "out of order"
+    end = time.monotonic() + HANG
+    while (not read or read[-1].offset < entries[-1].offset) and time.monotonic() < end:
+        time.sleep(0.02)
+    done.set()
+    following.join(HANG)
+    assert read == entries
+    assert again.identity() == ledger.identity() == identity
+    for one in (ledger, reader, again):
+        one.close()
+    cluster.delete(topic)
