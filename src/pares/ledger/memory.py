@@ -6,7 +6,6 @@ real ledgers have: `MemoryLedger.cut`.
 """
 
 import os
-import secrets
 import threading
 import time
 import weakref
@@ -53,7 +52,7 @@ class _Space:
     """What all handles with one name share. `changed` guards every field."""
 
     def __init__(self) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = os.urandom(8).hex()
         self.changed = threading.Condition()
         self.streams: dict[str, list[_Partition]] = {"": [_Partition()]}
         self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()

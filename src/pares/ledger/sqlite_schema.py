@@ -16,7 +16,6 @@ a file drops all POSIX locks that the process has on it, those of its SQLite con
 import errno
 import fcntl
 import os
-import secrets
 import sqlite3
 import stat
 import time
@@ -170,7 +169,7 @@ def _build(path: str, partitions: int) -> None:
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.executescript(_SCHEMA)
         connection.execute("BEGIN")
-        connection.execute("INSERT INTO meta VALUES ('id', ?)", (secrets.token_hex(8),))
+        connection.execute("INSERT INTO meta VALUES ('id', ?)", (os.urandom(8).hex(),))
         connection.execute("INSERT INTO meta VALUES ('created_ms', ?)", (str(time.time_ns() // 1_000_000),))
         add_partitions(connection, "", 0, partitions)
         connection.execute("COMMIT")

@@ -24,7 +24,7 @@ from pares.runtime.proof import Candidate, forks
 SOON_NS: Final = 5_000_000
 """Between attempts when nothing will wake us."""
 AT_ONCE_NS: Final = 500_000
-"""Between the first attempts after a pidfd fired: the lock is free, unless another prover is trying it just now."""
+"""Between the first attempts after a pidfd fired: the lock is free, unless somebody is just removing the file."""
 AT_ONCE_TRIES: Final = 8
 SELDOM_NS: Final = 250_000_000
 """Between attempts while a pidfd is there to wake us: in case it means another process."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import secrets
 import socket
 from pathlib import Path
 from typing import Any, Final
@@ -56,7 +55,7 @@ class Incarnation:
     """A protocol with its id and its lock."""
 
     def __init__(self, settings: dict[str, Any], folder: Path | None, seen: int = 0) -> None:
-        id = f"{settings['name']}~{secrets.token_hex(4)}"
+        id = f"{settings['name']}~{os.urandom(4).hex()}"
         self.folder = folder
         self.no_proof: str | None = None
         """Why this member's death can't be proven, if it can't: then only silence decides."""

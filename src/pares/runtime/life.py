@@ -97,9 +97,9 @@ class Life:
         if self.ended:
             return
         term = self.beliefs.lead(effect, self.id)
-        log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
         self.beliefs.notify()
         self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
+        log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
     def _renew(self, effect: Renew) -> None:
         self.beliefs.renew(effect)

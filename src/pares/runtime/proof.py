@@ -16,18 +16,18 @@ What "that very lock" takes, and what breaks without it:
   [The parent would look dead.] A child that keeps it (one that `pares run` starts, on purpose) is covered by the proof.
 - Only local file systems. [Over a network, locks are emulated, get lost with a server, and know nothing of `boot`.]
 
-A lock is probed by taking it, so two provers may get in each other's way for some microseconds: a failed attempt says
-"not now", never "alive". A prover unlocks in so many words, because a process forked in that moment shares its open
-file.
+A lock is probed by taking it. Members hold theirs exclusively and provers probe with a shared one, which is to be had if
+and only if nobody holds it exclusively: so any number of provers, woken by one death, see it at once. [With exclusive
+probes one in two failed, and tried again a millisecond later.] Only who removes a file takes it exclusively, for some
+microseconds: a failed attempt says "not now", never "alive". A prover unlocks in so many words, because a process forked
+in that moment shares its open file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import secrets
 import stat
 import threading
 import time
@@ -124,7 +124,7 @@ class DeathLock:
             raise CapabilityError("this system has no boot id, so no lock can prove a death here; go on without proof")
         try:
             _make(folder)
-            path = folder / (hashlib.sha256(content).hexdigest()[:32] + "-" + secrets.token_hex(4) + SUFFIX)
+            path = folder / (os.urandom(16).hex() + SUFFIX)
             with forks.guard:
                 lock = cls(path, member, _create(path, content))
                 forks.add(lock)
@@ -190,7 +190,7 @@ class Candidate:
 
     def attempt(self, *, remove: bool = False) -> bool:
         """True: the member's process is gone for good. False: not proven, now. Never waits. `remove` as in `forget`."""
-        if self._descriptor < 0 or not _lock(self._descriptor):
+        if self._descriptor < 0 or not _lock(self._descriptor, shared=not remove):
             return False
         try:
             proven = self._is_stated() and is_at(self._path, self._descriptor)
@@ -226,7 +226,7 @@ def prove(folder: Path, member: str, statement: Lock) -> bool:
     """Whether `member`, whose `join` stated this lock, is gone for good. One attempt, which never waits.
 
     Promised: True means that every process that had the lock has ended. False means nothing but "not proven now": the
-    member lives, its file is gone, or another prover was at it in this very moment; ask again shortly.
+    member lives, its file is gone, or somebody is just removing it; ask again shortly.
     """
     return _attempt(folder, member, statement, remove=False)
 
@@ -341,9 +341,9 @@ def _remove(path: Path, descriptor: int) -> bool:
     return True
 
 
-def _lock(descriptor: int) -> bool:
+def _lock(descriptor: int, *, shared: bool = False) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
