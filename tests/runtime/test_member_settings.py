@@ -125,7 +125,7 @@ def test_a_join_as_large_as_a_record_works(sqlite: str) -> None:
     [
         ("", ConfigError, "ledger URL"),
         ("group.db", ConfigError, "sqlite:///group.db"),
-        ("nosuch://x", CapabilityError, "no scheme known here"),
+        ("nosuch://x", ConfigError, "no scheme known here"),
         ("sqlite://host/x.db", ConfigError, "names a host"),
         ("memory://x?colour=red", ConfigError, "unknown option colour"),
         ("memory://x?partition=7", ConfigError, "partition 7"),

@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import socket
 from pathlib import Path
 from typing import Any, Final
-
-import platformdirs
 
 from pares.core.claims import Claims, Config
 from pares.core.errors import CapabilityError, ConfigError
@@ -28,7 +25,7 @@ _unnamed = itertools.count(1)
 def default_name() -> str:
     """A name that nobody else on this host has now: not another process, nor another unnamed member of this one."""
     number = next(_unnamed)
-    return f"{socket.gethostname()}-{os.getpid()}" + (f"-{number}" if number > 1 else "")
+    return f"{os.uname().nodename}-{os.getpid()}" + (f"-{number}" if number > 1 else "")
 
 
 def lock_folder(ledger: Log) -> Path | None:
@@ -37,7 +34,9 @@ def lock_folder(ledger: Log) -> Path | None:
         return ledger.place
     if ledger.kind == "memory":
         return None
-    return Path(platformdirs.user_state_dir("pares")) / "locks"
+    from platformdirs import user_state_path  # here: most members have no use for it, and it weighs a megabyte
+
+    return user_state_path("pares") / "locks"
 
 
 _swept: dict[Path, int] = {}

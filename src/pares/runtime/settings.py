@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
@@ -67,7 +67,7 @@ def settings(
     fields: dict[str, Any] = {
         "group": check_name("group", group),
         "name": check_name("name", default_name() if name is None else name),
-        "host": socket.gethostname() if host is None else _text("host", host),
+        "host": os.uname().nodename if host is None else _text("host", host),
         "zone": "" if zone is None else _text("zone", zone),
         "labels": _labels(labels),
         "rank": whole("rank", rank, 0, 2**31),
