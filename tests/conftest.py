@@ -7,6 +7,7 @@ many more, and new ones each time.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_kafka = getattr(getattr(item, "callspec", None), "params", {}).get("stage") == "kafka"
         if on_kafka or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
+
+
+def pytest_configure() -> None:
+    """Under nohup, or in the background of a shell, signals come in ignored; the processes that tests start would inherit that."""
+    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
