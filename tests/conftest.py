@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """Under nohup, or in the background of a shell, signals come in ignored, and the processes that tests start inherit that."""
+    """Under nohup, or in the background of a shell, signals come in ignored; what tests start would inherit that."""
     for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
