@@ -49,10 +49,23 @@ def main() -> None:
     if "noproof" in sys.argv[5:]:
         ledger = Blind(ledger)
 
+    told: set[int] = set()
+    telling = threading.Lock()
+
+    def lead(role: str, now: int, token: int) -> None:
+        with telling:
+            if token not in told:
+                told.add(token)
+                tell("lead", role, now, token)
+
+    def first(term: pares.Term | None) -> None:
+        if term is not None:
+            lead(term.role, stopwatch(), term.token)
+
     def heard(event: pares.Event) -> None:
         now = stopwatch()
         if isinstance(event, pares.Acquired):
-            tell("lead", event.role, now, event.token)
+            lead(event.role, now, event.token)
         elif isinstance(event, pares.Revoked | pares.Fenced):
             tell("lost", event.role, now)
 
@@ -61,6 +74,9 @@ def main() -> None:
     if few:
         # Not the barrier: that would be part of what a handover is measured to take.
         threading.Thread(target=lambda: [heard(event) for event in member.events()], daemon=True).start()
+        # Events are heard from the first look on; a member may lead before that.
+        for role in names:
+            threading.Thread(target=lambda role=role: first(member.wait(role)), daemon=True).start()
     for line in sys.stdin:
         words = line.split()
         if words[0] == "hand":
