@@ -1,8 +1,8 @@
 """Following Kafka: a thread that waits at the end of the partitions in use, and rings when something comes.
 
 It keeps the newest entries of each, so a read at the end costs no request: the broker sends what is appended to whoever has
-asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than `FRESH`, the
-reader asks the partition's leader.
+asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than `FRESH`, or an
+append has failed since, the reader asks the partition's leader.
 
 It hears of a log that was cut or replaced before anybody asks: the broker refuses the next fetch, which names the topic by
 its id. Then the window on that partition is shut, and every bell rings.
@@ -29,8 +29,11 @@ from .kafka_settings import Settings, log
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-FRESH: Final = 0.05
-"""Seconds for which the broker's last word on the end of a partition is taken for its end."""
+FRESH: Final = 1.0
+"""Seconds for which the broker's last word on the end of a partition is taken for its end. Where members beat they hear that
+word again and again, and ask for nothing; a reader of a log that stands still asks once a second."""
+NEAR: Final = 0.1
+"""Seconds for which what is known to be in the log is awaited from the tail before the leader is asked: it is on its way."""
 _POLL: Final = 0.1
 """Seconds after which the thread looks whether it is to end, or to follow another partition."""
 _KEEP: Final = 8192
@@ -77,6 +80,13 @@ class Window:
             if not self.open or offset < self.low:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
+
+    def comes(self, offset: int) -> bool:
+        """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
+        with self.changed:
+            if not self.open or not self.low <= offset <= self.high or offset >= self.known:
+                return False
+            return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
 
     def wait(self, offset: int, timeout: float) -> None:
         """Wait until something has changed, or is there at `offset` already."""
