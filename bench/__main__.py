@@ -38,6 +38,7 @@ def main() -> None:
         "--minutes", type=float, default=10, help="false takeovers are waited for, on Kafka (default: 10)"
     )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
+    parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
     cases = on_kafka.cases(options) if options.ledger == "kafka" else CASES
@@ -50,6 +51,8 @@ def main() -> None:
             if not options.json:
                 met = {None: "", True: "met", False: "MISSED"}[row.met]
                 print(f"{row.what:72} {row.figures:40} {row.target:18} {met}", flush=True)
+    if options.table:
+        print(f"\n{machine()}:\n\n{table(rows)}", flush=True)
     if options.ledger == "kafka" and options.write is not None:
         on_kafka.put(options.write, f"{machine()}:\n\n{table(rows)}")
         options.write = None

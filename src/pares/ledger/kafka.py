@@ -176,7 +176,7 @@ class KafkaLog:
         first, end = shared.seeker.ends(self._topic, window.partition)
         if window.known > end:
             shared.replaced(self._topic)
-        window.expect(end, at_least=False)
+        window.answered(end)
         if offset < first:
             raise gap(self.url, window.partition, offset, first)
         if offset > end:
@@ -200,7 +200,7 @@ class KafkaLog:
     def _ends(self, partition: int) -> tuple[int, int]:
         shared = self._there(partition)
         first, end = shared.seeker.ends(self._topic, partition)
-        shared.tails.window(self._topic, partition).expect(end, at_least=False)
+        shared.tails.window(self._topic, partition).answered(end)
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:

@@ -57,6 +57,9 @@ class Window:
         self.known = 0
         """The partition's end as far as anybody has heard: `high` will reach it."""
         self.heard = -1.0
+        """When something has last come from the broker that is followed."""
+        self.asked = -1.0
+        """When the leader has last said, asked for it, that there is nothing at `high`."""
         self.used = time.monotonic()
         self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
         self._entries: list[Entry] = []
@@ -70,7 +73,7 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < self.heard + FRESH):
+            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + FRESH):
                 return found
             return None
 
@@ -95,9 +98,16 @@ class Window:
                 self.changed.wait(timeout)
 
     def expect(self, end: int, *, at_least: bool) -> None:
-        """The partition ends there: so says the leader, or an acknowledged append."""
+        """The partition ends there, or later: so says an acknowledged append."""
         with self.changed:
             self.known = max(self.known, end) if at_least else end
+
+    def answered(self, end: int) -> None:
+        """The partition ends there: so says the leader, now."""
+        with self.changed:
+            self.known = end
+            if self.open and end == self.high:
+                self.asked = time.monotonic()
 
     def trimmed(self, before: int) -> None:
         with self.changed:
@@ -110,7 +120,7 @@ class Window:
         with self.changed:
             self._entries, self._bytes = [], 0
             self.low = self.high = offset
-            self.heard, self.open = -1.0, True
+            self.heard, self.asked, self.open = -1.0, -1.0, True
             self.changed.notify_all()
 
     def put(self, entries: list[Entry], end: int) -> None:
@@ -147,7 +157,7 @@ class Window:
     def doubt(self) -> None:
         """The broker has not said anything lately."""
         with self.changed:
-            self.heard = -1.0
+            self.heard = self.asked = -1.0
             self.changed.notify_all()
 
     def ring(self) -> None:
