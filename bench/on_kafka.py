@@ -24,6 +24,8 @@ from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
 WARM: Final = 6000
+"""Appends before the first measurement."""
+MANY: Final = 50
 PAUSE: Final = 0.1
 SIZE: Final = 150
 """Bytes of a record: a beat has about as many."""
@@ -36,21 +38,22 @@ Cases = dict[str, Callable[[bool], Iterator[Row]]]
 def cases(options: Namespace) -> Cases:
     """What `--ledger kafka` measures, as its options say."""
     nodes: list[int] = options.nodes or [1, 3]
+    rounds: int = 3 if options.quick else options.rounds
     return {
-        "roundtrip": lambda quick: (row for n in nodes for row in round_trips(n, 20 if quick else 200)),
-        "handover": lambda quick: (row for n in nodes for row in handovers(n, 10 if quick else options.rounds)),
-        "takeover": lambda quick: (row for n in nodes for row in takeovers(n, 3 if quick else options.rounds)),
-        "false": lambda quick: false_takeovers(nodes[-1], 0.1 if quick else options.minutes),
+        "roundtrip": lambda _: (row for n in nodes for row in round_trips(n, 4 * rounds)),
+        "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
+        "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
+        "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
     }
 
 
 @contextmanager
-def cluster(nodes: int) -> Iterator[Kafka]:
-    """A Kafka that has been at work for a while."""
+def cluster(nodes: int, rounds: int = MANY) -> Iterator[Kafka]:
+    """A Kafka that has been at work for a while; for fewer than `MANY` rounds not for so long."""
     with Kafka(nodes=nodes) as kafka:
         ledger = pares.open(url(kafka))
         bell = ledger.bell()
-        for _ in range(WARM // nodes):
+        for _ in range(WARM * min(rounds, MANY) // MANY // nodes):
             ledger.append(b"x" * SIZE)
         if bell is not None:
             bell.close()
@@ -107,7 +110,7 @@ class Plain:
 def round_trips(nodes: int, rounds: int) -> Iterator[Row]:
     """The floor and ours in turns, each on a topic of its own."""
     times: dict[str, list[float]] = {"ack": [], "read": [], "append": [], "back": []}
-    with cluster(nodes) as kafka:
+    with cluster(nodes, rounds) as kafka:
         pares.open(where := url(kafka)).close()
         plain = Plain(kafka, where.rpartition("/")[2])
         ledger = pares.open(url(kafka))
@@ -140,7 +143,7 @@ def round_trips(nodes: int, rounds: int) -> Iterator[Row]:
 
 
 def handovers(nodes: int, rounds: int) -> Iterator[Row]:
-    with cluster(nodes) as kafka:
+    with cluster(nodes, rounds) as kafka:
         found = handed_over(rounds, url(kafka))
     met = statistics.median(found) <= HANDOVER_MS if nodes == 1 else None
     target = f"p50 <= {HANDOVER_MS} ms" if nodes == 1 else ""
@@ -148,7 +151,7 @@ def handovers(nodes: int, rounds: int) -> Iterator[Row]:
 
 
 def takeovers(nodes: int, rounds: int) -> Iterator[Row]:
-    with cluster(nodes) as kafka:
+    with cluster(nodes, rounds) as kafka:
         for session in (1.0, 0.3):
             most = session * 1000 + SLACK_MS
             found = crash(session, False, rounds, url(kafka))
@@ -159,7 +162,7 @@ def takeovers(nodes: int, rounds: int) -> Iterator[Row]:
 
 def false_takeovers(nodes: int, minutes: float) -> Iterator[Row]:
     for loaded in (False, True):
-        with cluster(nodes) as kafka:
+        with cluster(nodes, MANY if minutes >= 1 else 1) as kafka:
             moves = unprovoked(minutes * 60, loaded=loaded, url=url(kafka))
         how = "all cores loaded" if loaded else "idle"
         what = f"{on(nodes)}: takeovers from a live leader, {minutes:g} min, session 1 s, {how}"
