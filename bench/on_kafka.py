@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pares
 from bench.cases import Row, crash, handed_over, spread, unprovoked
@@ -49,21 +50,23 @@ def cases(options: Namespace) -> Cases:
 
 @contextmanager
 def cluster(nodes: int, rounds: int = MANY) -> Iterator[Kafka]:
-    """A Kafka that has been at work for a while; for fewer than `MANY` rounds not for so long."""
+    """A Kafka, each node of which has been at work for a while; for fewer than `MANY` rounds not for so long."""
     with Kafka(nodes=nodes) as kafka:
-        ledger = pares.open(url(kafka))
-        bell = ledger.bell()
-        for _ in range(WARM * min(rounds, MANY) // MANY // nodes):
-            ledger.append(b"x" * SIZE)
-        if bell is not None:
-            bell.close()
+        # Leaders are dealt out in turn: each node leads one of as many partitions.
+        ledger = pares.open(url(kafka, nodes))
+        bells = [ledger.bell(partition) for partition in range(nodes)]
+        for number in range(WARM * min(rounds, MANY) // MANY):
+            ledger.append(b"x" * SIZE, number % nodes)
+        for bell in bells:
+            if bell is not None:
+                bell.close()
         ledger.close()
         yield kafka
 
 
-def url(kafka: Kafka) -> str:
+def url(kafka: Kafka, partitions: int = 1) -> str:
     """A ledger that nobody has used."""
-    return kafka.topic_url(f"bench-{uuid.uuid4().hex[:8]}")
+    return kafka.topic_url(f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions)
 
 
 def on(nodes: int) -> str:
@@ -108,13 +111,12 @@ class Plain:
 
 
 def round_trips(nodes: int, rounds: int) -> Iterator[Row]:
-    """The floor and ours in turns, each on a topic of its own."""
+    """The floor and ours in turns, on one topic: so the same broker leads both."""
     times: dict[str, list[float]] = {"ack": [], "read": [], "append": [], "back": []}
     with cluster(nodes, rounds) as kafka:
-        pares.open(where := url(kafka)).close()
-        plain = Plain(kafka, where.rpartition("/")[2])
-        ledger = pares.open(url(kafka))
+        ledger = pares.open(where := url(kafka))
         bell = ledger.bell()
+        plain = Plain(kafka, urlsplit(where).path[1:])
         for number in range(rounds + 20):
             acknowledged, read = plain.round_trip(b"x" * SIZE)
             time.sleep(PAUSE)
