@@ -65,8 +65,18 @@ def cluster(nodes: int, rounds: int = MANY) -> Iterator[Kafka]:
 
 
 def url(kafka: Kafka, partitions: int = 1) -> str:
-    """A ledger that nobody has used."""
-    return kafka.topic_url(f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions)
+    """A ledger that nobody has used. Its topic is made here: every broker has heard of it when members come."""
+    made = kafka.topic_url(f"bench-{uuid.uuid4().hex[:8]}", partitions=partitions)
+    end = time.monotonic() + 10
+    while True:
+        try:
+            pares.open(made).close()
+        except pares.LedgerUnavailable:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)  # the broker that was asked has not heard of it yet
+        else:
+            return made
 
 
 def on(nodes: int) -> str:
