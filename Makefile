@@ -40,7 +40,7 @@ check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each
+soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each, on SQLite and on Kafka
 	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)
 
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios

@@ -53,11 +53,11 @@ class Player:
 
 
 class Troupe:
-    """The processes of one benchmark, on a fresh SQLite ledger; all are gone when it is left."""
+    """The processes of one benchmark, on the ledger `url` or a fresh SQLite one; all are gone when it is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="pares-bench-")
-        self.url = f"sqlite:///{self._folder.name}/bench.db"
+        self.url = url or f"sqlite:///{self._folder.name}/bench.db"
         self.players: dict[str, Player] = {}
         self.lines: queue.Queue[list[str]] = queue.Queue()
         """What players tell: [name, word, ...]."""

@@ -33,7 +33,8 @@ REAL += ("tests/dev/test_dev_security", "tests/ledger/test_kafka")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too."""
     for item in items:
-        on_kafka = getattr(getattr(item, "callspec", None), "params", {}).get("stage") == "kafka"
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        on_kafka = "kafka" in (params.get("stage"), params.get("ledger"))
         if on_kafka or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 

@@ -16,6 +16,8 @@ from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
 from pares.ledger import Group, Membership, as_bus
 from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka_seek import Seeker
+from pares.ledger.kafka_tail import FRESH
 
 HANG = 60.0
 
@@ -128,6 +130,35 @@ def test_looking_back_does_not_move_the_tail(cluster: Cluster, topic: str) -> No
     assert bell is not None
     bell.close()
     ledger.close()
+
+
+def test_who_is_told_asks_for_nothing(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, other = opened(cluster, topic), opened(cluster, topic)
+    bell = ledger.bell()
+    other.append(b"first")
+    assert ledger.read(0, timeout=HANG)[0].payload == b"first"
+    asked: list[int] = []
+    ends = Seeker.ends
+
+    def asking(seeker: Seeker, topic: str, partition: int, timeout: float | None = None) -> tuple[int, int]:
+        asked.append(partition)
+        return ends(seeker, topic, partition, timeout)
+
+    monkeypatch.setattr(Seeker, "ends", asking)
+    for number in range(1, 10):
+        writer = ledger if number % 2 else other
+        writer.append(b"%d" % number)
+        assert ledger.read(number, timeout=HANG)[0].payload == b"%d" % number
+        time.sleep(0.1)  # as long as a member waits for a bell
+        assert ledger.read(number + 1) == []
+    assert asked == [], "neither its own appends nor another's make a reader ask the partition's leader"
+    time.sleep(1.5 * FRESH)
+    assert ledger.read(10) == ledger.read(10) == []
+    assert asked == [0], "but silence does, once for a while"
+    assert bell is not None
+    bell.close()
+    ledger.close()
+    other.close()
 
 
 def test_many_partitions(cluster: Cluster, topic: str) -> None:

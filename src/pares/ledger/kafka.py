@@ -13,8 +13,9 @@ What it promises is `Log`'s, and how:
   ledger to the same partition is acknowledged, never after; see `kafka_append`. There is at most one such append a partition
   and ledger;
 - a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`); a bell rings
-  for its own partition alone. An empty answer of `read` is
-  at most 50 ms old: it never misses what this ledger has appended, or what an `end` of it has told of.
+  for its own partition alone. An empty answer of `read` is as fresh as the brokers' last word to that thread: milliseconds
+  old as a rule, at most a second if it has lost them and doesn't know yet. It never misses what this ledger has appended, or
+  what an `end` of it has told of; and after an append that failed it is the leader's own answer.
 
 What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
 a quarter of a second; `identity` asks the brokers at least every few seconds.
@@ -135,8 +136,12 @@ class KafkaLog:
         shared = self._there(partition)
         if not payloads:
             return []
-        offsets = shared.appender.append(self._topic, payloads, partition)
         window = shared.tails.window(self._topic, partition)
+        try:
+            offsets = shared.appender.append(self._topic, payloads, partition)
+        except LedgerUnavailable:
+            window.doubt()  # the tail's broker may be silent as well: who reads now is to ask
+            raise
         if offsets[-1] < window.known:
             # The log was longer before: it is another one, and everything that was known of it is void.
             shared.replaced(self._topic)
@@ -152,6 +157,8 @@ class KafkaLog:
         deadline = time.monotonic() + timeout
         while True:
             found = window.take(offset, max_records)
+            if found is None and window.comes(offset):
+                found = window.take(offset, max_records)
             if found is None:
                 found = self._look_up(window, offset, max_records)
             if found:
@@ -169,7 +176,7 @@ class KafkaLog:
         first, end = shared.seeker.ends(self._topic, window.partition)
         if window.known > end:
             shared.replaced(self._topic)
-        window.expect(end, at_least=False)
+        window.answered(end)
         if offset < first:
             raise gap(self.url, window.partition, offset, first)
         if offset > end:
@@ -193,7 +200,7 @@ class KafkaLog:
     def _ends(self, partition: int) -> tuple[int, int]:
         shared = self._there(partition)
         first, end = shared.seeker.ends(self._topic, partition)
-        shared.tails.window(self._topic, partition).expect(end, at_least=False)
+        shared.tails.window(self._topic, partition).answered(end)
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:

@@ -1,8 +1,8 @@
 """Following Kafka: a thread that waits at the end of the partitions in use, and rings when something comes.
 
 It keeps the newest entries of each, so a read at the end costs no request: the broker sends what is appended to whoever has
-asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than `FRESH`, the
-reader asks the partition's leader.
+asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than `FRESH`, or an
+append has failed since, the reader asks the partition's leader.
 
 It hears of a log that was cut or replaced before anybody asks: the broker refuses the next fetch, which names the topic by
 its id. Then the window on that partition is shut, and every bell rings.
@@ -29,8 +29,11 @@ from .kafka_settings import Settings, log
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-FRESH: Final = 0.05
-"""Seconds for which the broker's last word on the end of a partition is taken for its end."""
+FRESH: Final = 1.0
+"""Seconds for which the broker's last word on the end of a partition is taken for its end. Where members beat they hear that
+word again and again, and ask for nothing; a reader of a log that stands still asks once a second."""
+NEAR: Final = 0.1
+"""Seconds for which what is known to be in the log is awaited from the tail before the leader is asked: it is on its way."""
 _POLL: Final = 0.1
 """Seconds after which the thread looks whether it is to end, or to follow another partition."""
 _KEEP: Final = 8192
@@ -54,6 +57,9 @@ class Window:
         self.known = 0
         """The partition's end as far as anybody has heard: `high` will reach it."""
         self.heard = -1.0
+        """When something has last come from the broker that is followed."""
+        self.asked = -1.0
+        """When the leader has last said, asked for it, that there is nothing at `high`."""
         self.used = time.monotonic()
         self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
         self._entries: list[Entry] = []
@@ -67,7 +73,7 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < self.heard + FRESH):
+            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + FRESH):
                 return found
             return None
 
@@ -78,6 +84,13 @@ class Window:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
 
+    def comes(self, offset: int) -> bool:
+        """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
+        with self.changed:
+            if not self.open or not self.low <= offset <= self.high or offset >= self.known:
+                return False
+            return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
+
     def wait(self, offset: int, timeout: float) -> None:
         """Wait until something has changed, or is there at `offset` already."""
         with self.changed:
@@ -85,9 +98,16 @@ class Window:
                 self.changed.wait(timeout)
 
     def expect(self, end: int, *, at_least: bool) -> None:
-        """The partition ends there: so says the leader, or an acknowledged append."""
+        """The partition ends there, or later: so says an acknowledged append."""
         with self.changed:
             self.known = max(self.known, end) if at_least else end
+
+    def answered(self, end: int) -> None:
+        """The partition ends there: so says the leader, now."""
+        with self.changed:
+            self.known = end
+            if self.open and end == self.high:
+                self.asked = time.monotonic()
 
     def trimmed(self, before: int) -> None:
         with self.changed:
@@ -100,7 +120,7 @@ class Window:
         with self.changed:
             self._entries, self._bytes = [], 0
             self.low = self.high = offset
-            self.heard, self.open = -1.0, True
+            self.heard, self.asked, self.open = -1.0, -1.0, True
             self.changed.notify_all()
 
     def put(self, entries: list[Entry], end: int) -> None:
@@ -137,7 +157,7 @@ class Window:
     def doubt(self) -> None:
         """The broker has not said anything lately."""
         with self.changed:
-            self.heard = -1.0
+            self.heard = self.asked = -1.0
             self.changed.notify_all()
 
     def ring(self) -> None:
