@@ -92,6 +92,8 @@ class Settings:
     connect: float
     """Seconds that opening the ledger may take until a broker has answered."""
     prefix: str
+    readonly: bool
+    """Whether it was opened to look on only: nothing is made, changed or appended."""
     client: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -170,6 +172,7 @@ def take(address: Address, options: Options) -> Settings:
         raise ConfigError(
             f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
         )
+    readonly = options.flag("readonly")
     client: dict[str, Any] = {}
     path = options.take("config")
     if path is not None:
@@ -189,6 +192,7 @@ def take(address: Address, options: Options) -> Settings:
         patience or TIMEOUT,
         patience or CONNECT,
         prefix or "",
+        readonly,
         client,
     )
 
