@@ -95,9 +95,12 @@ def _own_kafka(screen: Screen) -> Iterator[str]:
 @contextmanager
 def _topic(given: str, screen: Screen) -> Iterator[Where]:
     """A topic on the user's brokers: the one that the URL names, kept; else a fresh one, deleted at the end."""
+    from pares.ledger.kafka import KafkaLedger
+
     named = parse(given).path.strip("/") != ""
     url = given if named else with_topic(given, fresh_topic())
     with closing(open_ledger(url)) as ledger:
+        assert isinstance(ledger, KafkaLedger)
         if any(ledger.end(partition) for partition in range(ledger.partitions)):
             raise ConfigError(
                 f"the topic in {url} holds records already, and the demo wants one of its own: name one that is not "

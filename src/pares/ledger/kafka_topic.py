@@ -157,8 +157,8 @@ class Topics:
         found = self.describe(topic, max(self._settings.timeout, CONNECT), hidden=True)
         if found is None:
             raise ConfigError(
-                f"{self._where}: there is no topic {topic} at {self._settings.servers} that this user may see, and readonly "
-                "makes nothing: correct its name, or start a member first"
+                f"{self._where}: there is no topic {topic} that this user may see: correct its name, or start a member, "
+                "which makes it"
             )
         return found
 
