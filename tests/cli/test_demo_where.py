@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,8 @@ def test_what_can_not_be_a_ledger_is_refused_at_once(url: str) -> None:
 @pytest.mark.parametrize("ledger", ["kafka", "kafka://127.0.0.1:9"])
 def test_without_the_client_it_says_what_to_install(tmp_path: Path, ledger: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(HIDE)
-    ran = pares("demo", "--no-audit", "--ledger", ledger, env={"PYTHONPATH": str(tmp_path)})
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    ran = pares("demo", "--no-audit", "--ledger", ledger, env={"PYTHONPATH": path})
     assert ran.code == 1
     assert "pip install 'pares[kafka]'" in ran.err
     assert "Traceback" not in ran.err
@@ -59,5 +61,6 @@ def test_where_no_broker_is_it_says_so(tmp_path: Path) -> None:
     ran = pares("demo", "--no-audit", "--ledger", "kafka://127.0.0.1:1", env={"TMPDIR": str(tmp_path)})
     assert ran.code == 1
     assert "no broker answers at 127.0.0.1:1" in ran.err
+    assert "--ledger kafka starts one" in ran.err
     assert "Traceback" not in ran.err
     assert list(tmp_path.iterdir()) == []

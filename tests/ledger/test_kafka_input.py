@@ -61,6 +61,9 @@ def test_a_password_has_no_place_in_a_url() -> None:
     with pytest.raises(ConfigError, match=r"sasl\.password") as caught:
         pares.ledger.open(f"kafka://me:{SECRET}@host:9092/t")
     assert SECRET not in str(caught.value)
+    with pytest.raises(ConfigError, match=r"the client setting sasl\.password has no place in a URL") as caught:
+        pares.ledger.open(f"kafka://host:9092/t?sasl.password={SECRET}")
+    assert SECRET not in str(caught.value)
 
 
 def test_settings_that_the_promises_stand_on_are_refused(tmp_path: Path) -> None:

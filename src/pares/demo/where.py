@@ -99,7 +99,13 @@ def _topic(given: str, screen: Screen) -> Iterator[Where]:
 
     named = parse(given).path.strip("/") != ""
     url = given if named else with_topic(given, fresh_topic())
-    with closing(open_ledger(url)) as ledger:
+    try:
+        opened = open_ledger(url)
+    except LedgerUnavailable as error:
+        raise LedgerUnavailable(
+            f"{error}. To see the demo without brokers of your own: --ledger kafka starts one"
+        ) from None
+    with closing(opened) as ledger:
         assert isinstance(ledger, KafkaLedger)
         if any(ledger.end(partition) for partition in range(ledger.partitions)):
             raise ConfigError(

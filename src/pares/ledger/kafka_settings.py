@@ -157,10 +157,18 @@ def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
     if "@" in address.host:
         raise ConfigError(
-            "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}"
+            "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}, "
+            "or in a properties file that the URL names, ?config=FILE"
         )
     servers = _servers(address)
     topic = _topic(address)
+    for name in address.query:
+        if "." in name:
+            # The URL is not repeated: the value may be a secret.
+            raise ConfigError(
+                f"kafka://{servers}/{topic}: the client setting {name} has no place in a URL, which others can read: put it "
+                "into a properties file, ?config=FILE, or into options={...}"
+            )
     retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
     partitions = options.whole("partitions")
     if partitions is not None:
