@@ -148,8 +148,11 @@ class Table(Plain):
     def __init__(self, console: Console) -> None:
 
         super().__init__(console)
-        self.live = Live(console=console, auto_refresh=False, transient=True)
+        self.live = self._new_live()
         self._shown = 0.0
+
+    def _new_live(self) -> Live:
+        return Live(console=self.console, auto_refresh=False, transient=True)
 
     def show(self, frame: Frame) -> None:
         # Ten times a second is as much as an eye can follow, and leaves the machine to the members.
@@ -175,6 +178,8 @@ class Table(Plain):
     def close(self) -> None:
         if self.live.is_started:
             self.live.stop()
+            # One that is started again would first go up by as many lines as it had, over what was printed since.
+            self.live = self._new_live()
 
 
 def colour(name: str) -> str:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
 from pares.demo.cast import Actor, Cast, Settings
@@ -20,6 +20,7 @@ from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen, short
 from pares.demo.where import Where
+from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime import Admin
@@ -122,7 +123,7 @@ class Stage:
         for _ in range(self.options.members):
             self.cast.start()
         self._settle()
-        self.admin = Admin(self.ledger, group=self.group)
+        self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
         steps = schedule(self.options.seconds, overlap=self.options.overlap)
         while self.at < self.options.seconds:
             due = bool(steps) and self.at >= steps[0].at
