@@ -25,7 +25,9 @@ def demo(folder: Path, *arguments: str) -> Ran:
 
 
 def topics(kafka: Kafka) -> set[str]:
-    return set(AdminClient(client(kafka)).list_topics(timeout=PATIENCE).topics)
+    """All but the brokers' own."""
+    found = AdminClient(client(kafka)).list_topics(timeout=PATIENCE).topics
+    return {topic for topic in found if not topic.startswith("__")}
 
 
 def left(folder: Path) -> list[str]:
