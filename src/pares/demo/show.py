@@ -54,7 +54,7 @@ def _play(
     rehearsal = None
     try:
         if why_not is None:
-            rehearsal = Rehearsal(stage.ledger.url, stage.group, stage.quotes_file)
+            rehearsal = Rehearsal(where.url, stage.group, stage.quotes_file)
         outcome = stage.play()
     finally:
         stage.close()

@@ -19,10 +19,9 @@ from pares.demo.cast import Actor, Cast, Settings
 from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen, short
-from pares.demo.where import Where
+from pares.demo.where import Where, open_patiently
 from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
-from pares.ledger import open as open_ledger
 from pares.runtime import Admin
 from pares.view import Move, Story, name_of
 
@@ -88,7 +87,7 @@ class Stage:
     def __init__(self, options: Options, where: Where, screen: Screen, folder: Path) -> None:
         options.check()
         self.options, self.where, self.screen, self.folder = options, where, screen, folder
-        self.ledger = open_ledger(where.url)
+        self.ledger = open_patiently(where.url)
         self.quotes_file = folder / "quotes.db"
         self.quotes = Quotes(self.quotes_file, fenced=False)
         self.group = GROUP if where.fresh else f"{GROUP}-{now_ms()}"
@@ -241,7 +240,7 @@ class Stage:
         for did, _ in self.story.dids:
             (believed if did.what == "lead" else stopped).setdefault(did.token, did.at)
         return Outcome(
-            ledger=self.ledger.url,
+            ledger=self.where.url,
             group=self.group,
             overlap=self.options.overlap,
             quotes=self.quotes_file,

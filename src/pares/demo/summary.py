@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pares.core.errors import CapabilityError
-from pares.core.reasons import CLOSED, DRAINED
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, DRAINED, FENCED, LEASE_RAN_OUT
 from pares.demo.quotes import TICK_MS
 from pares.demo.stage import Outcome
 from pares.view import name_of
@@ -42,7 +42,16 @@ CAUSES: Final = {
     "release": "the leader had given it up",
 }
 """The audit's words for causes, and those of the screen, in its order."""
-FAULTS: Final = {"killed": "crash", "frozen": "freeze", "cut off": "cut", DRAINED: "drain", CLOSED: "leave"}
+FAULTS: Final = {
+    "killed": "crash",
+    "frozen": "freeze",
+    "cut off": "cut",
+    DRAINED: "drain",
+    CLOSED: "leave",
+    FENCED: "lapse",
+    LEASE_RAN_OUT: "lapse",
+    BARRIER_TIMED_OUT: "slow barrier",
+}
 """The demo's words, and the members' own, for what the audit calls something else."""
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
+from pares.ledger import Ledger, parse
 from pares.ledger import open as open_ledger
-from pares.ledger import parse
 
 if TYPE_CHECKING:
     from pares.demo.screen import Screen
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 OWN_KAFKA: Final = ("kafka", "kafka:", "kafka://")
 """What asks for a Kafka of the demo's own."""
+
+
+TIMEOUT: Final = 5.0
+"""Seconds that the conductor gives brokers for an answer. Members give them one, and fence themselves; but a show must not
+end because a broker had to think."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def _topic(given: str, screen: Screen) -> Iterator[Where]:
     named = parse(given).path.strip("/") != ""
     url = given if named else with_topic(given, fresh_topic())
     try:
-        opened = open_ledger(url)
+        opened = open_patiently(url)
     except LedgerUnavailable as error:
         raise LedgerUnavailable(
             f"{error}. To see the demo without brokers of your own: --ledger kafka starts one"
@@ -126,6 +131,16 @@ def _delete(ledger: KafkaLedger, screen: Screen) -> None:
     except LedgerUnavailable as error:
         topic = parse(ledger.url).path[1:]
         screen.note(f"[yellow]The demo's topic {topic} could not be deleted, and is left:[/] {error}\n")
+
+
+def open_patiently(url: str) -> Ledger:
+    """The ledger, as the conductor opens it."""
+    address = parse(url)
+    return (
+        open_ledger(url, timeout=TIMEOUT)
+        if address.scheme == "kafka" and "timeout" not in address.query
+        else open_ledger(url)
+    )
 
 
 def fresh_topic() -> str:

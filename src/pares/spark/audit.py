@@ -173,7 +173,7 @@ def audit(
     from pares.spark import rows as rows_
     from pares.spark.reading import Reading
 
-    reading = Reading(spark, opened.log.url, opened.partition, options or {})
+    reading = Reading(spark, opened.log.url, opened.partition, options or {}, ledger)
     head, facts = reading.fold(group, _HEAD)
     try:
         if head["from_ms"] is None:

@@ -13,6 +13,8 @@ from pares.ledger.base import Entry, Log
 from pares.ledger.registry import LOOK_ONLY, parse, partition_of
 from pares.ledger.registry import open as open_ledger
 
+TIMEOUT: Final = 5.0
+"""Seconds that brokers are given for one answer, unless the URL says otherwise; a member gives them one."""
 PATIENCE: Final = 30.0
 """Seconds for which a read that fails is tried again. A member must know at once that its ledger is out of reach; whoever
 looks back over a whole log had better wait than begin anew."""
@@ -39,6 +41,8 @@ def open_to_read(url: str, client: Mapping[str, str] | None = None) -> Iterator[
     if scheme == "memory":
         raise CapabilityError(f"{url} lives inside one process, and Spark reads from others: use sqlite:///FILE")
     options: dict[str, object] = {"readonly": True} if scheme in LOOK_ONLY else {}
+    if scheme == "kafka" and "timeout" not in parse(place).query:
+        options["timeout"] = TIMEOUT
     if client:
         if scheme != "kafka":
             raise ConfigError(f"{place} is no Kafka ledger: it takes no client settings ({', '.join(sorted(client))})")

@@ -37,10 +37,16 @@ _RAISED: Final = re.compile(r"^(?:\S*\.)?pares\.core\.errors\.(\w+): (.*)$", re.
 
 
 class Reading:
-    """One partition of a ledger, as Spark reads it."""
+    """One partition of a ledger, as Spark reads it.
 
-    def __init__(self, spark: SparkSession, url: str, partition: int, client: Mapping[str, str]) -> None:
+    `url` is good in whatever folder it is opened; `told` is how the user has called it.
+    """
+
+    def __init__(
+        self, spark: SparkSession, url: str, partition: int, client: Mapping[str, str], told: str | None = None
+    ) -> None:
         spark.dataSource.register(LedgerSource)
+        self._told = told or url
         self._spark, self._url, self._partition, self._client = spark, url, partition, dict(client)
         self.start = self.end = 0
 
@@ -69,7 +75,7 @@ class Reading:
         """Why there is nothing of `group` to audit."""
         log = self._source().load()
         groups = [row["g"] for row in log.where("g IS NOT NULL").select("g").distinct().sort("g").limit(10).collect()]
-        where = f"partition {self._partition} of {self._url}"
+        where = f"partition {self._partition} of {self._told}"
         if group in groups:
             return (
                 f"{where} begins at offset {self.start} and has no snapshot of group {group!r} from there on: "
