@@ -136,11 +136,8 @@ def _delete(ledger: KafkaLedger, screen: Screen) -> None:
 def open_patiently(url: str) -> Ledger:
     """The ledger, as the conductor opens it."""
     address = parse(url)
-    return (
-        open_ledger(url, timeout=TIMEOUT)
-        if address.scheme == "kafka" and "timeout" not in address.query
-        else open_ledger(url)
-    )
+    patient = address.scheme == "kafka" and "timeout" not in address.query
+    return open_ledger(url, timeout=TIMEOUT) if patient else open_ledger(url)
 
 
 def fresh_topic() -> str:
