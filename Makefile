@@ -23,7 +23,8 @@ JAVA_FROM_PYPI ?= $(shell \
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo
-	@echo '  make demo ARGS="--overlap"    passes options on; `make demo ARGS=--help` lists them'
+	@echo '  make demo ARGS="--overlap"         passes options on; `make demo ARGS=--help` lists them'
+	@echo '  make demo ARGS="--ledger kafka"    the same on a real Kafka, which it starts and ends itself'
 
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
@@ -64,7 +65,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo 'Python could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)' >&2; exit 1; }
 
 $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
-	@$(call install,spark,PySpark 4.2 with pandas and pyarrow: about 500 MB)
+	@$(call install,spark$(comma)kafka,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) a Kafka client (4 MB))
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python

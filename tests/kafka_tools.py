@@ -45,10 +45,19 @@ def new_topic(kafka: Kafka, *, partitions: int = 1, settings: Settings | None = 
 
 
 def write(
-    kafka: Kafka, topic: str, values: Sequence[bytes], *, user: str | None = None, patience: float = PATIENCE
+    kafka: Kafka,
+    topic: str,
+    values: Sequence[bytes | None],
+    *,
+    user: str | None = None,
+    patience: float = PATIENCE,
+    times: Sequence[int] | None = None,
 ) -> list[int]:
     """Appends to partition 0, one by one; returns the offsets. Raises `KafkaException` if one was not acknowledged within
-    `patience` seconds; then it may be there all the same."""
+    `patience` seconds; then it may be there all the same.
+
+    `times`: of each value, wall-clock ms, which the topic keeps if its times are the writers'; then all are sent at once.
+    """
     timeout = int(patience * 1000)
     producer = Producer({**client(kafka, user), "acks": "all", "linger.ms": 0, "message.timeout.ms": timeout})
     offsets: list[int] = []
@@ -60,9 +69,12 @@ def write(
         else:
             offsets.append(message.offset() or 0)
 
-    for value in values:
-        producer.produce(topic, value, partition=0, on_delivery=delivered)
-        producer.flush(2 * patience)
+    for at, value in enumerate(values):
+        # 0 stands for the client's own clock.
+        stamp = 0 if times is None else times[at]
+        producer.produce(topic, value, partition=0, on_delivery=delivered, timestamp=stamp)
+        if times is None or at == len(values) - 1:
+            producer.flush(2 * patience)
         if failed:
             raise KafkaException(failed[0])
     return offsets

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import CapabilityError, LedgerUnavailable
 
 from .address import Address, Options
 from .base import (
@@ -121,6 +121,11 @@ class KafkaLog:
         return self._shared.settings.retention
 
     @property
+    def readonly(self) -> bool:
+        """Whether the ledger was opened to look on only."""
+        return self._shared.settings.readonly
+
+    @property
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
 
@@ -133,6 +138,7 @@ class KafkaLog:
         return self._append(payloads, partition)
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        self._may_write()
         shared = self._there(partition)
         if not payloads:
             return []
@@ -204,6 +210,7 @@ class KafkaLog:
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:
+        self._may_write()
         shared = self._there(partition)
         first, end = self._ends(partition)
         if before > end:
@@ -234,6 +241,10 @@ class KafkaLog:
     def close(self) -> None:
         self._closed = True
 
+    def _may_write(self) -> None:
+        if self.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
+
     def _open(self) -> _Shared:
         self._shared.lifetime.check()
         if self._closed:
@@ -247,7 +258,8 @@ class KafkaLog:
         if known is None or not 0 <= partition < known[1]:
             there = shared.look(self._topic)[1]
             check_partition(partition, there, self.url)
-            shared.appender.refresh(self._topic)
+            if not self.readonly:
+                shared.appender.refresh(self._topic)
         return shared
 
 
@@ -256,7 +268,8 @@ class KafkaLedger(KafkaLog):
 
     Options: `partitions` (grows an existing topic), `replication` (of a new one), `retention` (seconds, or "none"),
     `timeout` (seconds that a request may take before it is given up; 1), `prefix` (before the names of the topics that
-    `topic` is asked for), `config` (a properties file with client settings) and `options` (the same as a dictionary).
+    `topic` is asked for), `config` (a properties file with client settings), `options` (the same as a dictionary), and
+    `readonly` (to look on only: it makes nothing, needs no right to write, and takes topics that could not carry a group).
 
     `topic(name)` is the Kafka topic of that name, where Kafka allows the name. It is also a `Group`, by Kafka's own.
     """
@@ -267,6 +280,10 @@ class KafkaLedger(KafkaLog):
         super().__init__(shared, settings.topic, settings.url)
         try:
             shared.topics.connect()
+            if settings.readonly:
+                shared.topics.found(settings.topic)
+                shared.look(settings.topic)
+                return
             there = shared.topics.settle(settings.topic, settings.partitions or 1).partitions
             if grown_partitions(self.url, there, settings.partitions) > there:
                 self._grow(settings.partitions or there)
@@ -287,7 +304,10 @@ class KafkaLedger(KafkaLog):
         shared = self._open()
         full = shared.settings.topic_name(name)
         check_partitions(partitions, f"topic {name!r}")
-        shared.topics.settle(full, partitions)
+        if self.readonly:
+            shared.topics.found(full)
+        else:
+            shared.topics.settle(full, partitions)
         shared.look(full)
         return KafkaLog(shared, full, f"{self.url}#{quote(name, safe='')}")
 
@@ -302,6 +322,7 @@ class KafkaLedger(KafkaLog):
         """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`."""
         from .kafka_group import KafkaMembership
 
+        self._may_write()
         shared = self._open()
         check_partitions(partitions, f"group {group!r}")
         topic = self._topic
@@ -310,6 +331,14 @@ class KafkaLedger(KafkaLog):
             topic = f"{self._topic[:200]}.group-{partitions}"
             shared.topics.settle(topic, partitions)
         return KafkaMembership(shared.settings, shared.lifetime, topic, group, (on_assigned, on_revoked, on_lost))
+
+    def remove(self) -> None:
+        """Delete the ledger's topic with all that is in it, for everybody; nothing happens if it isn't there.
+
+        Raises `LedgerUnavailable` if the brokers refuse (the user has no right, or they allow no deletion).
+        """
+        self._may_write()
+        self._open().topics.delete(self._topic)
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the topic and its settings: (good, note, warning or problem, and the text)."""

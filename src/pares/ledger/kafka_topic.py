@@ -152,6 +152,27 @@ class Topics:
             else:
                 time.sleep(0.01)
 
+    def found(self, topic: str) -> Topic:
+        """The topic as it is, for a ledger that only looks on. Raises `ConfigError` if it isn't there."""
+        found = self.describe(topic, max(self._settings.timeout, CONNECT), hidden=True)
+        if found is None:
+            raise ConfigError(
+                f"{self._where}: there is no topic {topic} that this user may see: correct its name, or start a member, "
+                "which makes it"
+            )
+        return found
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic with all that is in it; nothing happens if it isn't there."""
+        kafka = client_module()
+        wait = max(self._settings.timeout, CONNECT)
+        try:
+            asked = self._admin.delete_topics([topic], operation_timeout=wait, request_timeout=wait)
+            _result(asked[topic], wait)
+        except kafka.KafkaException as error:
+            if error.args[0].code() not in GONE:
+                raise unavailable(error.args[0], self._where, f"delete the topic {topic}", told=self._told) from error
+
     def grow(self, topic: str, partitions: int) -> None:
         """Have the topic so many partitions."""
         admin = client_module("confluent_kafka.admin")

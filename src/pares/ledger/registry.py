@@ -26,6 +26,9 @@ _MISSING: Final = {
 _EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db, kafka://HOST:PORT/TOPIC or memory://NAME"
 
 
+LOOK_ONLY: Final = frozenset({"kafka", "sqlite"})
+"""Schemes whose ledgers know the option `readonly`: whoever only looks makes nothing, and needs no right to write."""
+
 Opener = Callable[[Address, Options], Ledger]
 
 
