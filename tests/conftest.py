@@ -27,7 +27,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 REAL = ("tests/dev/test_dev_cli", "tests/dev/test_dev_jars", "tests/dev/test_dev_kafka", "tests/dev/test_dev_process")
-REAL += ("tests/dev/test_dev_security", "tests/ledger/test_kafka")
+REAL += ("tests/dev/test_dev_security", "tests/fence/test_kafka_fence", "tests/ledger/test_kafka")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
