@@ -6,8 +6,10 @@ that kills, freezes or fills a broker starts one of its own: `with pares.dev.Kaf
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -83,3 +85,13 @@ def read(kafka: Kafka, topic: str, *, user: str | None = None) -> list[bytes]:
         raise TimeoutError(f"the end of {topic} was not reached in {PATIENCE} s")
     finally:
         consumer.close()
+
+
+def make_certificate(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that it has signed itself, in one file."""
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem -subj /CN=pares-tests"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
+    return both

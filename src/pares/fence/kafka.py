@@ -134,13 +134,13 @@ class KafkaFence:
     Not promised: anything to consumers that read uncommitted records (the default of librdkafka's consumer is read_committed,
     of Java's it is not). That a term that is over is refused before a later one has passed. That the right leader is never
     disturbed: a process that was frozen between its look at the tokens and its `init_transactions` aborts one transaction of
-    its successor when it wakes up; the successor is told (`LedgerUnavailable`, not unknown), and its next transaction goes
-    through, while the late one is refused and tries no more. The same goes for two processes that write for the same
+    its successor when it wakes up; the successor is told (`LedgerUnavailable`), and its next transaction goes through, while
+    the late one is refused and tries no more. The same goes for two processes that write for the same
     term: the one that passed last shuts out the other; there is no second writer of a term.
 
     Errors of `transaction`, at its begin, in its body or at its end: `Stale(token, seen)`, another term has passed: nothing of
     this one will be committed any more. `LeadershipLost`, the term is over by its own clock, and has no writer that passed.
-    `LedgerUnavailable`: with `unknown` the commit was sent and not answered, so it may have happened (it has happened or not
+    `LedgerUnavailable`: with `unknown` the commit was sent and not confirmed, so it may have happened (it has happened or not
     by the time the next transaction of the seat begins); without, it surely did not: do it again. (A commit whose answer was
     lost before a later term passed ends in `Stale`, though it has happened before that; the message says if that can be.)
 
@@ -206,7 +206,7 @@ class KafkaFence:
                     self._drop(place)
                 raise
             finally:
-                writing._writer = None  # pyright: ignore[reportPrivateUsage]
+                writing._end()  # pyright: ignore[reportPrivateUsage]
             if writer.lost is not None:  # and the body went on
                 raise writer.lost
             with judged():
