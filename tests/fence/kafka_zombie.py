@@ -22,7 +22,7 @@ from pares.core.errors import LeadershipLost, LedgerUnavailable, Stale
 from pares.fence import KafkaFence
 from pares.fence.kafka_writer import Writer
 
-SESSION = 0.6
+SESSION = 2.0
 
 
 def say(what: str, **more: Any) -> None:

@@ -117,11 +117,10 @@ def test_a_zombie_writes_nothing(kafka: Kafka, start: Callable[..., Process], wh
     successor.until(lambda: len(successor.said("committed")) > after + 2)
 
     refused = zombie.said("stale")[0]
-    mine, its = successor.said("leads")[0]["token"], zombie.said("leads")[0]["token"]
+    mine, its = successor.said("leads")[-1]["token"], zombie.said("leads")[-1]["token"]
     assert (refused["token"], refused["seen"]) == (its, mine)
     assert its < mine
     assert zombie.numbers("committed") == before, "nothing was committed after it froze"
-    assert len(successor.said("leads")) == 1
     # Where it came late it shut its successor out, once; nowhere else does it reach anything.
     assert len(successor.said("unavailable")) <= (1 if where == "late" else 0)
     assert not successor.said("stale")
