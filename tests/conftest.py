@@ -52,7 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
     """One broker for the whole run, which nobody may harm; each test makes topics of its own."""
+    from kafka_tools import STEADY
     from pares.dev import Kafka
 
-    with Kafka() as kafka:
+    with Kafka(settings=STEADY) as kafka:
         yield kafka
