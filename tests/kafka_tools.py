@@ -22,8 +22,8 @@ PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
 Settings = Mapping[str, str]
 STEADY = {"broker.session.timeout.ms": "60000"}
-"""For a broker that nobody harms. A dev broker that is alone counts as gone after two silent seconds, which a busy machine brings
-about: then its partitions have no leader for a moment, and tests fail that look for something else."""
+"""For a broker that nobody harms. A dev broker that is alone counts as gone after two silent seconds, and a busy machine brings
+those about: its partitions have no leader for a moment, and tests fail that look for something else."""
 
 
 def _nothing(error: KafkaError) -> None:
