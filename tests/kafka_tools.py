@@ -6,8 +6,10 @@ that kills, freezes or fills a broker starts one of its own: `with pares.dev.Kaf
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -19,6 +21,9 @@ from pares.dev import Kafka
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
 Settings = Mapping[str, str]
+STEADY = {"broker.session.timeout.ms": "60000"}
+"""For a broker that nobody harms. A dev broker that is alone counts as gone after two silent seconds, and a busy machine brings
+those about: its partitions have no leader for a moment, and tests fail that look for something else."""
 
 
 def _nothing(error: KafkaError) -> None:
@@ -95,3 +100,13 @@ def read(kafka: Kafka, topic: str, *, user: str | None = None) -> list[bytes]:
         raise TimeoutError(f"the end of {topic} was not reached in {PATIENCE} s")
     finally:
         consumer.close()
+
+
+def make_certificate(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that it has signed itself, in one file."""
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem -subj /CN=pares-tests"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
+    return both

@@ -170,6 +170,15 @@ def test_credentials_and_rights(
     root = pares.ledger.open(guarded.topic_url("given"), options=guarded.client())
     assert root.append(b"x") == 0
     root.close()
+    # Who may read the topic reads it, with no right to any group; the client asks for one's coordinator all the same.
+    for _ in range(5):
+        ledger = pares.ledger.open(guarded.topic_url("given"), options=guarded.client("reader"))
+        bell = ledger.bell()
+        assert [entry.payload for entry in ledger.read(0, max_records=1, timeout=30)] == [b"x"]
+        assert ledger.read(1, timeout=0.3) == []
+        assert bell is not None
+        bell.close()
+        ledger.close()
     output = capfd.readouterr()
     for text in [*texts, caplog.text, output.out, output.err]:
         assert SECRET not in text

@@ -12,6 +12,7 @@ from kafka_stages import Cluster
 import pares.ledger
 from pares.core.errors import LedgerUnavailable
 from pares.dev import Kafka
+from pares.dev.settings import QUICK_RETURN
 from pares.ledger import Entry, Log
 from pares.ledger.kafka import KafkaLedger
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def three() -> Generator[Kafka]:
-    with Kafka(nodes=3) as kafka:
+    with Kafka(nodes=3, settings=QUICK_RETURN) as kafka:
         yield kafka
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry
 from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
+from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
 from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class Seeker:
                     if error is not None:
                         if error.code() == PARTITION_EOF or (error.code() in LOST_POSITION and entries):
                             return entries
+                        if error.code() == GROUP_AUTHORIZATION:
+                            continue  # said of a group that nobody joins: who may only read the topic reads all the same
                         if error.fatal() or not error.retriable():
                             raise unavailable(error, self._where, f"read at offset {offset}")
                         continue

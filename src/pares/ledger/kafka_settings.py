@@ -22,6 +22,8 @@ from .base import DEFAULT_RETENTION, check_name, check_partitions
 
 log: Final = logging.getLogger("pares.kafka")
 client_log: Final = logging.getLogger("pares.kafka.client")
+# What is wrong is raised; a program that has not set up logging need not have it on its console as well.
+log.addHandler(logging.NullHandler())
 
 PORT: Final = 9092
 TIMEOUT: Final = 1.0

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .base import Entry
 from .bell import PipeBell
 from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, LOST_POSITION, PARTITION_EOF
+from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, PARTITION_EOF
 from .kafka_seek import READING, limited, to_entry
 from .kafka_settings import Settings, log
 
@@ -303,6 +303,8 @@ class Tails:
 
     def _trouble(self, consumer: Any, key: tuple[str, int], error: KafkaError) -> None:
         log.debug("%s: %s: %s", self._where, key, self._settings.scrubbed(error.str()))
+        if error.code() == GROUP_AUTHORIZATION:
+            return  # said of a group that nobody joins
         if error.code() not in (*GONE, *LOST_POSITION):
             self._error(error)
             return

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pares.core.errors import ConfigError, LedgerUnavailable
@@ -132,18 +132,22 @@ class Topics:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
-    def settle(self, topic: str, partitions: int) -> Topic:
-        """The topic, made if it isn't there, once every partition has a leader."""
+    def settle(self, topic: str, partitions: int, own: Mapping[str, str] | None = None) -> Topic:
+        """The topic, made if it isn't there, once every partition has a leader.
+
+        With `own` it is no log but somebody else's: it is made with these settings before a log's, and who asks for it looks
+        by itself whether one that was there suits.
+        """
         deadline = time.monotonic() + max(self._settings.timeout, CONNECT)
         made = False
         while True:
             found = self.describe(topic, max(0.1, min(deadline - time.monotonic(), CONNECT)), hidden=not made)
             if found is not None and found.led:
-                if not made:
+                if not made and own is None:
                     self._refuse_unfit(topic)
                 return found
             if found is None and not made:
-                self._create(topic, partitions)
+                self._create(topic, partitions, own or {})
                 made = True
             elif time.monotonic() > deadline:
                 raise LedgerUnavailable(
@@ -195,7 +199,7 @@ class Topics:
         except kafka.KafkaException as error:
             raise unavailable(error.args[0], self._where, f"trim {topic}", told=self._told) from error
 
-    def _create(self, topic: str, partitions: int) -> None:
+    def _create(self, topic: str, partitions: int, own: Mapping[str, str]) -> None:
         kafka, admin = client_module(), client_module("confluent_kafka.admin")
         replicas = self._settings.replication or max(1, min(_REPLICAS, self.brokers))
         config = {
@@ -207,6 +211,7 @@ class Topics:
             "retention.ms": str(-1 if self._settings.retention is None else math.ceil(self._settings.retention * 2000)),
             "segment.ms": str(_SEGMENT_MS),
             "segment.bytes": str(_SEGMENT_BYTES),
+            **own,
         }
         log.info("%s: making the topic %s: %d partitions, %d replicas", self._where, topic, partitions, replicas)
         try:

@@ -1,4 +1,4 @@
-"""Mutants of what records do to the world: R2, R3, R5, R9, R11, R14, R15, R17, and of snapshots: R10."""
+"""Mutants of what records do to the world: R2, R3, R5, R6, R9, R11, R14, R15, R17, and of snapshots: R10."""
 
 from __future__ import annotations
 
@@ -52,6 +52,20 @@ def _release_without_token() -> list[Patch]:
         return state if state is not None and state.holder == member.id else held_by(world, member, seat, token)
 
     return [(fold, "_held_by", any_term)]
+
+
+def _transfer_to_anybody() -> list[Patch]:
+    whole = fold._transfer  # pyright: ignore[reportPrivateUsage]
+
+    def to_anybody(world: World, offset: int, member: Any, record: Transfer, changes: list[Any]) -> None:
+        seat = fold._held_by(world, member, record.seat, record.token)  # pyright: ignore[reportPrivateUsage]
+        to = world.members.get(record.to)
+        if seat is None or to is None:
+            whole(world, offset, member, record, changes)
+        else:
+            fold._seize(world, offset, seat, to, record, changes, record.why)  # pyright: ignore[reportPrivateUsage]
+
+    return [(fold.EFFECTS, Transfer, to_anybody)]  # type: ignore[list-item]
 
 
 def _removal_frees() -> list[Patch]:
@@ -169,6 +183,18 @@ RECORDS: Final = (
             "settle": 0.02,
             "ranks": True,
             "weather": {"slow": 0.3, "unknown": 0.15},
+        },
+    ),
+    Mutant(
+        "transfer-to-anybody",
+        "R6",
+        "a transfer makes a holder of whom it names, also one that drains, under a pause, or with a seat of that role",
+        _transfer_to_anybody,
+        {
+            "faults": {"freeze": 1.0, "close": 1.0},
+            "acts": {"hand_over": 2.0, "ask": 1.0, "drain": 2.0, "pause": 2.0},
+            "settle": 0.02,
+            "weather": {"slow": 0.5},
         },
     ),
     Mutant(
