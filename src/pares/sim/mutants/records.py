@@ -17,6 +17,15 @@ def _no_compare() -> list[Patch]:
     return [(fold, "claim_stands", lambda world, seat, over: True)]
 
 
+_quick_view = World.quick_view
+
+
+def _no_quick_view(world: World, member: str) -> Any:
+    """No version is old enough for the reader's short way with beats: all records go through `fold`, and so `sender`."""
+    members, base, _, me, due = _quick_view(world, member)
+    return members, base, -1, me, due
+
+
 def _late_copies_count() -> list[Patch]:
     def sender(world: World, record: Any) -> Any:
         member = world.members.get(record.m)
@@ -24,7 +33,7 @@ def _late_copies_count() -> list[Patch]:
             return member
         return None
 
-    return [(fold, "sender", sender)]
+    return [(fold, "sender", sender), (World, "quick_view", _no_quick_view)]
 
 
 def _version_too_high_counts() -> list[Patch]:
@@ -32,7 +41,7 @@ def _version_too_high_counts() -> list[Patch]:
         member = world.members.get(record.m)
         return member if member is not None and record.n > member.n and record.b == world.base else None
 
-    return [(fold, "sender", sender)]
+    return [(fold, "sender", sender), (World, "quick_view", _no_quick_view)]
 
 
 def _release_without_token() -> list[Patch]:
