@@ -6,6 +6,7 @@ import argparse
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -66,9 +67,13 @@ def main() -> None:
         if options.quick:
             where += " **One round of everything, to see that it runs: these are no figures.**"
         results, missing = [], []
+        began = time.monotonic()
         for _ in run(options.only or list(CONTENDERS), options.quick, results, missing):
             if options.save is not None:
                 save(options.save, where, results, missing)
+        where += f" The run took {(time.monotonic() - began) / 60:.0f} minutes."
+        if options.save is not None:
+            save(options.save, where, results, missing)
     if options.write is not None:
         image = options.write.with_suffix(".svg")
         put(options.write, figures(results, missing, where, image.name))

@@ -30,7 +30,7 @@ class Contender:
     ours: bool = False
     extra: tuple[str, ...] = ()
     url: str = "{}"
-    quiet: float = 1.0
+    quiet: float = 0.4
     ledger: bool = False
     """Whether what the server holds can be counted in records of pares."""
     tcp: bool = True
@@ -59,6 +59,18 @@ def _kazoo(session: float, tick_ms: int, settings: str) -> Contender:
     )
 
 
+def _redis(session: float) -> Contender:
+    return Contender(
+        key=f"redis-{session:g}",
+        name="redis-py Lock, Redis",
+        session=session,
+        settings=f"timeout={session:g}, renewed every {session / 3:.2g} s, tried every 0.1 s (the default)",
+        stage=servers.redis,
+        module="bench.peers.redis_lock",
+        forms={"flag": "renewing thread's flag", "owned": "`lock.owned()`, a request each"},
+    )
+
+
 def _pares(where: str, session: float, *, proof: bool) -> Contender:
     on_kafka = where == "kafka"
     how = "death proven (same host)" if proof else "by silence"
@@ -79,26 +91,19 @@ def _pares(where: str, session: float, *, proof: bool) -> Contender:
 
 
 _ALL: Final = (
-    _kazoo(1.0, 500, "tickTime=500 (a server as it comes, 2000, grants 4 s at least)"),
-    _kazoo(10.0, 2000, "kazoo's default; tickTime=2000, the server's"),
-    Contender(
-        key="redis-1",
-        name="redis-py Lock, Redis",
-        session=1.0,
-        settings="timeout=1, renewed every 0.33 s, tried every 0.1 s (the default)",
-        stage=servers.redis,
-        module="bench.peers.redis_lock",
-        forms={"flag": "renewing thread's flag", "owned": "`lock.owned()`, a request each"},
-    ),
+    _kazoo(1.0, 500, "tickTime=500, set on the server, for all its clients"),
+    _kazoo(4.0, 2000, "the least that a stock server grants (tickTime=2000)"),
+    _redis(1.0),
+    _redis(0.3),
     Contender(
         key="group-6",
         name="consumer group, Kafka",
         session=6.0,
-        settings="classic, the least that a stock broker grants; heartbeat 2 s",
+        settings="the least that a stock broker grants; heartbeat 0.5 s, cooperative-sticky, classic protocol",
         stage=servers.kafka,
         module="bench.peers.kafka_group",
         forms={"assigned": "callbacks' flag"},
-        quiet=5.0,  # others hear of a rebalance with their next heartbeat, and one follows upon each join
+        quiet=1.5,  # others hear of a rebalance with their next heartbeat, and one follows upon each join
     ),
     _pares("kafka", 1.0, proof=False),
     _pares("kafka", 0.3, proof=False),
@@ -106,7 +111,6 @@ _ALL: Final = (
     _pares("sqlite", 1.0, proof=False),
     _pares("sqlite", 0.3, proof=False),
     _pares("sqlite", 1.0, proof=True),
-    _pares("sqlite", 0.3, proof=True),
 )
 
 CONTENDERS: Final = {contender.key: contender for contender in _ALL}

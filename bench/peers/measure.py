@@ -1,7 +1,7 @@
 """What is measured, for every contender in the same way: three processes, of which one believes that it leads.
 
-A fault comes only when all three are ready, exactly one has believed for a while, and after a random part of a session more:
-else it would always meet the same moment between two heartbeats.
+A fault comes only when all three are ready, exactly one has believed for a while, and after a random part of a third of a
+session more, since nobody's heartbeats are further apart: else it would always meet the same moment between two of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.troupe import PATIENCE, Troupe
 from pares.runtime.clock import stopwatch
 
 MEMBERS = 3
-LOOK = 3.0
+LOOK = 1.0
 LONGER = 1.5
 """How much longer than its session it was frozen, at least."""
 
@@ -37,8 +37,8 @@ class Rounds:
     look: float = LOOK
 
 
-FULL = Rounds(kills=20, hands=15, thaws=8, idle=20.0)
-FULL_SLOW = Rounds(kills=8, hands=8, thaws=4, idle=20.0)
+FULL = Rounds(kills=15, hands=15, thaws=6, idle=8.0)
+FULL_SLOW = Rounds(kills=8, hands=8, thaws=4, idle=8.0)
 """For sessions of which a few take a minute."""
 QUICK = Rounds(kills=1, hands=1, thaws=1, idle=3.0)
 
@@ -126,7 +126,7 @@ class Cast(Troupe):
                 continue
             leaders = [name for name, leads in self._believes.items() if leads]
             if len(leaders) == 1 and self._ready >= self.players.keys():
-                self.next(random.random() * self.contender.session)
+                self.next(random.random() * self.contender.session / 3)
                 if self._believes.get(leaders[0]) and self.lines.empty():
                     return leaders[0]
         raise TimeoutError(
