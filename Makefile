@@ -31,7 +31,7 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers: Kafka comes from Maven Central first, once
+brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
@@ -46,8 +46,8 @@ soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=5
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
 	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; half an hour
-	$(BIN)/python -m bench.peers $(ARGS)
+bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
+	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)

@@ -16,8 +16,9 @@ Stage = Callable[[], AbstractContextManager[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """`forms` names the ways to ask whether one leads, as a reader should see them; the first is the one that users are told to
-    use. `quiet` is how long nothing must have happened before the next fault, in seconds. `slow`: one round takes many seconds.
+    """`settings`: how it was set, the most important up to the first semicolon. `forms` names the ways to ask whether one leads,
+    as a reader should see them; the first is the one that users are told to use. `quiet` is how long nothing must have happened
+    before the next fault, in seconds. `slow`: one round takes many seconds.
     """
 
     key: str
@@ -64,7 +65,7 @@ def _redis(session: float) -> Contender:
         key=f"redis-{session:g}",
         name="redis-py Lock, Redis",
         session=session,
-        settings=f"timeout={session:g}, renewed every {session / 3:.2g} s, tried every 0.1 s (the default)",
+        settings=f"timeout={session:g}; renewed every {session / 3:.2g} s, tried every 0.1 s (the default)",
         stage=servers.redis,
         module="bench.peers.redis_lock",
         forms={"flag": "renewing thread's flag", "owned": "`lock.owned()`, a request each"},
@@ -78,7 +79,7 @@ def _pares(where: str, session: float, *, proof: bool) -> Contender:
         key=f"pares-{where}-{session:g}" + ("-proof" if proof else ""),
         name=f"**pares**, {'Kafka' if on_kafka else 'SQLite'}",
         session=session,
-        settings=how + (", broker as it comes" if on_kafka else ""),
+        settings=how + ("; broker as it comes" if on_kafka else ""),
         stage=servers.kafka if on_kafka else servers.folder,
         module="bench.worker",
         url="kafka://{}/bench" if on_kafka else "sqlite:///{}/bench.db",
@@ -91,8 +92,8 @@ def _pares(where: str, session: float, *, proof: bool) -> Contender:
 
 
 _ALL: Final = (
-    _kazoo(1.0, 500, "tickTime=500, set on the server, for all its clients"),
-    _kazoo(4.0, 2000, "the least that a stock server grants (tickTime=2000)"),
+    _kazoo(1.0, 500, "tickTime=500; set on the server, for all its clients"),
+    _kazoo(4.0, 2000, "the least that a stock server grants; tickTime=2000"),
     _redis(1.0),
     _redis(0.3),
     Contender(

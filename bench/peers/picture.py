@@ -117,4 +117,4 @@ def _time(ms: float) -> str:
 
 
 def _shortly(settings: str) -> str:
-    return settings.split(";")[0].split(" (a server")[0].split(", renewed")[0]
+    return settings.split(";")[0]

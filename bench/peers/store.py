@@ -1,4 +1,4 @@
-"""What was measured, kept as JSON: a run takes half an hour, and a better table should not need another."""
+"""What was measured, kept as JSON: a run takes a while, and a better table should not need another."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from bench.peers.contenders import CONTENDERS, Contender
 from bench.peers.measure import Cast, Rounds, Yes, crash, handover, measure
-
 from tests.bench.toy_lock import Truth
 
 SESSION = 0.4

@@ -32,6 +32,8 @@ ONCE = Rounds(kills=1, hands=1, thaws=1, idle=1.0, look=0.5)
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.processes
+on_servers = pytest.mark.brokers
+"""For what runs on somebody else's server."""
 
 
 def once(contender: Contender, **changes: object) -> Result:
@@ -43,6 +45,7 @@ def once(contender: Contender, **changes: object) -> Result:
     return result
 
 
+@on_servers
 def test_redis_locks() -> None:
     result = once(CONTENDERS["redis-1"], session=0.4)
     assert result.yes["owned"] == [Yes(0, 0.0)]
@@ -51,6 +54,7 @@ def test_redis_locks() -> None:
     assert result.records is None
 
 
+@on_servers
 def test_kazoo_locks() -> None:
     result = once(CONTENDERS["kazoo-1"])
     (alone,) = result.yes["is_acquired"]
@@ -60,6 +64,7 @@ def test_kazoo_locks() -> None:
     assert result.sent > 1
 
 
+@on_servers
 def test_consumer_groups(kafka: Kafka) -> None:
     here = contextlib.nullcontext(
         kafka.bootstrap
@@ -69,6 +74,7 @@ def test_consumer_groups(kafka: Kafka) -> None:
     assert result.sent > 1
 
 
+@on_servers
 def test_pares_on_kafka(kafka: Kafka) -> None:
     result = once(CONTENDERS["pares-kafka-0.3"], stage=lambda: contextlib.nullcontext(kafka.bootstrap))
     assert result.yes["holds()"] == [Yes(0, 0.0)]
@@ -90,6 +96,7 @@ def test_a_contender_that_falls_over_is_reported_and_not_waited_for() -> None:
         measure(contender, ONCE, print)
 
 
+@on_servers
 def test_servers_are_gone_when_they_are_left() -> None:
     with servers.redis() as address:
         host, port = address.split(":")
@@ -124,6 +131,7 @@ def test_what_is_not_installed_is_named_and_the_others_are_measured(
     assert "not measured" in capsys.readouterr().out
 
 
+@on_servers
 def test_nothing_outlives_a_harness_that_is_killed() -> None:
     """Not even a member that is frozen, which could not see that its input has ended."""
     program = """

@@ -2,7 +2,7 @@
 
     python -m tests.bench.toy_lock HOST:PORT NAME SESSION
 
-Two forms of asking: `deadline`, which is right, and `flag`, which is not taken down for a lease that is lost: as wrong as can be.
+Two forms of asking: `deadline`, which is right, and `flag`, which stays up when a lease is lost: as wrong as can be.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.part import play, tell
+
 from pares.runtime.clock import stopwatch
 
 LOOK: Final = 0.01
