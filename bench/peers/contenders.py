@@ -16,7 +16,7 @@ Stage = Callable[[], AbstractContextManager[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """`settings`: how it was set, the most important up to the first semicolon. `forms` names the ways to ask whether one leads,
+    """`settings`: how it was set, what matters most before a semicolon. `forms` names the ways to ask whether one leads,
     as a reader should see them; the first is the one that users are told to use. `quiet` is how long nothing must have happened
     before the next fault, in seconds. `slow`: one round takes many seconds.
     """
