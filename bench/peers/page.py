@@ -37,7 +37,7 @@ def cells(result: Result) -> list[str]:
         spread(result.handover),
         yes,
         "<br>".join(load(result)) or "-",
-        f"{statistics.median(result.cpu):.1f} %" if result.cpu else "-",
+        f"{statistics.median(result.cpu):.2f} %" if result.cpu else "-",
         contender.settings,
     ]
 
@@ -72,7 +72,8 @@ def beliefs(said: Sequence[Yes]) -> str:
     share = f"in {len(wrong)} of {len(said)}"
     if len(times) < len(wrong):
         without_end = len(wrong) - len(times)
-        return f"{share}, {without_end} of them without end (looked for {LOOK:g} s)"
+        of_them = "" if without_end == len(wrong) else f"{without_end} of them "
+        return f"{share}, {of_them}without end (looked for {LOOK:g} s)"
     low, middle, high = map(short, (min(times), statistics.median(times), max(times)))
     return f"{share}, for {low} / **{middle}** / {high} ms, {answers}"
 

@@ -66,11 +66,11 @@ def test_the_table_holds_all_and_says_who_is_missing() -> None:
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(HEAD) + 1}
     assert "900 / **1100** / 1300 (n=3)" in lines[2]
     assert "listener's flag: in 2 of 3" in lines[2]
-    assert "`lock.is_acquired`: in 3 of 3, 3 of them without end" in lines[2]
+    assert "`lock.is_acquired`: in 3 of 3, without end (looked for 1 s)" in lines[2]
     assert "12 segments" in lines[2]
     assert "`holds()`: never (n=3)" in lines[3]
     assert "6.0 records (a file, no server)" in lines[3]
-    assert "0.8 %" in lines[3]
+    assert "0.80 %" in lines[3]
     assert "not measured: no server \\| a \\| was found" in lines[4]
 
 

@@ -132,7 +132,7 @@ def test_what_is_not_installed_is_named_and_the_others_are_measured(
 
 
 @on_servers
-def test_nothing_outlives_a_harness_that_is_killed() -> None:
+def test_nothing_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     """Not even a member that is frozen, which could not see that its input has ended."""
     program = """
 import signal, time
@@ -145,7 +145,13 @@ with contender.stage() as address, Cast(contender, address) as cast:
     print(address, *(player.process.pid for player in cast.players.values()), flush=True)
     time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as harness:
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # whoever is killed leaves his folders
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as harness:
         assert harness.stdout is not None
         address, *pids = harness.stdout.readline().split()
         members = [identify(int(pid)) for pid in pids]
