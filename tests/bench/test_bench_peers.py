@@ -83,7 +83,7 @@ def test_pares_on_kafka(kafka: Kafka) -> None:
 
 
 def test_pares_on_sqlite_has_nobody_to_send_to() -> None:
-    result = once(CONTENDERS["pares-sqlite-0.3-proof"])
+    result = once(CONTENDERS["pares-sqlite-1-proof"], session=0.3)
     assert result.yes["holds()"] == [Yes(0, 0.0)]
     assert result.sent is None
     assert result.records is not None
@@ -185,7 +185,7 @@ def test_segments_are_counted_also_those_of_closed_connections() -> None:
 
 
 def test_the_leader_that_was_killed_is_forgotten() -> None:
-    contender = replace(CONTENDERS["pares-sqlite-0.3-proof"], quiet=0.4)
+    contender = replace(CONTENDERS["pares-sqlite-1-proof"], session=0.3)
     with contender.stage() as address, Cast(contender, address) as cast:
         first = cast.settled()
         killed = cast.lose(first)
