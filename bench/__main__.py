@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 from dataclasses import asdict
 from pathlib import Path
 
 from bench import on_kafka
 from bench.cases import CASES, Row
-
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
-
-
-def machine() -> str:
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
+from bench.figures import machine, put
 
 
 def table(rows: list[Row]) -> str:
@@ -59,10 +51,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     if options.write is not None:
-        text = options.write.read_text()
-        before, rest = text.split(BEGIN)
-        after = rest.split(END)[1]
-        options.write.write_text(f"{before}{BEGIN}\n{machine()}:\n\n{table(rows)}\n{END}{after}")
+        put(options.write, f"{machine()}:\n\n{table(rows)}")
 
 
 if __name__ == "__main__":
