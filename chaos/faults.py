@@ -169,7 +169,7 @@ def _topic_anew(scene: Scene) -> Iterator[str]:
     finally:
 
         def make() -> bool:
-            with pares.open(scene.url) as ledger:
+            with contextlib.closing(pares.open(scene.url)) as ledger:
                 return bool(ledger.identity())
 
         scene.until(make, "the topic is made anew")

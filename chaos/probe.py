@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from pares.core.records import Beat, encode
+from pares.core.records import VERSION, Beat, encode
 from pares.runtime.clock import stopwatch
 
 EVERY: Final = 0.02
@@ -78,7 +78,7 @@ def main() -> None:
     number = 0
     while True:
         number += 1
-        payload = encode(Beat(g="probe", m="probe~1", n=number, b=0, s=PATIENCE_MS))
+        payload = encode(Beat(v=VERSION, g="probe", m="probe~1", n=number, b=0, s=PATIENCE_MS))
         sent = stopwatch()
 
         def delivered(error: KafkaError | None, message: Message, sent: int = sent) -> None:

@@ -92,8 +92,7 @@ class Scene:
         self.kafka = Kafka(nodes=BROKERS, folder=place, host=hosts, prefix=prefix, settings=QUICK_RETURN)
         self._stack.callback(self._end_kafka)
         self.kafka.start()
-        with pares.open(self.url):
-            pass  # makes the topic
+        pares.open(self.url).close()  # makes the topic
         self._observer = self._stack.enter_context(pares.Observer(self.url, group=GROUP))
         self._make_offsets()
         self.acks = Acks(self.folder / "probe.acks")
@@ -148,7 +147,8 @@ class Scene:
 
             settings: dict[str, Any] = {"bootstrap.servers": self.kafka.bootstrap, "log_level": 0}
             settings |= {"socket.timeout.ms": 2000, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200}
-            self._admin = AdminClient({**settings, "error_cb": lambda error: None})
+            settings["error_cb"] = lambda error: None
+            self._admin = AdminClient(settings)
         return self._admin
 
     def _make_offsets(self) -> None:

@@ -48,15 +48,17 @@ class Post:
 
     def __init__(self, net: Net, node: str) -> None:
         self.net, self.node = net, node
+        made: list[socket.socket] = []
 
         def make() -> None:
             net.enter(node)
-            self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self.socket.bind((net.address(node), 4000))
+            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 
         thread = threading.Thread(target=make)  # a thread of its own: it stays in that network
         thread.start()
         thread.join()
+        (self.socket,) = made
+        self.socket.bind((net.address(node), 4000))
 
     def send(self, to: str, text: str) -> None:
         self.socket.sendto(text.encode(), (self.net.address(to), 4000))

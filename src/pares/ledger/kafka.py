@@ -54,6 +54,9 @@ from .lifetime import Lifetime
 
 _LOOK: Final = 3.0
 """Seconds for which a topic's id is believed while the tail follows it: the tail hears sooner if it is another one."""
+_NEWS: Final = 0.3
+"""Seconds for which a topic that is not there is asked for again."""
+_PAUSE: Final = 0.02
 _ASK_AGAIN: Final = 1.0
 """Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
 
@@ -77,6 +80,10 @@ class _Shared:
         """A topic's identity and number of partitions, by the brokers, now."""
         asked = time.monotonic()
         found = self.topics.describe(topic)
+        while found is None and time.monotonic() < asked + _NEWS:
+            # Any broker may be asked, and one that hears of a new topic later than the others says that there is none.
+            time.sleep(_PAUSE)
+            found = self.topics.describe(topic)
         if found is None:
             self.known.pop(topic, None)
             raise LedgerUnavailable(
