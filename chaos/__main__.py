@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chaos import report
 from chaos.faults import KINDS
 from chaos.judge import Outcome
+from chaos.mutant import SHOWN
 from chaos.run import Result, Tell, audit, possible, run
 from chaos.scene import Scene, find_faketime, scratch
 from pares.core.errors import ParesError
@@ -53,9 +54,15 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         "--faketime", type=Path, metavar="FILE", help="libfaketimeMT.so.1, if it is not where Debian puts it"
     )
     parser.add_argument("--no-audit", action="store_true", help="without the audit by Spark at the end")
+    parser.add_argument(
+        "--mutant", choices=SHOWN, help="break this rule on purpose in all members: the run has to fail"
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args(words)
     if options.faults < 1 or not 1 <= options.members <= 9 or not 0.1 <= options.session <= 60:
         parser.error("--faults is 1 or more, --members 1 to 9, --session 0.1 to 60")
+    if options.write is not None and (not options.write.is_file() or report.BEGIN not in options.write.read_text()):
+        parser.error(f"--write: {options.write} has no line {report.BEGIN}")
     if options.faketime is not None and not options.faketime.is_file():
         parser.error(f"--faketime: {options.faketime} is no file")
     return options
@@ -109,7 +116,7 @@ def _run(options: argparse.Namespace, result: Result, folder: Path, console: Con
     try:
         with (
             _progress(console, options.faults) as tell,
-            Scene(folder, options.session, options.members, result.seed, faketime) as scene,
+            Scene(folder, options.session, options.members, result.seed, faketime, options.mutant) as scene,
         ):
             result.notes = scene.notes
             run(scene, result, kinds, tell)
@@ -137,6 +144,8 @@ def main(words: list[str] | None = None) -> int:
             report.write(result, folder)
     except ParesError as error:
         result.aborted = str(error)
+    if options.write is not None:
+        report.put(result, options.write)
     if options.json:
         print(json.dumps(report.to_json(result), indent=1))
     else:

@@ -29,8 +29,13 @@ CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT, token INTE
 class Crew:
     """Members that share the roles A to D. One that ends by itself is an event, and gets a successor at the same place."""
 
-    def __init__(self, folder: Path, net: Net, places: list[str], url: str, session: float) -> None:
+    def __init__(
+        self, folder: Path, net: Net, places: list[str], url: str, session: float, mutant: str | None = None
+    ) -> None:
         self.folder, self.net, self.places, self.url, self.session = folder, net, places, url, session
+        self._script = [str(WORKERS / "process_worker.py")]
+        if mutant is not None:
+            self._script = [str(Path(__file__).with_name("mutant.py")), mutant]
         self._running: dict[str, tuple[str, Started]] = {}
         self._born: list[str] = []
         self._last = 0
@@ -47,8 +52,8 @@ class Crew:
     def _enlist(self, place: str) -> None:
         name = f"w{len(self._born) + 1}"
         self._born.append(name)
-        script = str(WORKERS / "process_worker.py")
-        command = [sys.executable, script, self.url, name, ",".join(ROLES), str(self.session), str(self.folder)]
+        told = [self.url, name, ",".join(ROLES), str(self.session), str(self.folder)]
+        command = [sys.executable, *self._script, *told]
         process = start(
             [*self.net.prefix(place), *command], log=self.folder / f"{name}.log", folder=self.folder, survive=False
         )

@@ -34,6 +34,9 @@ class Outcome:
     """From that append until every role was led; None: not within the patience."""
     without: float
     """The longest time for which a role had no leader, from the beginning of the fault until all were led again."""
+    silent: float = 0.0
+    """The longest time, from the beginning of the fault until all were led again, for which the probe got no acknowledgement:
+    what the fault cost whoever appends to the brokers."""
     overlaps: list[str] = field(default_factory=list[str])
     stale: list[str] = field(default_factory=list[str])
     falling: list[str] = field(default_factory=list[str])
@@ -140,6 +143,7 @@ class Row:
     stale: int
     falling: int
     fallen: int
+    silent_max: float
     acknowledged_max: float | None
     led_p50: float | None
     led_max: float | None
@@ -167,6 +171,7 @@ def _row(kind: str, outcomes: Sequence[Outcome], session: float) -> Row:
         stale=sum(len(o.stale) for o in outcomes),
         falling=sum(len(o.falling) for o in outcomes),
         fallen=sum(len(o.fallen) for o in outcomes),
+        silent_max=max(o.silent for o in outcomes),
         acknowledged_max=max(acknowledged, default=None),
         led_p50=statistics.median(led) if led else None,
         led_max=max(led, default=None),

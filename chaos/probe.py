@@ -14,6 +14,7 @@ import os
 import struct
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from pares.runtime.clock import stopwatch
 
 EVERY: Final = 0.02
 PATIENCE_MS: Final = 1000
+ANEW: Final = 0.5
+"""Seconds without an acknowledgement after which a new client tries: one that has known an older topic of that name may never
+find the leader of the new one (librdkafka's issue 4898)."""
 _PAIR: Final = struct.Struct("=qq")
 
 
@@ -42,6 +46,11 @@ class Acks:
         self._read += whole
         self._acks += _PAIR.iter_unpack(content[:whole])
         return self._acks
+
+    def longest_without(self, begin: int, end: int) -> int:
+        """The longest stretch between two instants in which nothing was acknowledged, in nanoseconds."""
+        within = [begin, *(at for _, at in self.all() if begin < at < end), end]
+        return max(after - before for before, after in pairwise(within))
 
     def first_after(self, instant: int) -> int | None:
         """When the first append was acknowledged that was acknowledged after `instant`."""
@@ -75,14 +84,19 @@ def main() -> None:
         "log_level": 0,
     }
     producer = Producer(settings)
-    number = 0
+    number, heard = 0, time.monotonic()
     while True:
         number += 1
+        if time.monotonic() > heard + ANEW:
+            producer.purge()
+            producer, heard = Producer(settings), time.monotonic()
         payload = encode(Beat(v=VERSION, g="probe", m="probe~1", n=number, b=0, s=PATIENCE_MS))
         sent = stopwatch()
 
         def delivered(error: KafkaError | None, message: Message, sent: int = sent) -> None:
+            nonlocal heard
             if error is None:
+                heard = time.monotonic()
                 os.write(out, _PAIR.pack(sent, stopwatch()))
 
         try:

@@ -24,6 +24,7 @@ _TITLES = (
     "overlaps",
     "stale",
     "tokens\nfallen",
+    "no append\nmax s",
     "first ack\nmax s",
     "led again\np50 s",
     "led again\nmax s",
@@ -31,6 +32,10 @@ _TITLES = (
     "no leader\nmax s",
     "misses",
 )
+
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+"""Marks of the place in docs/chaos.md where a run's table goes."""
 
 
 def machine() -> str:
@@ -67,6 +72,40 @@ def write(result: Result, folder: Path) -> None:
     (folder / "report.json").write_text(json.dumps(to_json(result), indent=1) + "\n")
 
 
+def put(result: Result, file: Path) -> None:
+    """Puts the table, as Markdown, between the marks of a file."""
+    text = file.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    file.write_text(f"{before}{BEGIN}\n{markdown(result)}\n{END}{after}")
+
+
+def markdown(result: Result) -> str:
+    """What `show` prints, for a document."""
+    titles = [title.replace("\n", " ") for title in _TITLES]
+    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+    lines += [f"| {' | '.join(str(cell) for cell in _cells(row))} |" for row in rows(result.outcomes, result.session)]
+    lines += [f"| {kind} | not made: {why} |{' |' * (len(titles) - 2)}" for kind, why in result.not_made.items()]
+    told = [
+        ("broken", result.broken),
+        ("missed", result.misses),
+        ("member ended", result.fallen),
+        ("note", result.notes),
+    ]
+    said = [f"- {title}: {text}" for title, texts in told for text in texts]
+    if result.aborted:
+        said.insert(0, f"- **aborted**: {result.aborted}")
+    if result.audit is None:
+        said.append(f"- no audit: {result.no_audit or 'it was not asked for'}")
+    else:
+        said += [f"- audit: {p['promise']}: {p['verdict']} ({p['evidence']})" for p in result.audit["promises"]]
+    head = (
+        f"{machine()}; seed {result.seed}, session {result.session:g} s: {len(result.outcomes)} of {result.wanted} faults in "
+        f"{result.seconds:.0f} s, {result.terms} terms, {result.writes} writes, {result.appends} appends of the probe."
+    )
+    return "\n".join([head, "", *lines, "", *said])
+
+
 def show(result: Result, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in _TITLES:
@@ -84,6 +123,7 @@ def show(result: Result, console: Console) -> None:
         Text(
             f"seed {result.seed}, session {result.session:g} s, {len(result.outcomes)} of {result.wanted} faults in "
             f"{result.seconds:.0f} s; {result.terms} terms, {result.writes} writes, {result.appends} appends of the probe.\n"
+            "no append: the longest time without one acknowledged to the probe, fault included; first ack: after the heal.\n"
             "led again: from the probe's first acknowledged append after the heal until every role is led; a miss is more "
             f"than {bound:g} s.\nno leader: the longest time a role had none, fault included."
         ),
@@ -129,6 +169,7 @@ def _cells(row: Row) -> list[Text | str]:
         count(row.overlaps),
         count(row.stale),
         count(row.falling),
+        seconds(row.silent_max),
         seconds(row.acknowledged_max),
         seconds(row.led_p50),
         seconds(row.led_max),

@@ -155,6 +155,7 @@ def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> t
         acknowledged=None if acknowledged is None else (acknowledged - healed) / 1e9,
         led=None if acknowledged is None or led is None else (led - acknowledged) / 1e9,
         without=longest_without(beliefs, len(ROLES), began, ended) / 1e9,
+        silent=scene.acks.longest_without(began, ended) / 1e9,
         overlaps=double,
         stale=judge.stale(scene.crew.new_writes()),
         falling=falling,

@@ -43,8 +43,16 @@ class Scene:
     While it is up, this thread (and each that it starts) is in a network from where it reaches every node.
     """
 
-    def __init__(self, folder: Path, session: float, members: int, seed: int, faketime: Path | None = None) -> None:
-        self.folder, self.session = folder, session
+    def __init__(
+        self,
+        folder: Path,
+        session: float,
+        members: int,
+        seed: int,
+        faketime: Path | None = None,
+        mutant: str | None = None,
+    ) -> None:
+        self.folder, self.session, self._mutant = folder, session, mutant
         self.dice = random.Random(seed)
         self.faketime = faketime or find_faketime()
         self.net = Net()
@@ -97,7 +105,7 @@ class Scene:
         self._make_offsets()
         self.acks = Acks(self.folder / "probe.acks")
         self._begin_probe()
-        self.crew = Crew(self.folder, self.net, self.members, self.url, self.session)
+        self.crew = Crew(self.folder, self.net, self.members, self.url, self.session, self._mutant)
         self._stack.callback(self.crew.end)
         self.crew.begin()
 
@@ -240,9 +248,14 @@ class Scene:
 
     def read_log(self) -> None:
         """Takes note of whom the log has given which token, up to its end."""
-        for change in self._observer.read():
-            if isinstance(change, SeatChanged) and change.holder is not None:
-                self.tokens[change.seat[0], change.token] = change.holder.partition("~")[0]
+
+        def look() -> bool:
+            for change in self._observer.read():
+                if isinstance(change, SeatChanged) and change.holder is not None:
+                    self.tokens[change.seat[0], change.token] = change.holder.partition("~")[0]
+            return True
+
+        self.until(look, "the log can be read")
 
 
 def find_faketime() -> Path | None:

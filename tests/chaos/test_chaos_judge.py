@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from chaos.__main__ import main
 from chaos.faults import KINDS
 from chaos.judge import Judge, Outcome, led_since, longest_without, rows
+from chaos.probe import Acks
 from chaos.run import Result, possible, schedule
 from process_beliefs import Belief
 from process_judge import Write
@@ -151,7 +154,50 @@ def test_the_table_has_a_row_for_each_kind_and_one_for_all() -> None:
     assert table[-1].led_max == 5.0
 
 
-@pytest.mark.parametrize("words", [["--faults", "0"], ["--only", "meteor"], ["--session", "0"], ["--faketime", "/no"]])
+def test_the_probes_acknowledgements(tmp_path: Path) -> None:
+    file = tmp_path / "acks"
+    file.write_bytes(b"")
+    acks = Acks(file)
+    assert acks.first_after(0) is None
+    assert acks.longest_without(3, 10) == 7
+    with file.open("ab") as more:
+        more.write(struct.pack("=qq", 1, 4) + struct.pack("=qq", 2, 5) + struct.pack("=q", 6))
+    assert acks.all() == [(1, 4), (2, 5)], "half a pair is not read"
+    with file.open("ab") as more:
+        more.write(struct.pack("=q", 8))
+    assert [acks.first_after(instant) for instant in (3, 4, 7, 8)] == [4, 5, 8, None]
+    assert acks.longest_without(3, 10) == 3
+
+
+def test_a_table_for_the_document(tmp_path: Path) -> None:
+    file = tmp_path / "chaos.md"
+    file.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    result = Result(1, 1.0, 3, [outcome(), outcome("disk-full", led=None)], not_made={"clock-ahead": "no library"})
+    report.put(result, file)
+    text = file.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "2 of 3 faults" in text, "how many were made"
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [line.split("|")[1].strip() for line in rows[2:]] == ["member-cut", "disk-full", "all", "clock-ahead"]
+    assert len({line.count("|") for line in rows}) == 1, "every row has all columns"
+    assert "- missed: fault 1 (disk-full" in text
+    report.put(result, file)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--mutant", "unheard-of"],
+        ["--write", "/no/such/file"],
+        ["--faults", "0"],
+        ["--only", "meteor"],
+        ["--session", "0"],
+        ["--faketime", "/no"],
+    ],
+)
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(words)

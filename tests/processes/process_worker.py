@@ -10,6 +10,7 @@ successor has written, it tries to write once more in the old term's name: such 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sqlite3
@@ -139,6 +140,7 @@ class Worker:
 
 def main() -> None:
     sys.setswitchinterval(0.0005)
+    logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
     ledger, name, roles, session, folder = sys.argv[1:]
     worker = Worker(ledger, name, roles.split(","), float(session), Path(folder))
     signal.signal(signal.SIGTERM, lambda *_: worker.stopping.set())

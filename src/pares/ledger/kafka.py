@@ -54,6 +54,8 @@ from .lifetime import Lifetime
 
 _LOOK: Final = 3.0
 """Seconds for which a topic's id is believed while the tail follows it: the tail hears sooner if it is another one."""
+_QUIET: Final = 1.0
+"""Seconds for which it is believed when the tail hears nothing."""
 _NEWS: Final = 0.3
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.02
@@ -74,6 +76,8 @@ class _Shared:
         self.tails = Tails(settings, where, self.replaced)
         self.known: dict[str, tuple[str, int, float]] = {}
         """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        self._last: dict[str, str] = {}
+        """Of each topic: the identity that it had when it was last there."""
         keep_after_fork(self)
 
     def look(self, topic: str) -> tuple[str, int]:
@@ -89,15 +93,22 @@ class _Shared:
             raise LedgerUnavailable(
                 f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
             )
-        before = self.known.get(topic)
-        if before is not None and before[0] != found.identity:
-            self.seeker.forget()
+        if self._last.setdefault(topic, found.identity) != found.identity:
+            self._last[topic] = found.identity
+            self._renew(topic)
         self.known[topic] = (found.identity, found.partitions, asked)
         return found.identity, found.partitions
+
+    def _renew(self, topic: str) -> None:
+        """It is another topic of that name: new clients, which know nothing of the one before."""
+        self.seeker.renew()
+        self.tails.renew()
+        self.appender.renew(topic)
 
     def replaced(self, topic: str) -> None:
         """It may be another topic now: whoever wants to know its identity has to ask."""
         self.seeker.forget()
+        self.tails.forget(topic)
         known = self.known.get(topic)
         if known is not None:
             self.known[topic] = (known[0], known[1], -_LOOK)
@@ -216,7 +227,8 @@ class KafkaLog:
     def identity(self) -> str:
         shared = self._open()
         known = shared.known.get(self._topic)
-        if known is not None and time.monotonic() < known[2] + _LOOK and shared.tails.follows(self._topic):
+        now = time.monotonic()
+        if known is not None and now < known[2] + _LOOK and shared.tails.follows(self._topic, now - _QUIET, known[2]):
             return known[0]
         return shared.look(self._topic)[0]
 
