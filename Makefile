@@ -32,7 +32,7 @@ test: check ## ruff, pyright, the import check and all tests but those on real b
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers: Kafka comes from Maven Central first, once
-	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
+	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/ruff check .

@@ -222,6 +222,8 @@ def _clock(scene: Scene, step: str) -> Iterator[str]:
     node = scene.kafka.nodes[victim - 1]
     before = node.prefix
     other = ["env", f"LD_PRELOAD={scene.faketime}", f"FAKETIME={step}", "DONT_FAKE_MONOTONIC=1"]
+    # Without this the library turns Java's timed waits into ones that end at once: a broker spins on all cores.
+    other.append("FAKETIME_FORCE_MONOTONIC_FIX=0")
     scene.kafka.kill(victim)
     node.prefix = [*before, *other]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ from chaos import net as chaos_net
 from pares.core.errors import CapabilityError
 
 HANG = 20.0
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.processes
 
 
@@ -144,3 +146,16 @@ def test_what_a_killed_run_has_left_goes_with_the_next_one(net: Net, tmp_path: P
     assert left not in chaos_net.ip("netns", "list")
     assert str(tmp_path / "small") not in Path("/proc/mounts").read_text()
     assert net.name("hub") in chaos_net.ip("netns", "list"), "not what belongs to a run that lives"
+
+
+def test_without_the_rights_a_run_says_what_is_missing() -> None:
+    prefix: list[str] = []
+    if not rights():
+        if shutil.which("setpriv") is None:
+            pytest.skip("this process has all rights, and there is no setpriv to give one up")
+        prefix = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"]
+    command = [*prefix, sys.executable, "-m", "chaos", "--faults", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "missing the right CAP_NET_ADMIN" in done.stdout
+    assert "--cap-add NET_ADMIN" in done.stdout
