@@ -103,6 +103,15 @@ class Crew:
             self._last = rows[-1][0]
         return [Write(*row[1:]) for row in rows]
 
+    def last_writes(self, base: int) -> str:
+        """The name of a table in the sink with the writes under tokens from `base` on, in the order in which they were made."""
+        sink = sqlite3.connect(self.folder / "sink.db", timeout=30)
+        with sink:
+            sink.execute("DROP TABLE IF EXISTS last_writes")
+            sink.execute("CREATE TABLE last_writes AS SELECT * FROM writes WHERE token >= ? ORDER BY id", (base,))
+        sink.close()
+        return "last_writes"
+
     def end(self) -> None:
         for _, process in self._running.values():
             process.identity.signal(signal.SIGTERM)

@@ -203,14 +203,16 @@ def _disk_full(scene: Scene) -> Iterator[str]:
 
 @_kind("clock-ahead", "a broker's clock steps forward by an hour", (1.0, 2.0))
 def _clock_ahead(scene: Scene) -> Iterator[str]:
-    yield from _clock(scene, "+3600")
+    yield from _clock(scene, f"+{STEP}")
 
 
 @_kind("clock-behind", "a broker's clock steps back by an hour", (1.0, 2.0))
 def _clock_behind(scene: Scene) -> Iterator[str]:
-    yield from _clock(scene, "-3600")
+    yield from _clock(scene, f"-{STEP}")
 
 
+STEP: Final = 3600
+"""Seconds by which they step."""
 CLOCKS: Final = ("clock-ahead", "clock-behind")
 """Kinds that need libfaketime."""
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from chaos.crew import ROLES
-from chaos.faults import CLOCKS, KINDS, Kind
+from chaos.faults import CLOCKS, KINDS, STEP, Kind
 from chaos.judge import Judge, Outcome, led_since, longest_without
 from chaos.scene import GROUP, TOPIC, Scene
-from pares.core.errors import CapabilityError, ParesError
+from pares.core.errors import CapabilityError
 from pares.runtime.clock import stopwatch
 
 PATIENCE: Final = 30.0
@@ -48,6 +48,7 @@ class Result:
     appends: int = 0
     audit: dict[str, Any] | None = None
     no_audit: str = ""
+    """Why there is none, though it was asked for."""
     seconds: float = 0.0
 
     @property
@@ -77,10 +78,11 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """3: a promise was broken, leadership came back late, or a member ended by itself; 1: the run could not be finished."""
+        """3: a promise was broken, leadership came back late, or a member ended by itself; 1: the run or its audit could not be
+        finished."""
         if self.broken or self.misses or self.fallen:
             return 3
-        return 1 if self.aborted else 0
+        return 1 if self.aborted or self.no_audit else 0
 
 
 def schedule(kinds: Sequence[str], count: int, seed: int) -> list[str]:
@@ -192,12 +194,17 @@ def _finish(scene: Scene, judge: Judge, result: Result, replaced: Sequence[tuple
 
 
 def audit(scene: Scene, result: Result) -> None:
-    """Has Spark audit the log (the last one, if the topic was made anew) and all writes."""
+    """Has Spark audit the log, and the writes made under its tokens. If the topic was made anew, that is the last log."""
     from pares.spark.audit import audit as look
 
+    stepped = any(outcome.kind in CLOCKS for outcome in result.outcomes)
+    if stepped:
+        result.notes.append(f"the audit was told that clocks are off by {STEP} s, as the brokers' were")
     try:
-        found = look(scene.url, GROUP, writes=f"{scene.folder / 'sink.db'}#writes")
-    except (ParesError, ImportError) as error:
-        result.no_audit = f"topic {TOPIC}: {error}"
+        table = scene.crew.last_writes(scene.base())
+        writes = f"{scene.folder / 'sink.db'}#{table}"
+        found = look(scene.url, GROUP, writes=writes, clock_error_ms=1000 * STEP if stepped else 0)
+    except Exception as error:  # whatever it is: what the run has found out is not to be lost with it
+        result.no_audit = f"topic {TOPIC}: {error!r}"
     else:
         result.audit = found.to_json()

@@ -246,6 +246,10 @@ class Scene:
 
     # The log ---------------------------------------------------------------------------------------------------------
 
+    def base(self) -> int:
+        """What the tokens of the log, as it is now, begin with."""
+        return self.until(lambda: self._observer.world.base, "the log has a beginning")
+
     def read_log(self) -> None:
         """Takes note of whom the log has given which token, up to its end."""
 
