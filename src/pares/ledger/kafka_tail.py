@@ -229,8 +229,9 @@ class Tails:
     # The thread ------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        consumer = self._consumer()
+        consumer: Any = None
         try:
+            consumer = self._consumer()
             tidy_at = 0.0
             while not self._ended:
                 now = time.monotonic()
@@ -238,7 +239,8 @@ class Tails:
                     self._renew = False
                     for key in [*self._followed]:
                         self._leave(consumer, key)
-                    consumer.close()
+                    old, consumer = consumer, None
+                    old.close()
                     consumer = self._consumer()
                 if now >= tidy_at:
                     self._leave_unused(consumer, now)
@@ -256,7 +258,8 @@ class Tails:
             for window in [*self._windows.values()]:
                 window.shut()
         finally:
-            consumer.close()
+            if consumer is not None:
+                consumer.close()
 
     def _consumer(self) -> Any:
         return new_client(
