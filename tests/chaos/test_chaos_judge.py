@@ -142,6 +142,7 @@ def test_an_audit_that_finds_something_makes_the_run_fail_and_so_does_breaking_o
     audit["promises"][0]["verdict"] = "kept"
     assert Result(1, 1.0, 1, [outcome()], audit=audit).exit_code == 0
     assert Result(1, 1.0, 1, [outcome()], aborted="a broker did not start").exit_code == 1
+    assert Result(1, 1.0, 1, [outcome()], no_audit="there is no Java").exit_code == 1
 
 
 def test_the_table_has_a_row_for_each_kind_and_one_for_all() -> None:
