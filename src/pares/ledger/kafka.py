@@ -17,7 +17,8 @@ What it promises is `Log`'s, and how:
   at most 50 ms old: it never misses what this ledger has appended, or what an `end` of it has told of.
 
 What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
-a quarter of a second; `identity` asks the brokers at least every few seconds.
+a quarter of a second; where the client library is at a loss (see `Appender.renew`), `identity` asks the brokers, after a second
+without news. Then all clients are made anew.
 """
 
 from __future__ import annotations
