@@ -18,6 +18,9 @@ from pares.dev.process import Started, start
 from pares.runtime.clock import stopwatch
 
 ROLES: Final = ("A", "B", "C", "D")
+BREATH: Final = 0.002
+"""Seconds between two bursts of a member's looks at its beliefs: an overlap is seen from twice that on. More looks would take
+the processors from the brokers."""
 LATELY: Final = 100_000_000
 """Nanoseconds: whoever has found a role its own within them leads it, as far as one can see from outside."""
 _SINK: Final = """
@@ -52,7 +55,7 @@ class Crew:
     def _enlist(self, place: str) -> None:
         name = f"w{len(self._born) + 1}"
         self._born.append(name)
-        told = [self.url, name, ",".join(ROLES), str(self.session), str(self.folder)]
+        told = [self.url, name, ",".join(ROLES), str(self.session), str(self.folder), str(BREATH)]
         command = [sys.executable, *self._script, *told]
         process = start(
             [*self.net.prefix(place), *command], log=self.folder / f"{name}.log", folder=self.folder, survive=False

@@ -1,6 +1,6 @@
 """A member with one rule broken on purpose: a run with such members has to fail. Run by path, like the worker itself:
 
-    python mutant.py MUTANT LEDGER NAME ROLES SESSION FOLDER
+    python mutant.py MUTANT LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
 The mutants are those of the simulation (`pares.sim.mutants`): the same core, with the same patch. Offered are the ones whose
 damage shows on real brokers within a few faults; the simulation shows the others.
