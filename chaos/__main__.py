@@ -144,12 +144,12 @@ def main(words: list[str] | None = None) -> int:
             report.write(result, folder)
     except ParesError as error:
         result.aborted = str(error)
-    if options.write is not None:
-        report.put(result, options.write)
     if options.json:
         print(json.dumps(report.to_json(result), indent=1))
     else:
         report.show(result, Console(width=None if sys.stdout.isatty() else 160))
+    if options.write is not None:
+        report.put(result, options.write)
     return result.exit_code
 
 

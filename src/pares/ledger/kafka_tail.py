@@ -198,11 +198,12 @@ class Tails:
                 self._thread = threading.Thread(target=self._run, name=f"pares {self._where}", daemon=True)
                 self._thread.start()
 
-    def follows(self, topic: str, lately: float, since: float) -> bool:
-        """Whether the thread would have heard of it if the topic had become another one since `since`: it follows it, and has
-        heard of it after `lately`, unless `since` is later. (A tail that hears nothing may hear nothing of that either.)"""
-        windows = [window for window in [*self._windows.values()] if window.topic == topic and window.open]
-        return bool(windows) and max(since, *(window.heard for window in windows)) > lately
+    def heard(self, topic: str) -> float | None:
+        """When the brokers have last said anything of the topic, by `time.monotonic`; None if it isn't followed."""
+        return max(
+            (window.heard for window in [*self._windows.values()] if window.topic == topic and window.open),
+            default=None,
+        )
 
     def forget(self, topic: str) -> None:
         """It may be another topic now: what came of it so far counts no more."""
