@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import KafkaException
 from kafka_stages import WAIT, Cluster, admin, until
 
 import pares.ledger
@@ -145,13 +146,17 @@ def test_a_topic_made_anew_where_another_broker_leads(three: Kafka) -> None:
     topic = cluster.name()
 
     def leader() -> int:
-        return cluster.described(topic).partitions[0].leader.id
+        try:
+            return cluster.described(topic).partitions[0].leader.id
+        except KafkaException:
+            return -1  # the one that was asked is gone, or has not heard of the topic
 
     url = three.topic_url(topic)
     ledger = pares.ledger.open(url)
     bell = ledger.bell()
     identity = ledger.identity()
     for _ in range(2):
+        until(lambda: leader() > 0)
         first = leader()
         three.kill(first)
         until(lambda first=first: leader() not in (-1, first))
@@ -160,6 +165,7 @@ def test_a_topic_made_anew_where_another_broker_leads(three: Kafka) -> None:
         appended(ledger, b"old %d" % number)
     assert len(ledger.read(0)) >= 40
 
+    until(lambda: leader() > 0)
     before = leader()
     others = [node for node in (1, 2, 3) if node != before]
     cluster.delete(topic)
