@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench bench-peers sim clean distclean
+.PHONY: help demo test brokers check soak bench bench-peers chaos sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -33,7 +33,7 @@ test: check ## ruff, pyright, the import check and all tests but those on real b
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
-	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
+	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/ruff check .
@@ -47,6 +47,9 @@ soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=5
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
 	$(BIN)/python -m bench $(ARGS)
 
+chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
+	$(BIN)/python -m chaos $(ARGS)
+
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
@@ -56,7 +59,7 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and .venv too
 	rm -rf $(VENV)

@@ -18,7 +18,8 @@ What it promises is `Log`'s, and how:
   what an `end` of it has told of; and after an append that failed it is the leader's own answer.
 
 What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
-a quarter of a second; `identity` asks the brokers at least every few seconds.
+a quarter of a second; where the client library is at a loss (see `Appender.renew`), `identity` asks the brokers, after a second
+without news. Then all clients are made anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
@@ -48,13 +49,24 @@ from .base import (
 from .kafka_append import Appender, check_partition
 from .kafka_client import keep_after_fork
 from .kafka_seek import Seeker
-from .kafka_settings import Settings, take
+from .kafka_settings import Settings, log, take
 from .kafka_tail import TailBell, Tails, Window
-from .kafka_topic import Topics, checks
+from .kafka_topic import Topic, Topics, checks
 from .lifetime import Lifetime
 
+if TYPE_CHECKING:
+    from .kafka_topic import Asked
+
 _LOOK: Final = 3.0
-"""Seconds for which a topic's id is believed while the tail follows it: the tail hears sooner if it is another one."""
+"""Seconds after which the brokers are asked again for the id of a topic that the tail follows: it hears sooner if it is another
+one. Nobody waits for the answer: any broker may be asked, also one that is silent while the partition's leader is not."""
+_QUIET: Final = 1.0
+"""The same when the tail hears nothing: it may hear nothing of that either."""
+_ASIDE: Final = 2.0
+"""Seconds for which that answer is not waited for then."""
+_NEWS: Final = 0.3
+"""Seconds for which a topic that is not there is asked for again."""
+_PAUSE: Final = 0.02
 _ASK_AGAIN: Final = 1.0
 """Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
 
@@ -72,26 +84,58 @@ class _Shared:
         self.tails = Tails(settings, where, self.replaced)
         self.known: dict[str, tuple[str, int, float]] = {}
         """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        self._last: dict[str, str] = {}
+        """Of each topic: the identity that it had when it was last there."""
+        self._asked: dict[str, tuple[Asked, float]] = {}
+        """Of topics: what the brokers are being asked, and since when."""
         keep_after_fork(self)
 
     def look(self, topic: str) -> tuple[str, int]:
         """A topic's identity and number of partitions, by the brokers, now."""
+        self._asked.pop(topic, None)
         asked = time.monotonic()
         found = self.topics.describe(topic)
+        while found is None and time.monotonic() < asked + _NEWS:
+            # Any broker may be asked, and one that hears of a new topic later than the others says that there is none.
+            time.sleep(_PAUSE)
+            found = self.topics.describe(topic)
+        return self._take(topic, found, asked)
+
+    def look_aside(self, topic: str) -> None:
+        """Ask the brokers for the topic's identity, or take what they have answered; don't wait for it."""
+        asked = self._asked.pop(topic, None)
+        if asked is not None and asked[0].done():
+            try:
+                self._take(topic, self.topics.answer(topic, asked[0]), asked[1])
+                return
+            except LedgerUnavailable as error:
+                log.debug("%s", error)
+                asked = None
+        self._asked[topic] = asked or (self.topics.ask(topic), time.monotonic())
+
+    def _take(self, topic: str, found: Topic | None, asked: float) -> tuple[str, int]:
         if found is None:
             self.known.pop(topic, None)
             raise LedgerUnavailable(
                 f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
             )
-        before = self.known.get(topic)
-        if before is not None and before[0] != found.identity:
-            self.seeker.forget()
+        if self._last.setdefault(topic, found.identity) != found.identity:
+            self._last[topic] = found.identity
+            self._renew(topic)
         self.known[topic] = (found.identity, found.partitions, asked)
         return found.identity, found.partitions
+
+    def _renew(self, topic: str) -> None:
+        """It is another topic of that name: new clients, which know nothing of the one before."""
+        self.seeker.renew()
+        self.tails.renew()
+        self.appender.renew(topic)
 
     def replaced(self, topic: str) -> None:
         """It may be another topic now: whoever wants to know its identity has to ask."""
         self.seeker.forget()
+        self.tails.forget(topic)
+        self._asked.pop(topic, None)
         known = self.known.get(topic)
         if known is not None:
             self.known[topic] = (known[0], known[1], -_LOOK)
@@ -223,8 +267,15 @@ class KafkaLog:
     def identity(self) -> str:
         shared = self._open()
         known = shared.known.get(self._topic)
-        if known is not None and time.monotonic() < known[2] + _LOOK and shared.tails.follows(self._topic):
-            return known[0]
+        now = time.monotonic()
+        if known is not None and (heard := shared.tails.heard(self._topic)) is not None:
+            lately = now < heard + _QUIET
+            ask_at = known[2] + (_LOOK if lately else _QUIET)
+            if now >= ask_at:
+                shared.look_aside(self._topic)
+                known = shared.known.get(self._topic, known)
+            if lately or now < ask_at + _ASIDE:
+                return known[0]
         return shared.look(self._topic)[0]
 
     def bell(self, partition: int = 0) -> Bell | None:

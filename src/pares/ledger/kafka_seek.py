@@ -88,6 +88,12 @@ class Seeker:
         with self._lock:
             self._entries = []
 
+    def renew(self) -> None:
+        """Ask through a new client: the old one may look for a topic that was made anew where the one before was."""
+        with self._lock, self._making:
+            self._entries = []
+            self._consumer = None  # not closed: another thread may be asking through it, and ends it when it is done
+
     def _kept(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         """What was read ahead; only for who reads on, one after the other."""
         if self._ahead != (topic, partition) or not self._entries:

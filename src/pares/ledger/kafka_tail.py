@@ -201,6 +201,7 @@ class Tails:
         """Partitions to be followed, and from where on."""
         self._followed: set[tuple[str, int]] = set()
         self._thread: threading.Thread | None = None
+        self._renew = False
         self._ended = False
 
     def window(self, topic: str, partition: int) -> Window:
@@ -217,9 +218,24 @@ class Tails:
                 self._thread = threading.Thread(target=self._run, name=f"pares {self._where}", daemon=True)
                 self._thread.start()
 
-    def follows(self, topic: str) -> bool:
-        """Whether the thread would hear of it if the topic were another one."""
-        return any(window.topic == topic and window.open for window in [*self._windows.values()])
+    def heard(self, topic: str) -> float | None:
+        """When the brokers have last said anything of the topic, by `time.monotonic`; None if it isn't followed."""
+        return max(
+            (window.heard for window in [*self._windows.values()] if window.topic == topic and window.open),
+            default=None,
+        )
+
+    def forget(self, topic: str) -> None:
+        """It may be another topic now: what came of it so far counts no more."""
+        for window in [*self._windows.values()]:
+            if window.topic == topic:
+                window.shut()
+
+    def renew(self) -> None:
+        """Go on with a new client: the old one may follow a topic that was made anew where the one before was."""
+        self._renew = True
+        for window in [*self._windows.values()]:
+            window.shut()
 
     def close(self) -> None:
         """End the thread, and whoever waits for it."""
@@ -236,21 +252,17 @@ class Tails:
     def _run(self) -> None:
         consumer: Any = None
         try:
-            consumer = new_client(
-                "Consumer",
-                self._settings,
-                {
-                    **READING,
-                    "fetch.wait.max.ms": min(250, max(10, self._settings.milliseconds // 2)),
-                    "fetch.message.max.bytes": 1 << 20,
-                    "queued.min.messages": 1000,
-                    "queued.max.messages.kbytes": 16_384,
-                    "error_cb": self._error,
-                },
-            )
+            consumer = self._consumer()
             tidy_at = 0.0
             while not self._ended:
                 now = time.monotonic()
+                if self._renew:
+                    self._renew = False
+                    for key in [*self._followed]:
+                        self._leave(consumer, key)
+                    old, consumer = consumer, None
+                    old.close()
+                    consumer = self._consumer()
                 if now >= tidy_at:
                     self._leave_unused(consumer, now)
                     tidy_at = now + 1.0
@@ -269,6 +281,20 @@ class Tails:
         finally:
             if consumer is not None:
                 consumer.close()
+
+    def _consumer(self) -> Any:
+        return new_client(
+            "Consumer",
+            self._settings,
+            {
+                **READING,
+                "fetch.wait.max.ms": min(250, max(10, self._settings.milliseconds // 2)),
+                "fetch.message.max.bytes": 1 << 20,
+                "queued.min.messages": 1000,
+                "queued.max.messages.kbytes": 16_384,
+                "error_cb": self._error,
+            },
+        )
 
     def _begin(self, consumer: Any) -> None:
         kafka = client_module()

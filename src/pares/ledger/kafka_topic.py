@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
@@ -29,7 +29,11 @@ from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refu
 from .kafka_settings import CONNECT, Settings, log
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka import KafkaError
+
+    Asked: TypeAlias = Future[Any]
 
 USUAL_LARGEST: Final = 1_048_588
 """`max.message.bytes` of a topic for which nobody has said anything."""
@@ -94,11 +98,19 @@ class Topics:
 
     def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
         """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
-        kafka = client_module()
         wait = timeout or self._settings.timeout
+        return self.answer(topic, self.ask(topic, wait), wait, hidden=hidden)
+
+    def ask(self, topic: str, timeout: float | None = None) -> Asked:
+        """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
+        wait = timeout or self._settings.timeout
+        return self._admin.describe_topics(client_module().TopicCollection([topic]), request_timeout=wait)[topic]
+
+    def answer(self, topic: str, asked: Asked, wait: float = 0.0, *, hidden: bool = False) -> Topic | None:
+        """As `describe`."""
+        kafka = client_module()
         try:
-            asked = self._admin.describe_topics(kafka.TopicCollection([topic]), request_timeout=wait)
-            found: Any = _result(asked[topic], wait)
+            found: Any = _result(asked, wait)
         except kafka.KafkaException as error:
             why: KafkaError = error.args[0]
             if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
