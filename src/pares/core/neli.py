@@ -32,7 +32,7 @@ from pares.core.lease import MS
 from pares.core.part import STANDING, Part, Phase
 from pares.core.protocol import Barrier, Follow
 from pares.core.reader import EntryLike
-from pares.core.reasons import LOST, REVOKED, SUPERSEDED
+from pares.core.reasons import CLOSED, LOST, REVOKED, SUPERSEDED
 from pares.core.shares import Config, Effect, Lost, Revoked
 from pares.core.track import Tenure
 
@@ -180,6 +180,18 @@ class Neli(Induced):
         else:
             self._linger(part, why)
 
+    def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """Who closes and has nobody to follow it ends by plan."""
+        if self.closing and part.phase is Phase.LINGERING and now >= part.until:
+            self._end_by_plan(part, CLOSED, now, effects)
+            return
+        super()._expire(part, now, effects)
+
+    def _end_by_plan(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        for seat in part.seats:
+            effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
+        self._done(part, why)
+
     def _linger(self, part: Part, why: str) -> None:
         if part.phase is Phase.LEADING:
             part.phase = Phase.LINGERING
@@ -195,10 +207,7 @@ class Neli(Induced):
         if self.exclusive or part.phase not in (Phase.LEADING, Phase.LINGERING):
             super()._rival_leads(part, rival, now, effects)
             return
-        why = f"{SUPERSEDED} by {rival}"
-        for seat in part.seats:
-            effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
-        self._done(part, why)
+        self._end_by_plan(part, f"{SUPERSEDED} by {rival}", now, effects)
         if part.assigned:
             part.phase = Phase.SUPERSEDED
 

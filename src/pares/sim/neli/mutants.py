@@ -133,6 +133,11 @@ _LATE: dict[str, Any] = {
     "interval_ms": 50,
     "error_ms": 0,
     "drift": 0.0,
+    "pace": 1.5,
+    "members": 3,
+    "partitions": 1,
+    "roles": 1,
+    "storm": 40.0,
 }
 """Some read the log much later than others."""
 
@@ -195,6 +200,9 @@ MUTANTS: dict[str, NeliMutant] = {
             session_ms=1000,
             threshold_ms=600,
             interval_ms=40,
+            pace=1.5,
+            partitions=1,
+            roles=1,
             extreme=True,
         ),
         _made(
