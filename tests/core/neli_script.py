@@ -98,6 +98,8 @@ class NeliShow:
                 settings["roles"] = tuple(value.split(","))
             elif key in TIMES:
                 settings[TIMES[key]] = round(float(value) * 1000)
+            elif key == "partitions":
+                settings["partitions"] = int(value)
             elif key == "drift":
                 settings["drift"] = float(value)
             else:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Yield
+from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
 from pares.core.errors import ConfigError
 from pares.core.fast import Fast
 from pares.core.induced import Induced
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli import BEACONS, Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Stop, Tick
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick
 from pares.core.records import MAX_BASE, BadRecord, Join, Text, encode
 from pares.core.shares import (
     Assigned,
@@ -60,6 +60,7 @@ class Bench:
         for number in range(len(core.parts)):
             self.step(Entered(number, start, start))
         self.read()
+        self.go()
 
     @property
     def wall_us(self) -> int:
@@ -81,7 +82,7 @@ class Bench:
         self.numbers[key] = self.numbers.get(key, 0) + 1 if n is None else n
         if kind is Announce:
             fields = {"name": member.split("~")[0], "within": 300, "drift": 0.1, "of": len(self.core.parts), **fields}
-        elif kind is not Yield:
+        elif kind not in (Yield, Width):
             fields = {"within": 300, **fields}
         made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, at=0, **fields)
         return self.land(beacons.encode(made), partition)
@@ -134,7 +135,9 @@ class Bench:
         return [e.until for e in self.effects if isinstance(e, Lead | Extend)][-1]
 
     def kinds(self, partition: int = 0) -> list[str]:
-        return [type(beacons.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
+        """What stands in that log, but for widths."""
+        found = [type(beacons.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
+        return [kind for kind in found if kind != "Width"]
 
 
 def of(effects: list[Effect], kind: Any) -> list[Any]:
@@ -180,12 +183,12 @@ def test_nobody_leads_before_its_announcement_was_read_back(kind: Any) -> None:
     bench.step(Assigned((0,)))
     bench.read()
     (put,) = [p for p in bench.tick() if isinstance(beacons.decode(p.payload), Announce)]
-    bench.put(put)
+    offset = bench.put(put)
     assert not bench.leading()
     bench.read()
     announced = beacons.decode(put.payload)
     assert isinstance(announced, Announce)
-    assert bench.leading() == {"0": announced.b + 0}
+    assert bench.leading() == {"0": announced.b + offset}
 
 
 def test_without_the_groups_word_nothing_is_announced() -> None:
@@ -296,9 +299,9 @@ def test_another_announcement_ends_the_belief_at_once_and_is_answered_by_a_yield
 
 def test_an_older_copy_of_an_announcement_ends_nothing() -> None:
     bench = Bench(Fast(config()))
-    bench.write(Announce, "old~1", b=5)
-    copy = bench.logs[0][0][2]
-    bench.write(Yield, "old~1", term=5, led=True)
+    offset = bench.write(Announce, "old~1", b=5)
+    copy = bench.logs[0][-1][2]
+    bench.write(Yield, "old~1", term=5 + offset, led=True)
     bench.step(Assigned((0,)))
     bench.read()
     bench.go()
@@ -542,6 +545,7 @@ def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
 
 def test_everybody_beacons_on_every_partition() -> None:
     bench = Bench(Neli(config(partitions=3)))
+    bench.wait(50)
     bench.go()
     assert [bench.kinds(number) for number in range(3)] == [["Beacon"]] * 3
 
@@ -586,6 +590,55 @@ def test_a_non_exclusive_owner_that_lost_its_partition_ends_with_t() -> None:
     assert of(bench.step(Tick(bench.wall_us)), Follow)[0].why == "lease ran out"
 
 
+# Other numbers of partitions -----------------------------------------------------------------------------------------------
+
+
+def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None:
+    bench = leading(Fast(config(partitions=2)))
+    bench.write(Width, "new~1", 1, of=4)
+    effects = bench.read()
+    assert [type(e) for e in effects] == [Follow, Restart]
+    assert effects[0].fenced  # type: ignore[union-attr]
+
+
+def test_who_comes_with_fewer_partitions_is_refused() -> None:
+    core = Fast(config())
+    width = beacons.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
+    core.step(Entered(0, 0, 1), 0)
+    (stop,) = of(core.step(Heard(0, [(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
+    assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
+
+
+@pytest.mark.parametrize("kind", [Fast, Neli])
+def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) -> None:
+    """Role 0 is theirs by another partition than ours."""
+    core = kind(config(partitions=2))
+    bench = Bench.__new__(Bench)
+    bench.core, bench.now, bench.logs, bench.ends = core, 10**12, [[], []], [0, 0]
+    bench.effects, bench.numbers = [], {}
+    offset = bench.write(Announce, "old~1", 1, b=5, of=1)
+    bench.write(Pulse if kind is Fast else Beacon, "old~1", 1, term=5 + offset, lead=True)
+    for number in range(2):
+        bench.step(Entered(number, 0, bench.ends[number]))
+    bench.read()
+    started = bench.now
+    bench.go()
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    while not bench.leading():
+        bench.wait(10)
+        bench.go()
+    assert bench.now - started >= 300 * MS
+
+
+def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
+    bench = leading(Fast(config()))
+    assert bench.step(Assigned((5,))) == []
+    assert bench.step(Lost((5,))) == []
+    assert of(bench.step(Revoked((5,))), Yielded) == [Yielded(5)]
+
+
 # Bad records -------------------------------------------------------------------------------------------------------------
 
 
@@ -602,12 +655,12 @@ def test_nothing_that_stands_in_a_log_stops_a_reader(payload: bytes) -> None:
 def test_a_token_that_cannot_be_does_not_count() -> None:
     bench = Bench(Fast(config()))
     bench.write(Pulse, "liar~1", term=2**53 - 1)
-    bench.write(Announce, "liar~2", b=MAX_BASE - 1)
-    bench.write(Yield, "liar~2", term=MAX_BASE, led=True)
+    offset = bench.write(Announce, "liar~2", b=MAX_BASE - 1)
+    bench.write(Yield, "liar~2", term=MAX_BASE - 1 + offset, led=True)
     bench.step(Assigned((0,)))
     bench.read()
     bench.go()
-    assert bench.leading()["0"] == MAX_BASE - 1 + 3
+    assert bench.leading()["0"] == MAX_BASE - 1 + 4  # the fifth record, after this member's width and those three
 
 
 def test_a_group_that_runs_the_claims_protocol_is_left_alone() -> None:

@@ -234,6 +234,22 @@ def test_who_leads_is_known_to_a_standby(memory: str, protocol: str) -> None:
     assert one.name in {peer.name for peer in two.members()}
 
 
+def test_a_ledger_that_grows_is_shared_out_anew(memory: str, protocol: str) -> None:
+    roles = ("0", "1", "2", "3")
+    crew = Crew(memory)
+    one = member(crew, "one", protocol, roles)
+    terms = [one.wait(role, PATIENCE) for role in roles]
+    wider = memory.replace("partitions=2", "partitions=4")
+    two = member(crew, "two", protocol, roles, ledger=wider)
+    everybody = (one, two)
+
+    until(lambda: one.health().restarts == 1, "it began anew")
+    until(lambda: all(any(m.holds(role) for m in everybody) for role in roles), "every role is led")
+    assert all(term is not None and not term for term in terms)
+    one.close()
+    until(lambda: all(two.holds(role) for role in roles), "the other leads all")
+
+
 @pytest.mark.processes
 def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> None:
     url = f"sqlite:///{tmp_path}/work.db?partitions=2"

@@ -1,5 +1,6 @@
 """What members of the NELI family write: kinds of their own, in the envelope that all records have (`records`).
 
+    width      the sender shares out so many partitions: it says so in each of them before anything else
     announce   a tenure of one partition begins: its owner says so, to its predecessor above all
     pulse      Fast NELI: the owner's beat
     beacon     NELI: everybody's beat, on every partition; `term` is the sender's own tenure of this one, if it has one
@@ -25,6 +26,14 @@ MAX_THRESHOLD_MS: Final = 2 * MAX_SESSION_MS
 """The longest time that a belief may last after the record that it rests on: a limit of the format."""
 
 Threshold: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_THRESHOLD_MS)]
+
+
+class Width(Record, tag="width"):
+    """The sender shares out `of` partitions. Who shares out fewer reads it in the way of whatever it does next here, and
+    stops."""
+
+    of: Annotated[int, Meta(ge=1)]
+    at: Int
 
 
 class Announce(Record, tag="announce"):
@@ -69,7 +78,7 @@ class Yield(Record, tag="yield"):
     why: Text = ""
 
 
-InductionRecord: TypeAlias = Announce | Pulse | Beacon | Yield
+InductionRecord: TypeAlias = Width | Announce | Pulse | Beacon | Yield
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(InductionRecord))
 
 _decoder = msgspec.json.Decoder(InductionRecord)

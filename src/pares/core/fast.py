@@ -46,9 +46,10 @@ class Fast(Induced):
     def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
         if record.m != self.me or part.phase not in STANDING or part.sent.counted is None:
             return
-        own = record.n == part.announced if isinstance(record, Announce) else record.term == part.token
-        if own and not isinstance(record, Announce | Pulse):
-            own = False
+        if isinstance(record, Announce):
+            own = record.n == part.announced
+        else:
+            own = isinstance(record, Pulse) and record.term == part.token
         if own:
             part.until = max(part.until, part.sent.counted + self.lease_ns)
 

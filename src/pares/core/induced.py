@@ -15,6 +15,11 @@ them, and the partition's log from neither] Hence the announcing owner:
 5. Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
    all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
 
+6. Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
+   everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
+   out another number, and announced itself before, can be believed in any more. Who reads a larger number than its own stops,
+   and begins anew with the larger one. [the paper forbids M to grow]
+
 Two owners never believe at once in exclusive mode, whatever the group does: of two announcements the later one is in the way of
 the earlier owner's reading, so all records of its own that re-arm it stand before; and these the later owner waits out.
 """
@@ -24,11 +29,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Yield
-from pares.core.errors import ConfigError
+from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Yield
 from pares.core.lease import MS
 from pares.core.part import BELIEVING, STANDING, Part, Phase
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Stop, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED, SUPERSEDED
 from pares.core.records import MAX_BASE, Seat
@@ -72,6 +76,9 @@ class Induced:
         self.over = False
         self.largest = config.seen
         """No token that this process has seen is greater."""
+        self._others: dict[tuple[int, int], int] = {}
+        """Tenures, by partition and token, of members that share out another number: when they can't be believed in any
+        more."""
         self._tickets = 0
         self._flights: dict[int, Part] = {}
         self._told: set[str] = set()
@@ -161,8 +168,8 @@ class Induced:
                 wakes.append(part.barrier_until)
             if part.phase is Phase.WANTED and part.attached and part.looks < LOOKS:
                 wakes.append(now)
-            if part.phase is Phase.GRACE and part.ready_at > now:
-                wakes.append(part.ready_at)
+            if part.phase is Phase.GRACE and self._waits_until(part) > now:
+                wakes.append(self._waits_until(part))
         if self.closing and all(p.phase is Phase.IDLE and p.owed is None and p.in_flight is None for p in self.parts):
             self._end(Closed(), CLOSED, now, effects)
         elif wakes:
@@ -170,11 +177,15 @@ class Induced:
 
     def _advance(self, part: Part, now: int, effects: list[Effect]) -> None:
         """From waiting to leading."""
-        if part.phase is not Phase.GRACE or now < part.ready_at or not self._good(part, now):
+        if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
             return
         part.phase, part.led, part.beat_now = Phase.LEADING, True, True
         part.seats = self._seats_of(part)
         effects += [Lead(seat, part.token, part.until, "assigned") for seat in part.seats]
+
+    def _waits_until(self, part: Part) -> int:
+        others = [at for (number, token), at in self._others.items() if token in self.parts[number].track.open]
+        return max([part.ready_at, *others])
 
     def _retake(self, part: Part, now: int, wakes: list[int]) -> None:
         """The group still gives this member what another has announced itself for: the other may be gone."""
@@ -194,6 +205,9 @@ class Induced:
         if part.owed is not None:
             fields: dict[str, Any] = {"term": part.stands, "led": part.led and part.stands == part.token}
             self._put(part, Yield, now, effects, at=at_ms, why=part.owed, **fields)
+            return
+        if not part.wide and self.live and part.attached and part.quiet and not self.closing:
+            self._put(part, Width, now, effects, of=self.config.partitions, at=at_ms)
             return
         if part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
@@ -225,7 +239,7 @@ class Induced:
         read may have been under way before: a process that was frozen with a full buffer hears of that first. [it, or a member
         that can't read, would push others aside for nothing]"""
         return (
-            self.live
+            all(p.wide for p in self.parts)
             and part.attached
             and part.track.entered
             and part.quiet
@@ -307,7 +321,12 @@ class Induced:
 
     def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
         mine = record.m == self.me
-        if isinstance(record, Announce):
+        if isinstance(record, Width):
+            if mine and not part.wide:
+                part.wide = True
+                others = [t for t in part.track.open.values() if t.of != self.config.partitions and t.member != self.me]
+                self._others |= {(part.number, t.token): self._ready_at(part, t, entry[1], now) for t in others}
+        elif isinstance(record, Announce):
             token = record.b + entry[0]
             if mine:
                 self._announced(part, record.n, token, entry[1], now)
@@ -356,14 +375,11 @@ class Induced:
             )
             self._end(Stop("refused", text), "refused", now, effects)
             return
-        for tenure in track.open.values():
-            if tenure.of and tenure.of != self.config.partitions:
-                self._report(
-                    "partitions",
-                    f"{tenure.member} shares out {tenure.of} partitions and this member {self.config.partitions}: "
-                    "restart the members of the older number",
-                    effects,
-                )
+        if track.width > self.config.partitions:
+            text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
+            end = Restart(text) if self._own_records() else Stop("refused", f"{text}: open the ledger with as many")
+            self._end(end, text, now, effects)
+            return
         if not self.live and all(p.attached and p.track.entered for p in self.parts):
             self.live = True
             effects.append(Live())
@@ -405,6 +421,10 @@ class Induced:
             part.assigned, part.answer = False, True
             self._give_up(part, REVOKED, now, effects)
             self._answer(part, effects)
+        self._answer_for_unknown(event, effects)
+
+    def _answer_for_unknown(self, event: Revoked, effects: list[Effect]) -> None:
+        effects += [Yielded(number) for number in event.partitions if number >= len(self.parts)]
 
     def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
         for part in self._parts(event.partitions):
@@ -478,7 +498,7 @@ class Induced:
         if part.phase is Phase.IDLE and part.stands:
             part.owed = LEASE_RAN_OUT
 
-    def _end(self, end: Closed | Stop, why: str, now: int, effects: list[Effect]) -> None:
+    def _end(self, end: Closed | Restart | Stop, why: str, now: int, effects: list[Effect]) -> None:
         for part in self.parts:
             self._fence(part, why, now, effects)
             part.phase, part.seats, part.owed = Phase.IDLE, [], None
@@ -491,10 +511,8 @@ class Induced:
         return [(role, 0) for role in sorted(mine)]
 
     def _parts(self, numbers: tuple[int, ...]) -> list[Part]:
-        for number in numbers:
-            if not 0 <= number < len(self.parts):
-                raise ConfigError(f"the group gave partition {number}, and there are {len(self.parts)}")
-        return [self.parts[number] for number in numbers]
+        """A topic that has grown has more partitions than this member shares out; they are nobody's here."""
+        return [self.parts[number] for number in numbers if number < len(self.parts)]
 
 
 HANDLERS: Final[dict[type, str]] = {

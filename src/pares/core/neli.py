@@ -62,7 +62,10 @@ class Neli(Induced):
             return
         if record.m != self.me or part.phase not in STANDING:
             return
-        own = record.n == part.announced if isinstance(record, Announce) else record.term == part.token
+        if isinstance(record, Announce):
+            own = record.n == part.announced
+        else:
+            own = isinstance(record, Beacon) and record.term == part.token
         if not own:
             return
         age_us = wall_us - entry[1] * 1000
@@ -163,6 +166,7 @@ class Neli(Induced):
             part.assigned, part.answer = False, True
             self._linger(part, REVOKED)
             self._answer(part, effects)
+        self._answer_for_unknown(event, effects)
 
     def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
         if self.exclusive:

@@ -72,6 +72,8 @@ class Part:
         """A `yield` of `stands` is due, for this reason."""
         self.answer = False
         """The group waits for the end of it."""
+        self.wide = False
+        """This member's `width` was read back here."""
         self.seats: list[Seat] = []
         """What is believed in, or was until the barrier began."""
         self.returning: set[Seat] = set()
@@ -86,7 +88,7 @@ class Part:
         self.giving = False
         """The append under way is a `yield`."""
         self.retry_at = 0
-        self._announcing = False
+        self._awaited = False
         self._pause = FIRST_PAUSE
         self._unread = -1
         self._unread_since = 0
@@ -102,13 +104,13 @@ class Part:
         )
         self.sent.hand_over(n, payload, now)
         self.in_flight, self.last_at, self.giving, self.beat_now = ticket, now, kind is beacons.Yield, False
-        self._announcing = kind is beacons.Announce
-        if self._announcing:
+        self._awaited = kind in (beacons.Announce, beacons.Width)
+        if kind is beacons.Announce:
             self.announced = n
         return Put(ticket, self.number, payload)
 
     def landed(self, offset: int, now: int) -> None:
-        if self._announcing and offset >= self.track.position:
+        if self._awaited and offset >= self.track.position:
             self._unread_since = now if self.quiet else self._unread_since
             self._unread = offset
         self.in_flight, self._pause, self._before = None, FIRST_PAUSE, self.sent.n
@@ -124,7 +126,7 @@ class Part:
 
     @property
     def quiet(self) -> bool:
-        """Whether every announcement that was acknowledged has been read back."""
+        """Whether what is waited for (an announcement, a width) and was acknowledged has been read back."""
         return self._unread < self.track.position
 
     def deaf(self, now: int, for_so_long: int) -> bool:
@@ -136,7 +138,7 @@ class Part:
     def forget_log(self) -> None:
         """It is another log from here on (R12): nothing of what stood there is known to stand."""
         self.track = Track(self.group)
-        self.attached, self._unread, self.stands, self.owed = False, -1, 0, None
+        self.attached, self.wide, self._unread, self.stands, self.owed = False, False, -1, 0, None
 
     @property
     def ready_at(self) -> int:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Stop, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
 from pares.core.records import Seat
 
@@ -145,4 +145,4 @@ class Yielded(Struct, frozen=True, gc=False):
     partition: int
 
 
-Effect: TypeAlias = Put | Lead | Extend | Follow | Barrier | Yielded | Live | Report | Stop | Closed | Wake
+Effect: TypeAlias = Put | Lead | Extend | Follow | Barrier | Yielded | Live | Report | Restart | Stop | Closed | Wake

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, Foreign, InductionRecord, Yield, decode
+from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Yield, decode
 from pares.core.reader import EntryLike
 from pares.core.records import MAX_BASE, BadRecord
 
@@ -68,6 +68,8 @@ class Track:
         """Who writes here, of whatever group: (group, member), and when its last record was read."""
         self.bad: Counter[str] = Counter()
         self.uncounted = 0
+        self.width = 0
+        """The largest number of partitions that anybody here shares out."""
         self.claims_group = ""
         """A member of the group that runs the claims protocol, if one was read."""
         self._closed = 0
@@ -131,10 +133,15 @@ class Track:
             return False
         if isinstance(record, Announce):
             return record.b + offset > self.top
+        if isinstance(record, Width):
+            return True
         # A token is a base and the offset of an announcement, which stands before this record.
         return record.term < MAX_BASE + offset
 
     def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
+        if isinstance(record, Width):
+            self.width = max(self.width, record.of)
+            return
         if isinstance(record, Announce):
             for older in [t.token for t in self.open.values() if t.member == record.m]:
                 del self.open[older]

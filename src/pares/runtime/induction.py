@@ -17,12 +17,12 @@ from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnava
 from pares.core.fast import Fast
 from pares.core.induced import Induced
 from pares.core.neli import Neli
-from pares.core.part import BELIEVING
-from pares.core.protocol import Ask, Close, Closed, Declare, Event, Ready, Report, StepDown, Stop, Tick, Wake
+from pares.core.part import BELIEVING, Part
+from pares.core.protocol import Ask, Close, Closed, Declare, Event, Ready, Report, Restart, StepDown, Stop, Tick, Wake
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
 from pares.ledger import Bell, Group, Ledger, Membership, expire
-from pares.runtime.assignment import Assignment, Callbacks, Join
+from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
 from pares.runtime.claims_group import group_of
 from pares.runtime.clock import stopwatch, wall_us
@@ -34,6 +34,8 @@ from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE
 
 log: Final = logging.getLogger("pares.member")
 
+Make = Callable[[float, int], tuple[str, Config]]
+"""The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
 
 
@@ -50,13 +52,10 @@ def begin_induction(
         told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
         return group_of(ledger, **settings).join(checked["group"], ledger.partitions, *told)
 
-    def make(bound: float) -> tuple[str, Config]:
-        return protocol, config_of(protocol, checked, ledger, bound, own)
+    def make(bound: float, seen: int) -> tuple[str, Config]:
+        return protocol, config_of(protocol, checked, ledger, bound, own, seen)
 
-    loop = InductionLoop(ledger, make, join, life)
-    if not checked["ready"]:
-        loop.assignment.stay_away(None)
-    return loop
+    return InductionLoop(ledger, make, join, life, away=not checked["ready"])
 
 
 class Doorbells(Doorbell):
@@ -81,53 +80,86 @@ class Doorbells(Doorbell):
 class InductionLoop:
     """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
 
-    def __init__(self, ledger: Ledger, make: Callable[[float], tuple[str, Config]], join: Join, life: Life) -> None:
+    def __init__(self, ledger: Ledger, make: Make, join: Join, life: Life, *, away: bool) -> None:
         self.ledger = ledger
         self._life = life
+        self._make = make
+        self._join = join
         self._events: deque[ShareEvent] = deque()
         self._waiting: deque[Callable[[], None]] = deque()
-        self._callbacks = Callbacks(self._hear, life.barrier_limit)
-        self.doorbell = Doorbells(ledger, ledger.partitions)
-        try:
-            self.assignment = Assignment(join, self._callbacks, life.who, lambda: self._hear(Close()))
-        except BaseException:
-            self.doorbell.close()
-            raise
-        try:
-            protocol, config = make(self.assignment.bound)
-            self.core: Induced = PROTOCOLS[protocol](config)
-        except BaseException:
-            self.doorbell.close()
-            self.assignment.give_up()
-            raise
-        life.id = self.core.me
-        self.linger = 0.0 if config.exclusive else config.threshold_ms / 1000
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
-        self._roles = dict.fromkeys(config.roles)
+        self._away = away
+        """The user wants this member out of the group: not ready, or drained."""
+        self._closing = False
+        self._roles: dict[str, None] = {}
+        self._trimmed_at = stopwatch()
+        self._wake = 0
+        self._abandoned = False
+        self.doorbell = Doorbells(ledger, ledger.partitions)
+        try:
+            self._begin(0)
+        except BaseException:
+            self.doorbell.close()
+            raise
+        self._roles = dict.fromkeys(self.core.roles)
+        self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
+        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+
+    def _begin(self, seen: int) -> None:
+        """A new incarnation, in the group under as many partitions as the ledger has now."""
+        self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
+        self.assignment = Assignment(self._join, callbacks, self._life.who, lambda: self._left(callbacks))
+        try:
+            protocol, config = self._make(self.assignment.bound, seen)
+            self.core: Induced = PROTOCOLS[protocol](config)
+        except BaseException:
+            self.assignment.give_up()
+            raise
+        if self._away:
+            self.assignment.stay_away(None)
+        self._life.id = self.core.me
         self._identity: str = ""
         self._looked_at = 0
         self._broken = [False] * config.partitions
         """Which partitions' last entry is to be read again before going on."""
-        self._trimmed_at = stopwatch()
-        self._wake = 0
-        self._abandoned = False
-        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+
+    def _left(self, callbacks: Callbacks) -> None:
+        """The group was left, for good; unless that was an earlier incarnation's."""
+        if callbacks is self._callbacks:
+            self._hear(Close())
+
+    def _restart(self, effect: Restart) -> None:
+        log.warning("%s begins anew: %s", self.core.me, effect.why)
+        self._life.carry(effect)
+        self._callbacks.end()
+        self.assignment.leave()
+        self._events.clear()
+        largest = self.core.largest
+        self._begin(largest)
+        if tuple(self._roles) != self.core.roles:
+            self._events.append(Roles(tuple(self._roles)))
+        if self._closing:
+            self.assignment.leave()
+        self.assignment.thread.start()
 
     # From other threads --------------------------------------------------------------------------------------------------
 
     def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
         """What the user wants. The group does what is the group's; the rest is the protocol's."""
         if isinstance(event, Close):
+            self._closing = True
             self.assignment.leave()
         elif isinstance(event, StepDown):
             self.assignment.stay_away(2 * self.assignment.bound)
-        elif isinstance(event, Ready):
-            (self.assignment.come_back if event.ready else lambda: self.assignment.stay_away(None))()
-        elif isinstance(event, Ask):
+        elif isinstance(event, Ready) and event.ready:
+            self._away = False
+            self.assignment.come_back()
+        elif isinstance(event, Ready | Ask):
+            self._away = True
             self.assignment.stay_away(None)
         elif isinstance(event, Declare):
             if event.removed:
@@ -223,6 +255,8 @@ class InductionLoop:
                 self._wake = effect.at
             elif isinstance(effect, Yielded):
                 self._callbacks.yielded(effect.partition)
+            elif isinstance(effect, Restart):
+                self._restart(effect)
             elif isinstance(effect, Closed | Stop):
                 self.over = effect
             else:
@@ -248,24 +282,26 @@ class InductionLoop:
         """Everything that is new in each partition, in chunks; and then once more for nothing."""
         try:
             self._look()
-            for part in self.core.parts:
-                self._read_part(part.number)
+            core = self.core
+            for part in core.parts:
+                if core is self.core:
+                    self._read_part(part)
             self.unreachable = None
         except LedgerUnavailable as error:
             self._out_of_reach(error)
         except ClosedError:
             self._ledger_closed()
 
-    def _read_part(self, number: int) -> None:
-        part = self.core.parts[number]
+    def _read_part(self, part: Part) -> None:
+        core, number = self.core, part.number
         try:
             if not part.attached:
                 self._step(Entered(number, self.ledger.start(number), self.ledger.end(number)))
                 self._broken[number] = False
             elif self._broken[number]:
                 self._check_anchor(number)
-            while self.over is None and part.attached:
-                entries = self.ledger.read(self.core.position(number), number, CHUNK)
+            while self.over is None and part.attached and core is self.core:
+                entries = self.ledger.read(core.position(number), number, CHUNK)
                 self.read_at = stopwatch()
                 self._step(Heard(number, list(entries), wall_us()))
                 if not entries:

@@ -61,9 +61,9 @@ class Coordinator:
             self._soon(self._given_back, process.id, partition)
 
     def leave(self, process: NeliProcess) -> None:
-        if process.group_cut:
-            return
-        self._soon(self._evict, process.id)
+        """Of its present incarnation, which is over."""
+        if not process.group_cut:
+            self._soon(self._evict, process.id)
 
     def look(self) -> None:
         """Who has been silent for a session is out."""

@@ -59,6 +59,8 @@ class NeliKnobs(Struct, frozen=True):
     barrier: float
     """How long barriers take, at most."""
     barrier_ms: int
+    narrow: int
+    """How many partitions some members share out at first, before the topic grew; 0: all alike."""
 
     @property
     def protocol(self) -> str:
@@ -105,6 +107,7 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
         group_delay=(MS // 2, int(session * MS * rng.choice((0.005, 0.02)))),
         barrier=rng.choice((0.0, 0.0, 0.1, 0.5)),
         barrier_ms=int(session * rng.choice((0.3, 1.0, 4.0))),
+        narrow=rng.choice((0, 0, 1)),
     )
     weather = bias.pop("weather", None)
     if weather is not None:

@@ -16,6 +16,7 @@ from pares.core.induced import Induced
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, STANDING, Phase
 from pares.core.shares import Yielded
+from pares.core.track import Track
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 
@@ -120,6 +121,17 @@ def _revoked_is_lost() -> list[Patch]:
     return [(Induced, "_give_up", give_up), (Induced, "_answer", answer)]
 
 
+def _width_ignored() -> list[Patch]:
+    """Members that share out different numbers of partitions do not look at that."""
+    fold = Track.__dict__["_fold"]
+
+    def without(self: Track, record: Any, offset: int, stamp_ms: int, now: int) -> None:
+        fold(self, record, offset, stamp_ms, now)
+        self.width = 0
+
+    return [(Track, "_fold", without)]
+
+
 def _made(name: str, rule: str, what: str, mode: str, patches: Callable[[], list[Patch]], **bias: Any) -> NeliMutant:
     return NeliMutant(Mutant(name, rule, what, patches, bias), mode)
 
@@ -163,6 +175,16 @@ MUTANTS: dict[str, NeliMutant] = {
         ),
         _made("no-wait", "fast", "a new owner leads at once", "fast-neli", _no_grace, faults=_CUTS | {"lie": 2.0}),
         _made("same-term-resumes", "fast", "a fenced term goes on", "fast-neli", _resume, faults={"outage": 2.0}),
+        _made(
+            "width-ignored",
+            "M",
+            "who shares out fewer partitions goes on",
+            "fast-neli",
+            _width_ignored,
+            partitions=4,
+            roles=4,
+            narrow=2,
+        ),
         _made(
             "barrier-not-awaited",
             "fast",

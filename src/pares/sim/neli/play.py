@@ -125,6 +125,8 @@ class NeliPlay:
         # NELI's clocks are within e of the broker's; for the other modes they are anywhere.
         spread = knobs.error_ms if knobs.mode == "neli" else 10_000_000
         process = self.scene.add(name, settings, stopwatch=stopwatch, wall=WallClock(int(error * spread * 1000)))
+        if 0 < knobs.narrow < knobs.partitions and len(name) == 1 and ord(name) % 2:
+            process.settings["partitions"] = knobs.narrow
         process.poll = max(MS, min(self.unit, knobs.threshold_ms * MS) // 10)
         longest = int(knobs.barrier * self.unit)
         process.barrier_time = lambda seat: rng.randint(0, longest) if longest else 0

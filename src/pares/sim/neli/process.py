@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.fast import Fast
 from pares.core.induced import Induced
 from pares.core.neli import Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Stop, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.records import Seat
 from pares.core.shares import (
     Broke,
@@ -235,8 +235,10 @@ class NeliProcess:
         assert core is not None
         while self._inbox and self.over is None:
             self._step(self._inbox.popleft())
+        if core is not self.core:
+            return
         fetched: list[tuple[int, list[EntryTuple]]] = []
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.parts[: len(core.parts)]):
             if part.wire.reads_cut or self.over is not None:
                 part.wire.suspect = True
                 continue
@@ -262,7 +264,11 @@ class NeliProcess:
             return
         engine = self.scene.engine
         for number, entries in fetched:
+            if core is not self.core:
+                return  # begun anew
             self._step(Heard(number, list(entries), self.wall.read_us(engine.now)))
+        if core is not self.core:
+            return
         self._wake_at = 0
         self._step(Tick(self.wall.read_us(engine.now)))
         if self.over is not None or not self.running:
@@ -270,7 +276,7 @@ class NeliProcess:
         due = engine.now if self._inbox else engine.now + self.poll
         if self._wake_at:
             due = min(due, max(self.stopwatch.when(self._wake_at), engine.now + 50 * US))
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.parts[: len(core.parts)]):
             arrived = None if part.wire.reads_cut else self.scene.logs[number].arrived(core.position(number))
             if arrived is not None:
                 due = min(due, max(arrived + part.wire.lag, engine.now + 20 * US))
@@ -329,6 +335,11 @@ class NeliProcess:
             scene.tell("reported", self, effect)
         elif isinstance(effect, Wake):
             self._wake_at = effect.at
+        elif isinstance(effect, Restart):
+            scene.note(self.id, "begins anew", why=effect.why)
+            self.settings["partitions"] = scene.partitions
+            scene.coordinator.leave(self)
+            self.start()
         else:
             self.over, self.live = effect, False
             scene.note(self.id, "closed" if isinstance(effect, Closed) else f"stopped: {effect.text}")

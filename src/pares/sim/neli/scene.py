@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Yield, decode
+from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield, decode
 from pares.core.protocol import Lead
 from pares.core.records import BadRecord, Seat
 from pares.sim.checker import Broken
@@ -141,7 +141,7 @@ class NeliScene:
                 term = self.story.token(record.term)
                 why = f"partition {number}, tenure {term} ({record.why}){'' if record.led else ', never led'}"
                 self.story.add(self.engine.now, record.m, "yields", None, f"#{offset}", why)
-            elif not isinstance(record, Pulse | Beacon | Foreign):
+            elif not isinstance(record, Pulse | Beacon | Foreign | Width):
                 raise AssertionError(record)
 
 
