@@ -11,9 +11,9 @@ from __future__ import annotations
 from hashlib import blake2b
 
 
-def stable_hash(text: str) -> int:
-    """64 bits of `text`, the same in every process, version and language. Raises `UnicodeEncodeError` for lone surrogates."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+def stable_hash(key: str | bytes) -> int:
+    """64 bits of `key`, the same in every process, version and language. Raises `UnicodeEncodeError` for lone surrogates."""
+    return int.from_bytes(blake2b(key.encode() if isinstance(key, str) else key, digest_size=8).digest(), "big")
 
 
 def role_number(role: str) -> int:
