@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pares.core import neli
 from pares.core.fast import Fast
+from pares.core.holding import Holding
 from pares.core.induced import Induced
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, STANDING, Phase
@@ -65,7 +66,7 @@ def _resume() -> list[Patch]:
             self._fence(part, "lease ran out", now, effects)  # pyright: ignore[reportPrivateUsage]
             part.phase, part.before = Phase.GRACE, {}
 
-    return [(Induced, "_expire", expire)]
+    return [(Holding, "_expire", expire)]
 
 
 def _local_time() -> list[Patch]:
@@ -101,12 +102,12 @@ def _long_threshold() -> list[Patch]:
 
 def _stop_at_once() -> list[Patch]:
     """NELE: who loses a partition stops before anybody else leads."""
-    return [(Neli, "_rival", Induced.__dict__["_rival"]), (Neli, "_revoked", Induced.__dict__["_revoked"])]
+    return [(Neli, "_rival", Induced.__dict__["_rival"]), (Neli, "_revoked", Holding.__dict__["_revoked"])]
 
 
 def _revoked_is_lost() -> list[Patch]:
     """The group is let go on before the barrier has returned, and the log is told that the work is over."""
-    given = Induced.__dict__["_give_up"]
+    given = Holding.__dict__["_give_up"]
 
     def give_up(self: Induced, part: Any, why: str, now: int, effects: list[Any]) -> None:
         given(self, part, why, now, effects)
@@ -118,7 +119,7 @@ def _revoked_is_lost() -> list[Patch]:
             part.answer = False
             effects.append(Yielded(part.number))
 
-    return [(Induced, "_give_up", give_up), (Induced, "_answer", answer)]
+    return [(Holding, "_give_up", give_up), (Holding, "_answer", answer)]
 
 
 def _width_ignored() -> list[Patch]:
