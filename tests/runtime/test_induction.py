@@ -234,6 +234,30 @@ def test_who_leads_is_known_to_a_standby(memory: str, protocol: str) -> None:
     assert one.name in {peer.name for peer in two.members()}
 
 
+def test_a_member_that_had_no_time_to_leave_keeps_nothing(memory: str, protocol: str) -> None:
+    crew, barrier = Crew(memory), Recorder()
+    barrier.hold()
+    one = member(crew, "one", protocol, barrier=barrier)
+    assert all(one.wait(role, PATIENCE) for role in ROLES)
+    one.close(timeout=0.1)
+    assert not any(one.holds(role) for role in ROLES)
+    two = member(crew, "two", protocol)
+    assert all(two.wait(role, PATIENCE) for role in ROLES)
+    barrier.let_go.set()
+
+
+def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str, protocol: str) -> None:
+    before = threading.active_count()
+    ledger = pares.open(memory)
+    one = pares.Member(ledger, group="g", roles=ROLES, protocol=protocol)
+    assert one.wait("0", PATIENCE)
+    ledger.close()
+    until(lambda: one.state == "closed", "it has ended")
+    assert not one.holds("0")
+    one.close()
+    until(lambda: threading.active_count() <= before, "nothing of it is left running")
+
+
 def test_a_ledger_that_grows_is_shared_out_anew(memory: str, protocol: str) -> None:
     roles = ("0", "1", "2", "3")
     crew = Crew(memory)

@@ -19,6 +19,11 @@ ROLES = ("0", "1")
 PATIENCE = 60.0
 
 
+def new_group() -> str:
+    """It is also the id of a consumer group, of which there is one in all the cluster."""
+    return f"g-{uuid.uuid4().hex[:8]}"
+
+
 @pytest.fixture(params=["fast-neli", "neli", "nele"])
 def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Settings of a member."""
@@ -34,7 +39,7 @@ def ledger(kafka: Kafka) -> Iterator[Any]:
 
 
 def test_two_members_share_and_one_follows_the_other(ledger: Any, mode: dict[str, Any]) -> None:
-    crew, barrier = Crew(ledger), Recorder()
+    crew, barrier = Crew(ledger, new_group()), Recorder()
     one = crew.member("one", ROLES, barrier=barrier, **mode)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     two = crew.member("two", ROLES, **mode)
@@ -48,7 +53,7 @@ def test_two_members_share_and_one_follows_the_other(ledger: Any, mode: dict[str
 
 
 def test_a_member_that_is_gone_is_followed_after_the_groups_session(ledger: Any, mode: dict[str, Any]) -> None:
-    crew = Crew(ledger)
+    crew = Crew(ledger, new_group())
     one = crew.member("one", ROLES, **mode)
     term = one.wait("0", PATIENCE)
     assert term is not None
@@ -72,6 +77,6 @@ def test_a_topic_with_its_writers_times_carries_no_exclusive_neli(kafka: Kafka) 
     topic = new_topic(kafka, partitions=2, settings={"message.timestamp.type": "CreateTime"})
     url = f"kafka://{kafka.bootstrap}/{topic}"
     with pytest.raises(CapabilityError, match=r"message\.timestamp\.type=LogAppendTime"):
-        pares.Member(url, group="g", roles=ROLES, protocol="neli", options=kafka.client())
-    with pares.Member(url, group="g", roles=ROLES, protocol="fast-neli", options=kafka.client()) as me:
+        pares.Member(url, group=new_group(), roles=ROLES, protocol="neli", options=kafka.client())
+    with pares.Member(url, group=new_group(), roles=ROLES, protocol="fast-neli", options=kafka.client()) as me:
         assert me.wait("0", PATIENCE)

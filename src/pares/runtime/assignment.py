@@ -101,7 +101,7 @@ class Assignment:
         self._leaving = True
 
     def stop(self) -> None:
-        """The thread ends without leaving: there is no more time."""
+        """No revocation is waited for any more: there is no more time."""
         self._callbacks.end()
         self._stopped.set()
 
@@ -115,7 +115,6 @@ class Assignment:
             try:
                 self._round()
                 if self._leaving:
-                    self._go()
                     break
                 self.unreachable = None
             except (LedgerUnavailable, ClosedError) as error:
@@ -129,6 +128,10 @@ class Assignment:
                 log.exception("the group's callbacks failed")
                 self.unreachable = repr(error)
                 self._stopped.wait(POLL)
+        try:
+            self._go()  # also without time for it: nobody is to keep what nobody here works at
+        except Exception as error:
+            log.info("the group was not left in order: %s", error)
         self._left()
 
     def _round(self) -> None:

@@ -83,7 +83,8 @@ class ClaimsMembership:
         self._ended: dict[int, int] = {}
         """partition -> the greatest token that is known to be over."""
         self._left = False
-        self._bound = settings["session"] / (1 + settings["drift"])
+        self._session: float = settings["session"]
+        self._bound = self._session / (1 + settings["drift"])
         roles = [str(number) for number in range(partitions)]
         self._member: Member = Member(
             ledger,
@@ -131,7 +132,7 @@ class ClaimsMembership:
                 calls, self._calls = list(self._calls), deque()
             for call in calls:
                 call.done.set()
-            self._member.close()
+            self._member.close(timeout=2 * self._session + 1.0)
 
     # On the caller's thread ----------------------------------------------------------------------------------------------
 

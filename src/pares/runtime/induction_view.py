@@ -28,6 +28,10 @@ class InductionView:
         return "the group's session decides"
 
     @property
+    def linger(self) -> float:
+        return self._loop.linger
+
+    @property
     def bad_records(self) -> int:
         return sum(sum(part.track.bad.values()) for part in self._loop.core.parts)
 

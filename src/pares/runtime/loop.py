@@ -106,8 +106,6 @@ class Loop:
         self._trim_before = 0
         self._abandoned = False
         self.each_round: Callable[[], None] | None = None
-        self.linger = 0.0
-        """Seconds that leaving may take beyond barriers and appends."""
         self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
 
     # From other threads ----------------------------------------------------------------------------------------------

@@ -402,7 +402,7 @@ class Member:
         """
         if self._life.forked:
             return
-        wait = self._barrier_timeout + 2 * self.session + self._loop.linger + 1.0 if timeout is None else timeout
+        wait = self._barrier_timeout + 2 * self.session + self._view.linger + 1.0 if timeout is None else timeout
         thread = self._loop.thread
         if self._life.state in ("joining", "live"):
             self._life.state = "closing"  # twice at the same time does no harm

@@ -27,6 +27,11 @@ class View(Protocol):
     def no_proof(self) -> str | None: ...
 
     @property
+    def linger(self) -> float:
+        """Seconds that leaving may take beyond barriers and appends."""
+        ...
+
+    @property
     def bad_records(self) -> int: ...
 
     @property
@@ -65,6 +70,10 @@ class WorldView:
     @property
     def no_proof(self) -> str | None:
         return self._loop.incarnation.no_proof
+
+    @property
+    def linger(self) -> float:
+        return 0.0
 
     @property
     def bad_records(self) -> int:
