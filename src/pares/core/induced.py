@@ -139,8 +139,8 @@ class Induced(Holding):
                 wakes.append(part.until)
             if part.phase is Phase.STOPPING:
                 wakes.append(part.barrier_until)
-            if part.phase is Phase.WANTED and part.attached and part.looks < LOOKS:
-                wakes.append(now)
+            if part.phase is Phase.WANTED and 0 < part.looks < LOOKS:
+                wakes.append(now + MS)
             if part.phase is Phase.GRACE and self._waits_until(part) > now:
                 wakes.append(self._waits_until(part))
         if self.closing and all(p.phase is Phase.IDLE and p.owed is None and p.in_flight is None for p in self.parts):
@@ -333,9 +333,9 @@ class Induced(Holding):
         return any(part.sent.n for part in self.parts)
 
     def _report(self, kind: str, text: str, effects: list[Effect]) -> None:
-        """Once each."""
-        if text not in self._told:
-            self._told.add(text)
+        """Each kind once in this incarnation's life."""
+        if kind not in self._told:
+            self._told.add(kind)
             effects.append(Report(kind, text))
 
     def _broke(self, event: Broke, now: int, effects: list[Effect]) -> None:

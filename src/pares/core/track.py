@@ -25,7 +25,8 @@ from pares.core.reader import EntryLike
 from pares.core.records import MAX_BASE, BadRecord
 
 KEPT: Final = 10_000
-"""Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none."""
+"""Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none. Also the
+most tenures that are held for open at a time, the newest ones."""
 
 
 class Tenure(Struct):
@@ -98,7 +99,7 @@ class Track:
 
     def leader(self) -> Tenure | None:
         """Who leads here, as far as the log says."""
-        return max((t for t in self.open.values() if t.leads), key=lambda t: t.token, default=None)
+        return max((t for t in list(self.open.values()) if t.leads), key=lambda t: t.token, default=None)
 
     def feed(self, entry: EntryLike, now: int) -> InductionRecord | None:
         """Takes the next entry. The record in it, if it is the group's and counts."""
@@ -113,8 +114,10 @@ class Track:
             if record.g == self.group and record.joins:
                 self.claims_group = self.claims_group or record.m
             return None
-        if len(self.around) < KEPT or (record.g, record.m) in self.around:
-            self.around[record.g, record.m] = now
+        self.around.pop((record.g, record.m), None)
+        self.around[record.g, record.m] = now
+        if len(self.around) > KEPT:
+            del self.around[next(iter(self.around))]
         if record.g != self.group:
             return None
         if not self._counts(record, offset):
@@ -164,6 +167,8 @@ class Track:
             # Its announcement was trimmed. What its drift was is not known: the longest wait there is.
             tenure = Tenure(record.m, record.term, record.within, 0.0, now, stamp_ms, record.m.rpartition("~")[0])
             self.open[record.term] = tenure
+            if len(self.open) > KEPT:
+                del self.open[min(self.open)]
         if tenure.member == record.m:
             tenure.read_at, tenure.stamp_ms, tenure.leads = now, stamp_ms, tenure.leads or record.lead
             if record.lead:

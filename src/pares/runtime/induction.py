@@ -235,9 +235,9 @@ class InductionLoop:
         """Seconds to wait at most."""
         if self._events:
             return 0.0
-        seconds = self.doorbell.patience
-        if self._wake:
-            seconds = min(seconds, (self._wake - stopwatch()) / SECOND)
+        seconds, now = self.doorbell.patience, stopwatch()
+        if self._wake > now or (self._wake and self.unreachable is None):
+            seconds = min(seconds, (self._wake - now) / SECOND)
         return max(seconds, SHORTEST)
 
     def _serve(self) -> None:

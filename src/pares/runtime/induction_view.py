@@ -33,7 +33,7 @@ class InductionView:
 
     @property
     def bad_records(self) -> int:
-        return sum(sum(part.track.bad.values()) for part in self._loop.core.parts)
+        return sum(sum(list(part.track.bad.values())) for part in self._loop.core.parts)
 
     @property
     def uncounted_records(self) -> int:
