@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from neli_bench import MS, Bench, config, leading, of
+from neli_bench import MS, WALL_US, Bench, config, leading, of
 
 from pares.core import beacons
 from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
@@ -193,6 +193,19 @@ def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
     assert bench.step(Assigned((5,))) == []
     assert bench.step(Lost((5,))) == []
     assert of(bench.step(Revoked((5,))), Yielded) == [Yielded(5)]
+
+
+@pytest.mark.parametrize("protocol", ["neli", "nele"])
+def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None:
+    core = Fast(config())
+    fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
+    payload = beacons.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
+    core.step(Entered(0, 0, 1), 0)
+    (stop,) = of(core.step(Heard(0, [(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
+    assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
+    bench = leading(Fast(config()))
+    bench.write(Announce, "x~1", b=WALL_US * 2, protocol=protocol)
+    assert [e.kind for e in of(bench.read(), Report)] == ["other-protocol"]
 
 
 # Bad records -------------------------------------------------------------------------------------------------------------

@@ -344,4 +344,8 @@ def test_a_log_that_is_another_one_ends_every_belief_in_it() -> None:
     bench.step(Entered(0, 0, 0))
     bench.read()
     bench.go()
+    assert not bench.leading()  # somebody else may not have noticed yet, and believe by the old one
+    for _ in range(20):
+        bench.wait(20)
+        bench.go()
     assert bench.leading()["0"] > token

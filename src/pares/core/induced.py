@@ -95,6 +95,11 @@ class Induced(Holding):
         return self.parts[partition_of_role(role, self.config.partitions)].track.leader()
 
     @property
+    def mode(self) -> str:
+        """What this member says that it runs: all members of a group run the same."""
+        return self.name
+
+    @property
     def settled(self) -> bool:
         """Whether nothing is under way, owed, or to be read back."""
         return self.over or all(p.in_flight is None and p.owed is None and p.quiet for p in self.parts)
@@ -207,7 +212,7 @@ class Induced(Holding):
 
     def _said(self, at_ms: int) -> dict[str, Any]:
         c = self.config
-        fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": self.name, "of": c.partitions}
+        fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": self.mode, "of": c.partitions}
         return fields | {"within": self.within_ms, "drift": c.drift, "at": at_ms}
 
     def _try_announce(self) -> None:
@@ -292,7 +297,8 @@ class Induced(Holding):
         part.token, part.led, part.until, part.phase, part.had = token, False, 0, Phase.GRACE, True
         others = [t for t in track.open.values() if t.token < token and t.member != self.me]
         part.before = {t.token: self._ready_at(part, t, stamp_ms, now) for t in others}
-        part.blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
+        blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
+        part.blind_until = max(part.broke_until, blind_until)
 
     def _rival(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
         """Another's announcement stands after this member's own."""
@@ -313,24 +319,39 @@ class Induced(Holding):
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
         """What the log says of others that can't be: another protocol, another number of partitions."""
         track = part.track
-        if track.claims_group and not self._own_records():
+        other = self._other_protocol(part)
+        if other and not any(p.announced for p in self.parts):
             text = (
-                f"group {self.config.group!r} runs the claims protocol ({track.claims_group} is in its log) and this member "
-                f"{self.name}: give it a group of its own"
+                f"group {self.config.group!r} runs {other}, and this member {self.mode!r}: give it a group of its own, or "
+                f"begin "
+                "when the members of the other have closed"
             )
             self._end(Stop("refused", text), "refused", now, effects)
             return
+        if other:
+            self._report(
+                "other-protocol", f"in this group somebody runs {other}, and this member {self.mode!r}", effects
+            )
         if track.width > self.config.partitions:
             text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
-            end = Restart(text) if self._own_records() else Stop("refused", f"{text}: open the ledger with as many")
+            end = (
+                Restart(text)
+                if all(p.wide for p in self.parts)
+                else Stop("refused", f"{text}: open the ledger with as many")
+            )
             self._end(end, text, now, effects)
             return
         if not self.live and all(p.attached and p.track.entered for p in self.parts):
             self.live = True
             effects.append(Live())
 
-    def _own_records(self) -> bool:
-        return any(part.sent.n for part in self.parts)
+    def _other_protocol(self, part: Part) -> str:
+        """Who runs what else in this group, if anybody does: waits are reckoned for members that run the same."""
+        track = part.track
+        if track.claims_group:
+            return f"'claims' ({track.claims_group})"
+        found = [t for t in track.open.values() if t.protocol not in ("", self.mode) and t.member != self.me]
+        return f"{found[0].protocol!r} ({found[0].member})" if found else ""
 
     def _report(self, kind: str, text: str, effects: list[Effect]) -> None:
         """Each kind once in this incarnation's life."""
@@ -343,6 +364,7 @@ class Induced(Holding):
         standing = part.phase
         self._fence(part, event.why, now, effects)
         part.forget_log()
+        part.broke_until = now + self._blind_ns()
         if standing is Phase.STOPPING or not part.assigned:
             part.phase = Phase.IDLE
         elif standing is not Phase.IDLE:

@@ -53,6 +53,10 @@ class Neli(Induced):
         check_threshold(config)
         super().__init__(config)
 
+    @property
+    def mode(self) -> str:
+        return "neli" if self.exclusive else "nele"
+
     # What a belief rests on ----------------------------------------------------------------------------------------------
 
     def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:

@@ -66,6 +66,9 @@ class Part:
         self.before: dict[int, int] = {}
         """The tenures that stood open before the announcement of `token`, and when each can't be believed in any more."""
         self.blind_until = 0
+        """When nobody can believe any more of whom the log has no trace."""
+        self.broke_until = 0
+        """The same for those who have not noticed yet that the log is another one."""
         self.stands = 0
         """The token of this member's tenure that is open in the log, for all that this member has read."""
         self.owed: str | None = None

@@ -46,6 +46,8 @@ class Tenure(Struct):
     began_ms: int = 0
     of: int = 0
     """How many partitions its owner shares out; 0: not known."""
+    protocol: str = ""
+    """What its owner runs; empty: not known."""
 
 
 class Track:
@@ -151,7 +153,7 @@ class Track:
             token = record.b + offset
             self.top = self.newest = token
             tenure = Tenure(record.m, token, record.within, record.drift, now, stamp_ms, record.name, record.host)
-            tenure.began_ms, tenure.of = stamp_ms, record.of
+            tenure.began_ms, tenure.of, tenure.protocol = stamp_ms, record.of, record.protocol
             self.open[token] = tenure
             return
         self.top = max(self.top, record.term)
