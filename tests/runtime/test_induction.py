@@ -16,7 +16,7 @@ import pytest
 from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import CapabilityError, ConfigError, ForkedError
 from pares.ledger.memory import MemoryLedger
 
 PROTOCOLS = ("fast-neli", "neli")
@@ -232,6 +232,25 @@ def test_who_leads_is_known_to_a_standby(memory: str, protocol: str) -> None:
     assert (holder.role, holder.seat, holder.name in ("one", "two")) == ("0", 0, True)
     assert one.health().ok
     assert one.name in {peer.name for peer in two.members()}
+
+
+def test_in_a_forked_child_a_member_is_dead(ledger: str, protocol: str) -> None:
+    crew = Crew(ledger)
+    me = member(crew, "one", protocol)
+    term = me.wait("0", PATIENCE)
+    assert term is not None
+    child = os.fork()
+    if child == 0:
+        verdict = 1
+        try:
+            if not me.holds("0") and not term:
+                me.pulse(0)
+        except ForkedError:
+            verdict = 0
+        finally:
+            os._exit(verdict)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert me.holds("0")
 
 
 def test_a_member_that_had_no_time_to_leave_keeps_nothing(memory: str, protocol: str) -> None:

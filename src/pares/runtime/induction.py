@@ -73,6 +73,13 @@ class Doorbells(Doorbell):
 
     def close(self) -> None:
         super().close()
+        self._close_more()
+
+    def close_in_child(self) -> None:
+        super().close_in_child()
+        self._close_more()
+
+    def _close_more(self) -> None:
         for bell in self._more:
             bell.close()
 
