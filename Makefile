@@ -56,6 +56,9 @@ bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer g
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
 	$(BIN)/pares sim --mutant all
+	for protocol in fast-neli neli nele; do \
+		$(BIN)/pares sim --protocol $$protocol --seeds $(SEEDS) && $(BIN)/pares sim --protocol $$protocol --mutant all || exit 1; \
+	done
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

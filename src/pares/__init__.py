@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Observer,
         Peer,
         Revoked,
+        Slots,
         Term,
         leave_on_signals,
     )
@@ -72,6 +73,7 @@ __all__ = [
     "ParesError",
     "Peer",
     "Revoked",
+    "Slots",
     "Stale",
     "Term",
     "__version__",

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 SHOWN: Final = 80
 """Lines of a trace that are shown unless all of it is asked for."""
 MUTANT_SEEDS: Final = 1000
-PROTOCOLS: Final = ("claims",)
+PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele")
 
 
 def sim(
-    protocol: Annotated[str, typer.Option("--protocol", metavar="P", help="Which protocol: claims.")] = "claims",
+    protocol: Annotated[
+        str, typer.Option("--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli or nele.")
+    ] = "claims",
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -49,30 +51,30 @@ def sim(
     if protocol not in PROTOCOLS:
         raise ConfigError(f"--protocol {protocol!r} can't be simulated; those that can: {', '.join(PROTOCOLS)}")
     if mutant == "list":
-        _list(json)
+        _list(protocol, json)
         return
     if mutant != "all":
-        mutant_named(mutant)
+        mutant_named(mutant, protocol)
     if trace is not None:
-        _trace(trace, mutant, json)
+        _trace(protocol, trace, mutant, json)
         return
     jobs = jobs or processors()
     if mutant is None:
-        _clean(range(first, first + (seeds or 200)), jobs, json)
+        _clean(protocol, range(first, first + (seeds or 200)), jobs, json)
     else:
-        _mutants(mutant, range(first, first + (seeds or MUTANT_SEEDS)), jobs, json)
+        _mutants(protocol, mutant, range(first, first + (seeds or MUTANT_SEEDS)), jobs, json)
 
 
 # One seed ------------------------------------------------------------------------------------------------------------------
 
 
-def _trace(seed: int, mutant: str | None, json: bool) -> None:
+def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
     from msgspec import to_builtins
 
     from pares.cli.output import BROKEN, print_json
     from pares.sim.runs import mutant_named, perform
 
-    outcome = perform(seed, mutant_named(mutant), told=True)
+    outcome = perform(seed, mutant_named(mutant, protocol), told=True, protocol=protocol)
     if json:
         print_json(to_builtins(outcome))
     else:
@@ -87,15 +89,15 @@ def _trace(seed: int, mutant: str | None, json: bool) -> None:
 # Clean seeds ---------------------------------------------------------------------------------------------------------------
 
 
-def _clean(seeds: range, jobs: int, json: bool) -> None:
+def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
     from time import perf_counter
 
     from pares.cli.output import BROKEN, print_json, say
-    from pares.sim.knobs import draw
+    from pares.sim.runs import knobs_of
 
-    say(f"seed {seeds.start}: {draw(seeds.start)}")
+    say(f"seed {seeds.start}: {knobs_of(seeds.start, protocol)}")
     began = perf_counter()
-    tally = _play(seeds, None, jobs, "playing")
+    tally = _play(protocol, seeds, None, jobs, "playing")
     took = perf_counter() - began
     answer: dict[str, Any] = {
         "seeds": tally.seeds,
@@ -114,7 +116,8 @@ def _clean(seeds: range, jobs: int, json: bool) -> None:
         for result in tally.broken[:20]:
             print(f"BROKEN  seed {result.seed}: {result.what}")
         if tally.broken:
-            print(f"see what happened: pares sim --trace {tally.broken[0].seed}")
+            of = "" if protocol == "claims" else f"--protocol {protocol} "
+            print(f"see what happened: pares sim {of}--trace {tally.broken[0].seed}")
         print(
             f"{tally.seeds} seeds, {len(tally.broken)} with a broken promise; {answer['virtual_hours']:.2f} simulated hours, "
             f"{tally.records} records, {answer['seeds_per_second']} seeds/s ({answer['seeds_per_second_and_core']} a core)"
@@ -123,7 +126,7 @@ def _clean(seeds: range, jobs: int, json: bool) -> None:
         raise SystemExit(BROKEN)
 
 
-def _play(seeds: range, mutant: str | None, jobs: int, what: str, *, first_only: bool = False) -> Tally:
+def _play(protocol: str, seeds: range, mutant: str | None, jobs: int, what: str, *, first_only: bool = False) -> Tally:
     """Plays the seeds, with a bar where somebody looks on."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -135,7 +138,7 @@ def _play(seeds: range, mutant: str | None, jobs: int, what: str, *, first_only:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as progress:
         task = progress.add_task(what, total=len(seeds))
-        for result in results(seeds, mutant=mutant, jobs=jobs, first_only=first_only):
+        for result in results(seeds, mutant=mutant, jobs=jobs, first_only=first_only, protocol=protocol):
             tally.add(result)
             progress.advance(task)
     return tally
@@ -144,16 +147,16 @@ def _play(seeds: range, mutant: str | None, jobs: int, what: str, *, first_only:
 # Mutants -------------------------------------------------------------------------------------------------------------------
 
 
-def _mutants(name: str, seeds: range, jobs: int, json: bool) -> None:
+def _mutants(protocol: str, name: str, seeds: range, jobs: int, json: bool) -> None:
     from pares.cli.output import FAILED, print_json
-    from pares.sim.mutants import MUTANTS
-    from pares.sim.runs import mutant_named, perform
+    from pares.sim.runs import mutant_named, mutants, perform
 
-    names = list(MUTANTS) if name == "all" else [name]
+    there = mutants(protocol)
+    names = list(there) if name == "all" else [name]
     answer: list[dict[str, Any]] = []
     for each in names:
-        mutant = MUTANTS[each]
-        tally = _play(seeds, each, jobs, each, first_only=True)
+        mutant = there[each]
+        tally = _play(protocol, seeds, each, jobs, each, first_only=True)
         caught: Result | None = tally.broken[0] if tally.broken else None
         row: dict[str, Any] = {"mutant": each, "rule": mutant.rule, "what": mutant.what, "caught": caught is not None}
         if caught is not None:
@@ -165,7 +168,7 @@ def _mutants(name: str, seeds: range, jobs: int, json: bool) -> None:
     if json:
         print_json(answer)
     elif len(names) == 1 and answer[0]["caught"]:
-        outcome = perform(answer[0]["seed"], mutant_named(name), told=True)
+        outcome = perform(answer[0]["seed"], mutant_named(name, protocol), told=True, protocol=protocol)
         for line in outcome.trace[-SHOWN:]:
             print(line)
         print(f"BROKEN  {outcome.what}")
@@ -173,12 +176,13 @@ def _mutants(name: str, seeds: range, jobs: int, json: bool) -> None:
         raise SystemExit(FAILED)
 
 
-def _list(json: bool) -> None:
+def _list(protocol: str, json: bool) -> None:
     from pares.cli.output import print_json
-    from pares.sim.mutants import MUTANTS
+    from pares.sim.runs import mutants
 
+    there = mutants(protocol)
     if json:
-        print_json([{"mutant": m.name, "rule": m.rule, "what": m.what} for m in MUTANTS.values()])
+        print_json([{"mutant": m.name, "rule": m.rule, "what": m.what} for m in there.values()])
         return
-    for mutant in MUTANTS.values():
+    for mutant in there.values():
         print(f"{mutant.rule:4} {mutant.name:28} {mutant.what}")

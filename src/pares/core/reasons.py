@@ -34,3 +34,12 @@ PLANNED: Final = frozenset(
 UNPLANNED: Final = frozenset({LEASE_RAN_OUT, FENCED, BARRIER_TIMED_OUT})
 REASONS: Final = PLANNED | UNPLANNED
 """All that members write of their own accord."""
+
+# Of the protocols over shared-out partitions (NELI, Fast NELI), where the group's word counts too.
+
+REVOKED: Final = "revoked"
+"""The group wanted the partition back, and waited."""
+LOST: Final = "lost"
+"""The group had taken it already."""
+SUPERSEDED: Final = "superseded"
+"""Another owner has announced itself."""

@@ -173,6 +173,13 @@ class KafkaLog:
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
 
+    @property
+    def broker_time(self) -> bool:
+        """Whether entries carry the time of the broker that took them (message.timestamp.type=LogAppendTime). False too if the
+        user has no right to see the topic's settings."""
+        settings = self._open().topics.settings_of(self._topic)
+        return settings is not None and settings.get("message.timestamp.type") == "LogAppendTime"
+
     def append(self, payload: bytes, partition: int = 0) -> int:
         check_payload(payload)
         return self._append((payload,), partition)[0]

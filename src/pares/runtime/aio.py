@@ -57,6 +57,11 @@ class Term:
         return self._term.token
 
     @property
+    def key(self) -> tuple[str, int, int]:
+        """Role, seat and token."""
+        return self._term.key
+
+    @property
     def member(self) -> str:
         return self._term.member
 
@@ -99,7 +104,7 @@ class Term:
     async def __aenter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
-        self._body = self._member._barriers.begin(self.token)  # pyright: ignore[reportPrivateUsage]
+        self._body = self._member._barriers.begin(self._term.key)  # pyright: ignore[reportPrivateUsage]
         self._before, self._cancelled = task.cancelling(), False
         self._watch = asyncio.create_task(self._cancel_when_lost(task))
         return self
@@ -194,7 +199,7 @@ class Member:
         last = -1
         while (term := await self._newer(role, last, timeout)) is not None:
             barriers = self._member._barriers  # pyright: ignore[reportPrivateUsage]
-            body = barriers.begin(term.token)
+            body = barriers.begin(term.key)
             try:
                 yield term
             finally:

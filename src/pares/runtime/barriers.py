@@ -23,15 +23,17 @@ MAX_FENCE_THREADS: Final = 4
 MAX_OTHER_THREADS: Final = 2
 
 Callback = Callable[[Event], object]
+Key = tuple[str, int, int]
+"""A term: role, seat, token. A token alone names no term where several roles share a partition (NELI)."""
 
 
 class Body:
     """A piece of the user's work that belongs to a term."""
 
-    __slots__ = ("over", "thread", "token")
+    __slots__ = ("key", "over", "thread")
 
-    def __init__(self, token: int, thread: int) -> None:
-        self.token = token
+    def __init__(self, key: Key, thread: int) -> None:
+        self.key = key
         self.thread = thread
         self.over = False
 
@@ -39,14 +41,14 @@ class Body:
 class Barriers:
     """The user's callback of one member, and the bodies that run in its terms."""
 
-    def __init__(self, name: str, callback: Callback | None, done: Callable[[int], None]) -> None:
+    def __init__(self, name: str, callback: Callback | None, done: Callable[[Key], None]) -> None:
         self._callback = callback
         self._done = done
-        """Called with a token when the planned end of that term is over."""
+        """Called with a term when its planned end is over."""
         self._lock = threading.Lock()
-        self._bodies: dict[int, set[Body]] = {}
-        self._ending: set[int] = set()
-        """The tokens of terms that are coming to a planned end."""
+        self._bodies: dict[Key, set[Body]] = {}
+        self._ending: set[Key] = set()
+        """The terms that are coming to a planned end."""
         self._lane = Lane(f"{name}: barrier", MAX_THREADS)
         self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS)
         self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS)
@@ -68,13 +70,13 @@ class Barriers:
 
     def end(self, seat: Seat, token: int, event: Event) -> None:
         """A planned end: `done` is called when the callback has returned and the bodies are through, perhaps right here."""
-        callback = self._callback
-        returning = None if callback is None else self.begin(token)
+        callback, key = self._callback, (*seat, token)
+        returning = None if callback is None else self.begin(key)
         with self._lock:
-            self._ending.add(token)
+            self._ending.add(key)
         if callback is not None and returning is not None:
             self._lane.add(seat, lambda: self._call(callback, event, returning))
-        self._settle(token)
+        self._settle(key)
 
     def _call(self, callback: Callback, event: Event, returning: Body) -> None:
         returning.thread = threading.get_ident()
@@ -83,11 +85,11 @@ class Barriers:
         finally:
             self.finish(returning)
 
-    def begin(self, token: int) -> Body:
+    def begin(self, key: Key) -> Body:
         """A piece of work begins, on this thread, that belongs to this term."""
-        body = Body(token, threading.get_ident())
+        body = Body(key, threading.get_ident())
         with self._lock:
-            self._bodies.setdefault(token, set()).add(body)
+            self._bodies.setdefault(key, set()).add(body)
         return body
 
     def finish(self, body: Body) -> None:
@@ -96,11 +98,11 @@ class Barriers:
             if body.over:
                 return
             body.over = True
-            left = self._bodies.get(body.token, set())
+            left = self._bodies.get(body.key, set())
             left.discard(body)
             if not left:
-                self._bodies.pop(body.token, None)
-        self._settle(body.token)
+                self._bodies.pop(body.key, None)
+        self._settle(body.key)
 
     def finish_mine(self) -> None:
         """The calling thread waits for the end of this member, so nobody waits for what it runs."""
@@ -110,9 +112,9 @@ class Barriers:
         for body in mine:
             self.finish(body)
 
-    def _settle(self, token: int) -> None:
+    def _settle(self, key: Key) -> None:
         with self._lock:
-            if token not in self._ending or self._bodies.get(token):
+            if key not in self._ending or self._bodies.get(key):
                 return
-            self._ending.discard(token)
-        self._done(token)
+            self._ending.discard(key)
+        self._done(key)

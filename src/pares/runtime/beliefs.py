@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from pares.core.protocol import Follow, Lead, Renew
+from pares.core.shares import Extend
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
 
@@ -38,6 +39,14 @@ class Beliefs:
         for role, term in self.terms.items():
             term._renew(effect.until)  # pyright: ignore[reportPrivateUsage]
             self.until[role] = effect.until
+
+    def extend(self, effect: Extend) -> None:
+        """As `renew`, for some seats."""
+        for role, seat in effect.seats:
+            term = self.terms.get(role)
+            if term is not None and term.seat == seat:
+                term._renew(effect.until)  # pyright: ignore[reportPrivateUsage]
+                self.until[role] = effect.until
 
     def follow(self, effect: Follow) -> Term | None:
         role = effect.seat[0]

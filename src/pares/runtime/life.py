@@ -26,6 +26,8 @@ from pares.core.protocol import (
 )
 from pares.core.reasons import CLOSED
 from pares.core.records import Seat
+from pares.core.shares import Effect as ShareEffect
+from pares.core.shares import Extend
 from pares.runtime.barriers import Barriers
 from pares.runtime.beliefs import Beliefs
 from pares.runtime.clock import wall_us
@@ -45,9 +47,18 @@ _FAILURES: Final[dict[str, type[ParesError]]] = {
 class Life:
     """joining -> live -> closing -> closed, or at any point failed."""
 
-    def __init__(self, who: str, barriers: Barriers, on_lost: Callable[[Term], object] | None) -> None:
+    def __init__(
+        self,
+        who: str,
+        barriers: Barriers,
+        on_lost: Callable[[Term], object] | None,
+        *,
+        barrier_limit: float = 30.0,
+    ) -> None:
         self.who = who
         """The member in errors: its name and group."""
+        self.barrier_limit = barrier_limit
+        """Seconds that a barrier may take."""
         self.id = ""
         """Of the present incarnation; set before the loop begins and at each restart."""
         self.state = "joining"
@@ -69,7 +80,7 @@ class Life:
         end = self._end or Stop("failed", "it failed")
         return _FAILURES.get(end.kind, ParesError)(f"{self.who}: {end.text}")
 
-    def carry(self, effect: Effect) -> None:
+    def carry(self, effect: Effect | ShareEffect) -> None:
         """What an effect means for the user."""
         handler = _CARRY.get(type(effect))
         if handler is not None:
@@ -103,6 +114,9 @@ class Life:
 
     def _renew(self, effect: Renew) -> None:
         self.beliefs.renew(effect)
+
+    def _extend(self, effect: Extend) -> None:
+        self.beliefs.extend(effect)
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)
@@ -163,6 +177,7 @@ class Life:
 _CARRY: Final[dict[type, Callable[[Life, Any], None]]] = {
     Live: Life._live,  # pyright: ignore[reportPrivateUsage]
     Lead: Life._lead,  # pyright: ignore[reportPrivateUsage]
+    Extend: Life._extend,  # pyright: ignore[reportPrivateUsage]
     Renew: Life._renew,  # pyright: ignore[reportPrivateUsage]
     Follow: Life._follow,  # pyright: ignore[reportPrivateUsage]
     Barrier: Life._barrier,  # pyright: ignore[reportPrivateUsage]

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from pares.core.errors import (
     CapabilityError,
@@ -34,17 +34,20 @@ from pares.ledger import Ledger, Log, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime import events as told
 from pares.runtime import forks
-from pares.runtime.barriers import Barriers, Callback
+from pares.runtime.barriers import Barriers, Callback, Key
 from pares.runtime.clock import stopwatch
 from pares.runtime.incarnation import Incarnation, lock_folder
+from pares.runtime.induction import begin_induction
+from pares.runtime.induction_settings import check_own
+from pares.runtime.induction_view import InductionView
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
-from pares.runtime.observer import holders
 from pares.runtime.proof import DeathLock
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import Background, only_while
+from pares.runtime.world_view import View, WorldView
 
 log: Final = logging.getLogger("pares.member")
 
@@ -74,6 +77,14 @@ class Member:
     twice a session; while it says False this member gives leadership up. `on_lost`: called with each term that has ended.
     `options`: for the ledger, when it is given as a URL.
 
+    `protocol`: "claims", the default; "fast-neli" or "neli" (design, section 5), where a group shares out the ledger's
+    partitions (Kafka's consumer group, elsewhere claims) and each role is led by the owner of its partition. Both are
+    exclusive, unless `overlap` is above 0, which "neli" has. They have settings of their own, in seconds. "fast-neli":
+    `heartbeat_timeout`, within which a beat of one's own must come back (a third of the group's session), `poll_interval`
+    between two beats. "neli": `T`, for how long a beacon lets its reader lead, `interval` between two beacons, `clock_error`,
+    how far any member's clock and the broker's may be apart (exclusive mode; T + clock_error must stay below the group's
+    session).
+
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
     when the ledger can't be opened. (Design, sections 2 and 3.)
     """
@@ -102,6 +113,11 @@ class Member:
         ready: Callable[[], bool] | None = None,
         on_lost: Callable[[Term], object] | None = None,
         options: Mapping[str, Any] | None = None,
+        T: float | None = None,
+        clock_error: float | None = None,
+        interval: float | None = None,
+        heartbeat_timeout: float | None = None,
+        poll_interval: float | None = None,
     ) -> None:
         given: dict[str, Any] = {
             "group": group,
@@ -117,6 +133,9 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         checked = settings(**given, drift=drift, retention=None)
+        own = {"T": T, "clock_error": clock_error, "interval": interval}
+        own |= {"heartbeat_timeout": heartbeat_timeout, "poll_interval": poll_interval}
+        check_own(protocol, own)
         checked["ready"] = ready is None
         self._own_ledger = isinstance(ledger, str)
         self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
@@ -137,14 +156,15 @@ class Member:
         self._ready = ready
         self._ready_at = 0
         self._was_ready = ready is None
-        folder = lock_folder(self._ledger)
         who = f"member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda token: self._loop.request(BarrierReturned(token)))
-        self._life = Life(who, self._barriers, on_lost)
+        self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
+        self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
         try:
-            partition = partition_of(self._ledger.url)
-            self._loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
+            if protocol == "claims":
+                self._begin_claims(checked)
+            else:
+                self._begin_induction(protocol, checked, eligible, own)
         except BaseException:
             self._close_ledger()
             raise
@@ -152,6 +172,22 @@ class Member:
             self._loop.each_round = self._ask_ready
         forks.register(self)
         self._loop.thread.start()
+
+    def _begin_claims(self, checked: dict[str, Any]) -> None:
+        folder, partition = lock_folder(self._ledger), partition_of(self._ledger.url)
+        loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
+        self._loop: Loop = loop
+        self._view: View = WorldView(loop, self._life)
+        self._work_over: Callable[[Key], None] = lambda key: loop.request(BarrierReturned(key[2]))
+
+    def _begin_induction(
+        self, protocol: str, checked: dict[str, Any], eligible: Eligible, own: dict[str, float | None]
+    ) -> None:
+        """NELI and Fast NELI: any role's partition may come here, whatever this member was made with."""
+        self._eligible = None
+        loop = begin_induction(self._ledger, protocol, checked, eligible, own, self._life)
+        self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
+        self._view, self._work_over = InductionView(loop), loop.work_over
 
     # The check -------------------------------------------------------------------------------------------------------
 
@@ -175,7 +211,7 @@ class Member:
         term is over, up to `barrier_timeout`."""
         last = -1
         while (term := self._wait_newer(role, last, timeout)) is not None:
-            body = self._barriers.begin(term.token)
+            body = self._barriers.begin(term.key)
             try:
                 yield term
             finally:
@@ -208,13 +244,13 @@ class Member:
     @property
     def id(self) -> str:
         """`name~incarnation`; another one after each restart of this member within its process."""
-        return self._loop.claims.me
+        return self._view.id
 
     @property
     def lock(self) -> DeathLock | None:
         """The lock on the present incarnation's life (R7): who inherits its descriptor is covered by the proof of death. None
         where a death can't be proven."""
-        return self._loop.incarnation.lock
+        return self._view.lock
 
     @property
     def state(self) -> str:
@@ -224,14 +260,7 @@ class Member:
     def members(self) -> list[Peer]:
         """Who is in the group, as far as this member has read; administrators and observers aside."""
         self._own_process()
-        world = self._loop.claims.reader.world
-        found: list[Peer] = []
-        for m in sorted(world.members.values(), key=lambda m: m.id):
-            if not m.administrator or m.id == self.id:
-                roles = tuple(sorted(role for role, _ in list(world.held.get(m.id, ()))))
-                session = m.session_ms / 1000
-                found.append(Peer(m.id, m.name, m.host, m.zone, m.labels, m.rank, m.weight, session, m.draining, roles))
-        return found
+        return self._view.members()
 
     def leader(self, role: str) -> Holder | None:
         """Who holds `role` (of several seats the first that is held), as far as this member has read."""
@@ -241,13 +270,12 @@ class Member:
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
         self._own_process()
-        return holders(self._loop.claims.reader.world, role, self._life.since)
+        return self._view.leaders(role)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
         self._own_process()
-        world = self._loop.claims.reader.world
-        return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
+        return self._view.roles()
 
     def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
         """Adds a role for the whole group, or changes it. Held by members that are eligible for it ("*" is, for every role)."""
@@ -272,6 +300,7 @@ class Member:
         """
         self._check_role(role)
         self._usable()
+        self._view.check("hand_over")
         self._loop.request(HandOver(role, None if to is None else self._resolve(to), _reason(why)))
 
     def step_down(self, role: str | None = None) -> None:
@@ -292,15 +321,18 @@ class Member:
         """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`."""
         if role is not None:
             self._known_role(role)
+        self._view.check("pause")
         self._perform(PauseFor(seconds_to_ms("seconds", seconds, 0.001, MAX_PAUSE_MS / 1000), role))
 
     def resume(self, role: str | None = None) -> None:
         """Ends the pauses of `role` (None: those of the whole group)."""
+        self._view.check("resume")
         self._perform(ResumeNow(role))
 
     def mark(self, term: Term, mark: int) -> None:
         """Writes down how far the work of this term has come (R15): with the next beat, and when the term is given up."""
         self._usable()
+        self._view.check("mark")
         self._loop.request(Marked((term.role, term.seat), term.token, whole("mark", mark, 0, 2**53 - 1)))
 
     # Work ------------------------------------------------------------------------------------------------------------
@@ -337,7 +369,7 @@ class Member:
 
     def health(self) -> Health:
         """How this member is: for probes and metrics. In a forked child: failed."""
-        loop, reader = self._loop, self._loop.claims.reader
+        loop = self._loop
         now = stopwatch()
         age = (now - loop.read_at) / 1e9
         alive = loop.thread.is_alive()
@@ -351,13 +383,13 @@ class Member:
             lease_left=max((t.remaining() for t in terms), default=0.0),
             unreachable=loop.unreachable,
             failure=None if loop.failure is None else repr(loop.failure),
-            no_proof=loop.incarnation.no_proof,
+            no_proof=self._view.no_proof,
             terms=self._life.beliefs.begun,
             fences=self._life.journal.fences,
             lapses=self._life.journal.lapses,
             restarts=self._life.journal.restarts,
-            bad_records=sum(reader.bad.values()),
-            uncounted_records=reader.uncounted,
+            bad_records=self._view.bad_records,
+            uncounted_records=self._view.uncounted_records,
             problems=self._life.journal.problems,
         )
 
@@ -370,7 +402,7 @@ class Member:
         """
         if self._life.forked:
             return
-        wait = self._barrier_timeout + 2 * self.session + 1.0 if timeout is None else timeout
+        wait = self._barrier_timeout + 2 * self.session + self._view.linger + 1.0 if timeout is None else timeout
         thread = self._loop.thread
         if self._life.state in ("joining", "live"):
             self._life.state = "closing"  # twice at the same time does no harm
@@ -448,17 +480,13 @@ class Member:
             )
 
     def _known_role(self, role: str) -> None:
-        if role not in self._loop.claims.reader.world.roles:
+        if not self._view.known(role):
             there = ", ".join(sorted(self.roles())[:10]) or "none"
             raise ConfigError(f"group {self.group!r} has no role {role!r}; it has: {there}")
 
     def _resolve(self, member: str) -> str:
         """The id of a member given by id or name (of several incarnations the newest)."""
-        found = [m for m in list(self._loop.claims.reader.world.members.values()) if member in (m.id, m.name)]
-        if not found:
-            there = ", ".join(sorted({p.name for p in self.members()})[:10]) or "none"
-            raise ConfigError(f"group {self.group!r} has no member {member!r}; it has: {there}")
-        return max(found, key=lambda m: m.joined).id
+        return self._view.resolve(member, self.group)
 
     def _perform(self, request: Event, timeout: float = REQUEST_TIMEOUT) -> None:
         """Makes a request, and waits until what it writes stands in the log and has been read."""

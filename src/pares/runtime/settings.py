@@ -14,7 +14,7 @@ from pares.runtime.incarnation import default_name
 Roles = str | Iterable[str]
 Eligible = Iterable[str] | Literal["*"] | None
 
-PROTOCOLS: Final = ("claims",)
+PROTOCOLS: Final = ("claims", "neli", "fast-neli")
 
 
 def seconds_to_ms(what: str, seconds: object, low: float, high: float) -> int:

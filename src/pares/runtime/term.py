@@ -43,6 +43,11 @@ class Term:
         return f"<Term {self.role!r}/{self.seat} token={self.token} {state}>"
 
     @property
+    def key(self) -> tuple[str, int, int]:
+        """Role, seat and token: what tells this term from every other one of its group."""
+        return (self.role, self.seat, self.token)
+
+    @property
     def why(self) -> str:
         """Why the term ended; empty while it lasts."""
         if self._why or self:

@@ -50,7 +50,7 @@ def _body(
         timer = threading.Timer(stuck_after, give_up)
         timer.daemon = True
         timer.start()
-    body = barriers.begin(term.token)
+    body = barriers.begin(term.key)
     try:
         yield
     except Exception:

@@ -32,7 +32,7 @@ class SimLog:
         landed: list[EntryTuple] = []
         self.end += hole
         for payload in payloads:
-            entry = (self.end, now // 1_000_000, payload)
+            entry = (self.end, self.stamp_ms(now), payload)
             self._offsets.append(self.end)
             self._arrived.append(now)
             self._entries.append(entry)
@@ -41,6 +41,10 @@ class SimLog:
         for listener in self.listeners:
             listener(landed)
         return self.end - 1
+
+    def stamp_ms(self, now: int) -> int:
+        """The time that an entry appended at the true time `now` carries."""
+        return now // 1_000_000
 
     def read(self, position: int, horizon: int, most: int) -> list[EntryTuple]:
         """At most `most` entries from `position` on, of those that stood in the log at the true time `horizon`."""

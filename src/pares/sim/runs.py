@@ -14,9 +14,16 @@ from msgspec import Struct
 from pares.core.errors import ConfigError
 from pares.sim.knobs import draw
 from pares.sim.mutants import MUTANTS, Mutant, applied
+from pares.sim.neli.knobs import MODES
+from pares.sim.neli.knobs import draw as draw_neli
+from pares.sim.neli.mutants import MUTANTS as NELI_MUTANTS
+from pares.sim.neli.play import NeliOutcome
+from pares.sim.neli.play import play as play_neli
 from pares.sim.play import Outcome, play
 
 CHUNK: Final = 8
+PROTOCOLS: Final = ("claims", *MODES)
+"""What can be simulated; nele is NELI in non-exclusive mode."""
 
 
 class Result(Struct, frozen=True):
@@ -49,38 +56,58 @@ class Tally(Struct):
             self.broken.append(result)
 
 
-def mutant_named(name: str | None) -> Mutant | None:
+def knobs_of(seed: int, protocol: str = "claims") -> object:
+    """What a seed stands for; its text is what to print."""
+    return draw(seed) if protocol == "claims" else draw_neli(seed, protocol)
+
+
+def mutants(protocol: str = "claims") -> dict[str, Mutant]:
+    """The rules that can be broken in this protocol."""
+    if protocol == "claims":
+        return MUTANTS
+    return {name: made.mutant for name, made in NELI_MUTANTS.items() if made.mode == protocol}
+
+
+def mutant_named(name: str | None, protocol: str = "claims") -> Mutant | None:
     """The mutant of that name; None for None. Raises `ConfigError` for one that there is not."""
     if name is None:
         return None
-    if name not in MUTANTS:
-        raise ConfigError(f"there is no mutant {name!r}; there are: {', '.join(sorted(MUTANTS))}")
-    return MUTANTS[name]
+    there = mutants(protocol)
+    if name not in there:
+        raise ConfigError(f"there is no mutant {name!r}; there are: {', '.join(sorted(there))}")
+    return there[name]
 
 
-def perform(seed: int, mutant: Mutant | None = None, *, told: bool = False) -> Outcome:
+def perform(
+    seed: int, mutant: Mutant | None = None, *, told: bool = False, protocol: str = "claims"
+) -> Outcome | NeliOutcome:
     """One seed. With `told` the outcome has a trace."""
+    bias = mutant.bias if mutant is not None else None
     with applied(mutant):
-        return play(draw(seed, mutant.bias if mutant is not None else None), told=told)
+        if protocol == "claims":
+            return play(draw(seed, bias), told=told)
+        return play_neli(draw_neli(seed, protocol, bias), told=told)
 
 
-def _chunk(seeds: list[int], name: str | None) -> list[Result]:
-    mutant = mutant_named(name)
+def _chunk(seeds: list[int], name: str | None, protocol: str) -> list[Result]:
+    mutant = mutant_named(name, protocol)
     found: list[Result] = []
     for seed in seeds:
         began = perf_counter()
-        outcome = perform(seed, mutant)
+        outcome = perform(seed, mutant, protocol=protocol)
         took = perf_counter() - began
         found.append(Result(seed, outcome.broken, outcome.what, outcome.at, outcome.records, took))
     return found
 
 
-def results(seeds: range, *, mutant: str | None = None, jobs: int = 1, first_only: bool = False) -> Iterator[Result]:
+def results(
+    seeds: range, *, mutant: str | None = None, jobs: int = 1, first_only: bool = False, protocol: str = "claims"
+) -> Iterator[Result]:
     """The results of the seeds, in order. `first_only`: ends after the first one that breaks a promise."""
-    mutant_named(mutant)
+    mutant_named(mutant, protocol)
     size = 2 if first_only else CHUNK
     chunks = (list(seeds[i : i + size]) for i in range(0, len(seeds), size))
-    played = _in_turn(chunks, mutant) if jobs <= 1 else _at_once(chunks, mutant, jobs)
+    played = _in_turn(chunks, mutant, protocol) if jobs <= 1 else _at_once(chunks, mutant, jobs, protocol)
     for result in played:
         yield result
         if first_only and result.broken:
@@ -88,18 +115,18 @@ def results(seeds: range, *, mutant: str | None = None, jobs: int = 1, first_onl
             return
 
 
-def _in_turn(chunks: Iterable[list[int]], mutant: str | None) -> Generator[Result]:
+def _in_turn(chunks: Iterable[list[int]], mutant: str | None, protocol: str) -> Generator[Result]:
     for chunk in chunks:
         for seed in chunk:
-            yield from _chunk([seed], mutant)
+            yield from _chunk([seed], mutant, protocol)
 
 
-def _at_once(chunks: Iterable[list[int]], mutant: str | None, jobs: int) -> Generator[Result]:
+def _at_once(chunks: Iterable[list[int]], mutant: str | None, jobs: int, protocol: str) -> Generator[Result]:
     """Never submits more than what keeps all busy: what is submitted runs to its end, also when nobody wants it any more."""
     with ProcessPoolExecutor(jobs) as pool:
         waiting: deque[Future[list[Result]]] = deque()
         for chunk in chunks:
-            waiting.append(pool.submit(_chunk, chunk, mutant))
+            waiting.append(pool.submit(_chunk, chunk, mutant, protocol))
             if len(waiting) > 2 * jobs:
                 yield from waiting.popleft().result()
         while waiting:

@@ -14,6 +14,7 @@ from pares.runtime.life import Life
 from pares.runtime.member import Member
 from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
+from pares.runtime.world_view import WorldView
 from pares.testing.puppet import Puppet
 
 
@@ -67,7 +68,7 @@ class FakeMember(Member):
         self._was_ready = True
         self._closing = threading.Lock()
         who = f"fake member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda token: self._puppet.request(BarrierReturned(token)))
+        self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])))
         self._life = Life(who, self._barriers, on_lost)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until
@@ -76,6 +77,7 @@ class FakeMember(Member):
         declared = {role.name: role.seats for role in checked["roles"]}
         self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry)
         self._loop = self._puppet  # type: ignore[assignment]
+        self._view = WorldView(self._loop, self._life)
         forks.register(self)
         self._puppet.thread.start()
         self._puppet.perform(lambda: None)

@@ -1,0 +1,120 @@
+"""What members of the NELI family write: kinds of their own, in the envelope that all records have (`records`).
+
+    width      the sender shares out so many partitions: it says so in each of them before anything else
+    announce   a tenure of one partition begins: its owner says so, to its predecessor above all
+    pulse      Fast NELI: the owner's beat
+    beacon     NELI: everybody's beat, on every partition; `term` is the sender's own tenure of this one, if it has one
+    yield      a tenure is over: the work of it is done, or will never be begun
+
+A record speaks of the partition that it stands in; `n` counts the sender's records in that partition. The claims protocol takes
+these kinds for unknown ones of senders that it does not know: they change nothing in its worlds, so groups of both kinds may
+share a log. What a reader can't decode does not count and stops nobody (R11).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta
+
+from pares.core.errors import ConfigError
+from pares.core.records import MAX_RECORD, MAX_SESSION_MS, BadRecord, Int, Join, Name, Record, Text
+from pares.core.records import decode as decode_any
+
+MAX_THRESHOLD_MS: Final = 2 * MAX_SESSION_MS
+"""The longest time that a belief may last after the record that it rests on: a limit of the format."""
+
+Threshold: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_THRESHOLD_MS)]
+
+
+class Width(Record, tag="width"):
+    """The sender shares out `of` partitions. Who shares out fewer reads it in the way of whatever it does next here, and
+    stops."""
+
+    of: Annotated[int, Meta(ge=1)]
+    at: Int
+
+
+class Announce(Record, tag="announce"):
+    """A tenure begins; its token is `b` + offset. `within`: for how many milliseconds after a record of its own its owner may
+    believe, by a clock as bad as `drift`, without reading another."""
+
+    name: Name
+    within: Threshold
+    drift: Annotated[float, Meta(ge=0, le=0.5)]
+    of: Annotated[int, Meta(ge=1)]
+    """How many partitions the sender shares out: roles belong to partitions by it."""
+    at: Int
+    """The sender's wall clock in milliseconds: for people."""
+    host: Text = ""
+    protocol: Text = ""
+
+
+class Pulse(Record, tag="pulse"):
+    """The owner of tenure `term` lives. `lead`: it has waited for its predecessors and leads."""
+
+    term: Int
+    within: Threshold
+    at: Int
+    lead: bool = False
+
+
+class Beacon(Record, tag="beacon"):
+    """The sender lives; `term` 0: it owns nothing here."""
+
+    within: Threshold
+    at: Int
+    term: Int = 0
+    lead: bool = False
+
+
+class Yield(Record, tag="yield"):
+    """Tenure `term` is over, for good. `led`: it had come to lead, so every tenure before it was over already."""
+
+    term: Int
+    at: Int
+    led: bool = False
+    why: Text = ""
+
+
+InductionRecord: TypeAlias = Width | Announce | Pulse | Beacon | Yield
+KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(InductionRecord))
+
+_decoder = msgspec.json.Decoder(InductionRecord)
+_encoder = msgspec.json.Encoder()
+
+
+class Foreign(msgspec.Struct, frozen=True, gc=False):
+    """A record of another protocol."""
+
+    g: str
+    m: str
+    joins: bool
+    """It is a member of a group that runs the claims protocol."""
+
+
+def decode(payload: bytes) -> InductionRecord | Foreign:
+    """The record in `payload`; `BadRecord` for what is none. The answer depends on the bytes alone."""
+    if len(payload) <= MAX_RECORD:
+        try:
+            return _decoder.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass
+    other = decode_any(payload)
+    if getattr(other, "k", None) in KINDS and other.v <= 1:
+        raise BadRecord("bad field", "a record of a known kind with a field that can't be")
+    return Foreign(other.g, other.m, type(other) is Join)
+
+
+def encode(record: InductionRecord) -> bytes:
+    """The bytes of `record`. Raises `ConfigError` for one that no reader would count."""
+    try:
+        payload = _encoder.encode(record)
+        if len(payload) > MAX_RECORD:
+            raise BadRecord("too large", f"{len(payload)} bytes")
+        _decoder.decode(payload)
+    except (BadRecord, msgspec.MsgspecError, UnicodeEncodeError) as bad:
+        kind = type(record).__name__.lower()
+        raise ConfigError(f"this {kind} can't be written: {bad}; shorten or correct that value") from None
+    return payload

@@ -1,0 +1,194 @@
+"""What a member holds of the partitions that a group shares out, and how that begins and ends (see `induced` for the rules).
+
+The phases are those of `part`. What the group says comes in here; what the log says leads here too, from `induced`.
+"""
+
+from __future__ import annotations
+
+from pares.core.lease import MS
+from pares.core.part import BELIEVING, Part, Phase
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Restart, Stop
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
+from pares.core.records import Seat
+from pares.core.shares import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
+from pares.core.spread import partition_of_role
+from pares.core.track import Tenure
+
+
+class Holding:
+    """The part of `induced.Induced` that has no word with the log."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.me = config.id
+        self.parts = [Part(number, config.group) for number in range(config.partitions)]
+        self.roles: tuple[str, ...] = config.roles
+        self.closing = False
+        self.over = False
+        self._others: dict[tuple[int, int], int] = {}
+        """Tenures, by partition and token, of members that share out another number: when they are over at the latest."""
+
+    # What each protocol says for itself --------------------------------------------------------------------------------
+
+    def _good(self, part: Part, now: int) -> bool:
+        """Whether the lease will do to begin with: a quarter of it is left, or a fresh beat is to come back first."""
+        raise NotImplementedError
+
+    def _silence_ns(self, tenure: Tenure) -> int:
+        """After how long without a record of it nobody can believe in a tenure."""
+        raise NotImplementedError
+
+    # Time --------------------------------------------------------------------------------------------------------------
+
+    def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
+        if part.phase in BELIEVING and now >= part.until:
+            self._fence(part, LEASE_RAN_OUT, min(now, part.until), effects)
+            self._want(part, now)
+        elif part.phase is Phase.STOPPING and now >= part.until:
+            self._fence(part, LEASE_RAN_OUT, now, effects)
+            self._done(part, LEASE_RAN_OUT)
+
+    def _advance(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """From waiting to leading."""
+        if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
+            return
+        part.phase, part.led, part.beat_now = Phase.LEADING, True, True
+        part.seats = self._seats_of(part)
+        effects += [Lead(seat, part.token, part.until, "assigned") for seat in part.seats]
+
+    def _waits_until(self, part: Part) -> int:
+        others = [at for (number, token), at in self._others.items() if token in self.parts[number].track.open]
+        return max([part.ready_at, *others])
+
+    def _retake(self, part: Part, now: int, wakes: list[int]) -> None:
+        """The group still gives this member what another has announced itself for: the other may be gone."""
+        if part.phase is not Phase.SUPERSEDED:
+            return
+        rival = part.track.open.get(part.track.newest)
+        at = now if rival is None or rival.member == self.me else rival.read_at + self._silence_ns(rival)
+        if now >= at:
+            self._want(part, now)
+        else:
+            wakes.append(at)
+
+    def _overdue_barrier(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
+        if part.phase is Phase.STOPPING and now >= part.barrier_until:
+            self._fence(part, BARRIER_TIMED_OUT, now, effects)
+            self._done(part, BARRIER_TIMED_OUT)
+
+    # The group -----------------------------------------------------------------------------------------------------------
+
+    def _assigned(self, event: Assigned, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned = True
+            if part.phase in (Phase.IDLE, Phase.SUPERSEDED, Phase.LINGERING) and not self.closing:
+                if part.phase is Phase.LINGERING:
+                    part.phase = Phase.LEADING  # it came back before anybody else had announced itself
+                else:
+                    part.had = False
+                    self._want(part, now)
+
+    def _revoked(self, event: Revoked, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned, part.answer = False, True
+            self._give_up(part, REVOKED, now, effects)
+            self._answer(part, effects)
+        self._answer_for_unknown(event, effects)
+
+    def _answer_for_unknown(self, event: Revoked, effects: list[Effect]) -> None:
+        effects += [Yielded(number) for number in event.partitions if number >= len(self.parts)]
+
+    def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned = False
+            self._drop(part, LOST, now, effects)
+            self._answer(part, effects)
+
+    def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        """By plan: the belief is over, the barrier may take its time."""
+        if part.phase is Phase.LEADING and part.seats:
+            part.phase, part.returning, part.why = Phase.STOPPING, set(part.seats), why
+            part.barrier_until = now + self.config.barrier_ms * MS
+            for seat in part.seats:
+                effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
+        elif part.phase is not Phase.STOPPING:
+            self._done(part, why)
+
+    def _drop(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        """At once: others may lead already."""
+        self._fence(part, why, now, effects)
+        self._done(part, why)
+
+    def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
+        part = self.parts[partition_of_role(event.seat[0], self.config.partitions)]
+        if part.phase is Phase.STOPPING and part.token == event.token:
+            part.returning.discard(event.seat)
+            if not part.returning:
+                self._done(part, part.why)
+
+    def _close(self, event: Close, now: int, effects: list[Effect]) -> None:
+        self.closing = True
+        for part in self.parts:
+            part.assigned = False
+            self._give_up(part, CLOSED, now, effects)
+            self._answer(part, effects)
+
+    def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
+        self.roles = event.roles
+        for part in self.parts:
+            if part.phase not in BELIEVING:
+                continue
+            seats = self._seats_of(part)
+            for seat in part.seats:
+                if seat not in seats:
+                    follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
+                    effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
+            effects += [Lead(s, part.token, part.until, "role added") for s in seats if s not in part.seats]
+            part.seats = seats
+
+    # Ends ----------------------------------------------------------------------------------------------------------------
+
+    def _answer(self, part: Part, effects: list[Effect]) -> None:
+        if part.answer and part.phase in (Phase.IDLE, Phase.LINGERING) and part.owed is None:
+            part.answer = False
+            effects.append(Yielded(part.number))
+
+    def _fence(self, part: Part, why: str, at: int, effects: list[Effect]) -> None:
+        """The belief is over and nothing waits: where a barrier still runs, it is told so."""
+        seats: list[Seat] = []
+        if part.phase in BELIEVING:
+            seats = part.seats
+        elif part.phase is Phase.STOPPING:
+            seats = [seat for seat in part.seats if seat in part.returning]
+        effects += [Follow(seat, part.token, why, True, at) for seat in seats]
+
+    def _done(self, part: Part, why: str) -> None:
+        """This member has nothing more to do here; if a tenure of its own stands, it says so."""
+        part.phase, part.seats, part.returning, part.before = Phase.IDLE, [], set(), {}
+        if part.stands:
+            part.owed = why[:500]
+
+    def _want(self, part: Part, now: int) -> None:
+        part.seats, part.returning, part.before = [], set(), {}
+        part.phase = Phase.WANTED if part.assigned and not self.closing else Phase.IDLE
+        part.looks = 0
+        if part.phase is Phase.IDLE and part.stands:
+            part.owed = LEASE_RAN_OUT
+
+    def _end(self, end: Closed | Restart | Stop, why: str, now: int, effects: list[Effect]) -> None:
+        for part in self.parts:
+            self._fence(part, why, now, effects)
+            part.phase, part.seats, part.owed = Phase.IDLE, [], None
+            self._answer(part, effects)
+        self.over = True
+        effects.append(end)
+
+    def _seats_of(self, part: Part) -> list[Seat]:
+        mine = {role for role in self.roles if partition_of_role(role, self.config.partitions) == part.number}
+        return [(role, 0) for role in sorted(mine)]
+
+    def _parts(self, numbers: tuple[int, ...]) -> list[Part]:
+        """A topic that has grown has more partitions than this member shares out; they are nobody's here."""
+        return [self.parts[number] for number in numbers if number < len(self.parts)]

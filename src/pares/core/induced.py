@@ -1,0 +1,389 @@
+"""What NELI and Fast NELI have in common: leadership is *induced* from partitions that a group shares out.
+
+The group's word alone makes no leader: a member that can't hear the group goes on believing in an old word, and fetching is not
+fenced by membership, so it would go on reading. [goNELI: two leaders for as long as the coordinator is cut off from one of
+them, and the partition's log from neither] Hence the announcing owner:
+
+1. Who is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of that.
+2. It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be
+   believed in (`track`, `_ready_at`).
+3. Who reads an announcement that stands after its own stops at once, whatever the group says, and yields. It announces itself
+   again when the group gives it the partition anew; or, if the group never took it away, when that other tenure was yielded or
+   has been silent for so long that nobody can believe in it.
+4. A belief rests on records that were read back (`_rearm`), and ends by this member's own stopwatch without them. What ended so
+   is fenced for good; it begins again as a new tenure, by a fresh announcement that came back.
+5. Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
+   all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
+
+6. Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
+   everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
+   out another number, and announced itself before, can be believed in any more. Who reads a larger number than its own stops,
+   and begins anew with the larger one. [the paper forbids M to grow]
+
+Two owners never believe at once in exclusive mode, whatever the group does: of two announcements the later one is in the way of
+the earlier owner's reading, so all records of its own that re-arm it stand before; and these the later owner waits out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pares.core import beacons
+from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Yield
+from pares.core.holding import Holding
+from pares.core.lease import MS
+from pares.core.part import BELIEVING, STANDING, Part, Phase
+from pares.core.protocol import Close, Closed, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.reader import EntryLike
+from pares.core.reasons import CLOSED, REVOKED, SUPERSEDED
+from pares.core.records import MAX_BASE
+from pares.core.shares import (
+    Assigned,
+    Broke,
+    Config,
+    Effect,
+    Entered,
+    Event,
+    Extend,
+    Heard,
+    Landed,
+    Lost,
+    Missed,
+    Revoked,
+    Roles,
+    WorkOver,
+)
+from pares.core.spread import partition_of_role
+from pares.core.track import Tenure
+
+LOOKS: Final = 2
+
+
+class Induced(Holding):
+    """One incarnation of a member. Feed it events, carry out its effects, in order."""
+
+    name = ""
+    within_ms = 0
+    """What its announcements say: for how long after a record of its own its owner may believe."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.live = False
+        self.largest = config.seen
+        """No token that this process has seen is greater."""
+        self._tickets = 0
+        self._flights: dict[int, Part] = {}
+        self._told: set[str] = set()
+        self._try_announce()
+
+    def step(self, event: Event, now: int) -> list[Effect]:
+        """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
+        if self.over:
+            return []
+        effects: list[Effect] = []
+        for part in self.parts:
+            self._expire(part, now, effects)
+        getattr(self, HANDLERS[type(event)])(event, now, effects)
+        return effects
+
+    def position(self, partition: int) -> int:
+        """Where to read that partition next."""
+        return self.parts[partition].track.position
+
+    def leader(self, role: str) -> Tenure | None:
+        """Who leads the partition of `role`, as far as this member has read."""
+        return self.parts[partition_of_role(role, self.config.partitions)].track.leader()
+
+    @property
+    def mode(self) -> str:
+        """What this member says that it runs: all members of a group run the same."""
+        return self.name
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way, owed, or to be read back."""
+        return self.over or all(p.in_flight is None and p.owed is None and p.quiet for p in self.parts)
+
+    # What each protocol says for itself --------------------------------------------------------------------------------
+
+    def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
+        """A record counted: does a belief of this member rest on it, and until when?"""
+        raise NotImplementedError
+
+    def _ready_at(self, part: Part, tenure: Tenure, stamp_ms: int, now: int) -> int:
+        """When that tenure, which stands open before this member's announcement (appended at `stamp_ms`), can't be believed
+        in any more."""
+        raise NotImplementedError
+
+    def _blind_ns(self) -> int:
+        """How long to wait for owners of which the log has no trace left."""
+        raise NotImplementedError
+
+    def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
+        """What to write when a beat is due here; None: nothing is ever due."""
+        raise NotImplementedError
+
+    def _interval_ns(self, part: Part) -> int:
+        return self.config.interval_ms * MS
+
+    # Time --------------------------------------------------------------------------------------------------------------
+
+    def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
+        wakes: list[int] = []
+        for part in self.parts:
+            self._overdue_barrier(part, now, effects)
+            self._advance(part, now, effects)
+            self._retake(part, now, wakes)
+            if part.in_flight is None:
+                if now < part.retry_at:
+                    wakes.append(part.retry_at)
+                else:
+                    self._write(part, event.wall_us, now, effects, wakes)
+            self._answer(part, effects)
+            if part.phase in (*BELIEVING, Phase.STOPPING):
+                wakes.append(part.until)
+            if part.phase is Phase.STOPPING:
+                wakes.append(part.barrier_until)
+            if part.phase is Phase.WANTED and 0 < part.looks < LOOKS:
+                wakes.append(now + MS)
+            if part.phase is Phase.GRACE and self._waits_until(part) > now:
+                wakes.append(self._waits_until(part))
+        if self.closing and all(p.phase is Phase.IDLE and p.owed is None and p.in_flight is None for p in self.parts):
+            self._end(Closed(), CLOSED, now, effects)
+        elif wakes:
+            effects.append(Wake(min(wakes)))
+
+    # Writing -------------------------------------------------------------------------------------------------------------
+
+    def _write(self, part: Part, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        at_ms = wall_us // 1000
+        if part.owed is not None:
+            fields: dict[str, Any] = {"term": part.stands, "led": part.led and part.stands == part.token}
+            self._put(part, Yield, now, effects, at=at_ms, why=part.owed, **fields)
+            return
+        if not part.wide and self.live and part.attached and part.quiet and not self.closing:
+            self._put(part, Width, now, effects, of=self.config.partitions, at=at_ms)
+            return
+        if part.phase is Phase.WANTED and self._may_announce(part):
+            self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
+            return
+        if self.closing or not part.track.entered or not part.attached:
+            return
+        if part.phase in STANDING and part.deaf(now, self.within_ms * MS):
+            return  # its beats would keep others waiting for what it will never know of
+        beat = self._beat(part, now, at_ms)
+        if beat is None:
+            return
+        due = part.last_at + self._interval_ns(part)
+        if now >= due or part.beat_now:
+            self._put(part, beat[0], now, effects, **beat[1])
+        else:
+            wakes.append(due)
+
+    def _put(
+        self, part: Part, kind: type[Any], now: int, effects: list[Effect], base: int | None = None, **fields: Any
+    ) -> None:
+        self._tickets += 1
+        self._flights[self._tickets] = part
+        due_ms = self._interval_ns(part) // MS
+        base = part.track.base if base is None else base
+        effects.append(part.write(kind, self.me, base, due_ms, self._tickets, now, **fields))
+
+    def _may_announce(self, part: Part) -> bool:
+        """Only who has begun to read the log since it wants the partition, and has no announcement of its own unread. The first
+        read may have been under way before: a process that was frozen with a full buffer hears of that first. [it, or a member
+        that can't read, would push others aside for nothing]"""
+        return (
+            all(p.wide for p in self.parts)
+            and part.attached
+            and part.track.entered
+            and part.quiet
+            and part.looks >= LOOKS
+            and not self.closing
+        )
+
+    def _base(self, part: Part, wall_us: int) -> int:
+        """The base in force while tokens grow under it; else the wall clock, or more if a larger token was given (R9)."""
+        track = part.track
+        top = max(track.top, self.largest)
+        if track.base and track.base + track.position > top:
+            return track.base
+        return min(max(wall_us, top + 1), MAX_BASE - 1)
+
+    def _said(self, at_ms: int) -> dict[str, Any]:
+        c = self.config
+        fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": self.mode, "of": c.partitions}
+        return fields | {"within": self.within_ms, "drift": c.drift, "at": at_ms}
+
+    def _try_announce(self) -> None:
+        """Raises `ConfigError` if what this member says of itself does not fit into a record."""
+        beacons.encode(Announce(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said(0)))
+
+    def _landed(self, event: Landed, now: int, effects: list[Effect]) -> None:
+        part = self._flights.pop(event.ticket, None)
+        if part is not None and part.in_flight == event.ticket:
+            part.landed(event.offset, now)
+            self._yield_over(part, effects)
+
+    def _missed(self, event: Missed, now: int, effects: list[Effect]) -> None:
+        part = self._flights.pop(event.ticket, None)
+        if part is not None and part.in_flight == event.ticket:
+            part.missed(now, event.unknown)
+            self._yield_over(part, effects)
+
+    def _yield_over(self, part: Part, effects: list[Effect]) -> None:
+        """Whatever became of it: who comes next can do without, it only has to wait longer."""
+        if part.giving:
+            part.giving, part.owed, part.stands = False, None, 0
+            self._answer(part, effects)
+
+    # Reading -------------------------------------------------------------------------------------------------------------
+
+    def _entered(self, event: Entered, now: int, effects: list[Effect]) -> None:
+        part = self.parts[event.partition]
+        part.attached = True
+        part.track.enter(event.start, event.end, now)
+
+    def _heard(self, event: Heard, now: int, effects: list[Effect]) -> None:
+        part = self.parts[event.partition]
+        track = part.track
+        part.heard_at, before = now, part.until
+        part.looks += 1
+        if not event.entries:
+            track.nothing_more()
+        for entry in event.entries:
+            record = track.feed(entry, now)
+            if record is None:
+                continue
+            if record.m == self.me and not part.sent.read_back(record.n, entry[2]):
+                text = f"record {record.n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
+                self._end(Stop("cloned", text), "cloned", now, effects)
+                return
+            self._take(part, record, entry, now, effects)
+            self._rearm(part, record, entry, now, event.wall_us)
+        self.largest = max(self.largest, track.top)
+        self._look_around(part, now, effects)
+        if self.over:
+            return
+        if part.until > before and part.phase in BELIEVING and part.seats:
+            effects.append(Extend(tuple(part.seats), part.until))
+        self._advance(part, now, effects)
+
+    def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
+        mine = record.m == self.me
+        if isinstance(record, Width):
+            if mine and not part.wide:
+                part.wide = True
+                others = [t for t in part.track.open.values() if t.of != self.config.partitions and t.member != self.me]
+                self._others |= {(part.number, t.token): self._ready_at(part, t, entry[1], now) for t in others}
+        elif isinstance(record, Announce):
+            token = record.b + entry[0]
+            if mine:
+                self._announced(part, record.n, token, entry[1], now)
+            else:
+                self._rival(part, record.m, now, effects)
+        elif not mine and isinstance(record, Pulse | Beacon) and record.lead and record.term > part.token:
+            self._rival_leads(part, record.m, now, effects)
+
+    def _announced(self, part: Part, n: int, token: int, stamp_ms: int, now: int) -> None:
+        """An announcement of this member has been read back, and counts."""
+        part.stands = token
+        if n != part.announced or part.phase not in (Phase.WANTED, Phase.SUPERSEDED):
+            # One of unknown outcome that came late, or one that nobody wants any more.
+            if part.phase in (Phase.IDLE, Phase.SUPERSEDED):
+                part.owed, part.led = REVOKED if part.phase is Phase.IDLE else SUPERSEDED, False
+            return
+        track = part.track
+        part.token, part.led, part.until, part.phase, part.had = token, False, 0, Phase.GRACE, True
+        others = [t for t in track.open.values() if t.token < token and t.member != self.me]
+        part.before = {t.token: self._ready_at(part, t, stamp_ms, now) for t in others}
+        blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
+        part.blind_until = max(part.broke_until, blind_until)
+
+    def _rival(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
+        """Another's announcement stands after this member's own."""
+        why = f"{SUPERSEDED} by {rival}"
+        if part.phase in STANDING:
+            stopping = part.phase is Phase.STOPPING
+            self._fence(part, why, now, effects)
+            self._done(part, why)
+            if not stopping and part.assigned:
+                part.phase = Phase.SUPERSEDED
+        elif part.phase is Phase.WANTED and part.had:
+            part.phase = Phase.SUPERSEDED
+
+    def _rival_leads(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
+        """Another leads, by a later tenure: nothing more than its announcement said, where that was read."""
+        self._rival(part, rival, now, effects)
+
+    def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """What the log says of others that can't be: another protocol, another number of partitions."""
+        track = part.track
+        other = self._other_protocol(part)
+        if other and not any(p.announced for p in self.parts):
+            text = (
+                f"group {self.config.group!r} runs {other}, and this member {self.mode!r}: give it a group of its own, or "
+                f"begin "
+                "when the members of the other have closed"
+            )
+            self._end(Stop("refused", text), "refused", now, effects)
+            return
+        if other:
+            self._report(
+                "other-protocol", f"in this group somebody runs {other}, and this member {self.mode!r}", effects
+            )
+        if track.width > self.config.partitions:
+            text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
+            end = (
+                Restart(text)
+                if all(p.wide for p in self.parts)
+                else Stop("refused", f"{text}: open the ledger with as many")
+            )
+            self._end(end, text, now, effects)
+            return
+        if not self.live and all(p.attached and p.track.entered for p in self.parts):
+            self.live = True
+            effects.append(Live())
+
+    def _other_protocol(self, part: Part) -> str:
+        """Who runs what else in this group, if anybody does: waits are reckoned for members that run the same."""
+        track = part.track
+        if track.claims_group:
+            return f"'claims' ({track.claims_group})"
+        found = [t for t in track.open.values() if t.protocol not in ("", self.mode) and t.member != self.me]
+        return f"{found[0].protocol!r} ({found[0].member})" if found else ""
+
+    def _report(self, kind: str, text: str, effects: list[Effect]) -> None:
+        """Each kind once in this incarnation's life."""
+        if kind not in self._told:
+            self._told.add(kind)
+            effects.append(Report(kind, text))
+
+    def _broke(self, event: Broke, now: int, effects: list[Effect]) -> None:
+        part = self.parts[event.partition]
+        standing = part.phase
+        self._fence(part, event.why, now, effects)
+        part.forget_log()
+        part.broke_until = now + self._blind_ns()
+        if standing is Phase.STOPPING or not part.assigned:
+            part.phase = Phase.IDLE
+        elif standing is not Phase.IDLE:
+            self._want(part, now)
+        self._answer(part, effects)
+
+
+HANDLERS: Final[dict[type, str]] = {
+    Entered: "_entered",
+    Heard: "_heard",
+    Broke: "_broke",
+    Assigned: "_assigned",
+    Revoked: "_revoked",
+    Lost: "_lost",
+    Landed: "_landed",
+    Missed: "_missed",
+    WorkOver: "_work_over",
+    Roles: "_set_roles",
+    Tick: "_tick",
+    Close: "_close",
+}
+"""By name, so that each protocol may have its own."""

@@ -1,0 +1,182 @@
+"""What one partition's log says about its tenures: the same to everybody who has read as far (R1).
+
+A tenure begins with an announcement, at the offset that makes its token. It is *open* while its owner may still believe in it,
+for all that stands in the log. It ceases to be open by
+
+- its own `yield`;
+- a later announcement of the same member: who announces anew believes in nothing older;
+- word of any later tenure that it *leads*: who leads has waited until every tenure before its own was over, and an owner that
+  reads a later announcement than its own stops for good.
+
+So a successor has to wait for the open tenures that stand before its own announcement, and for no others; for how long, the
+protocols say. A record counts iff it decodes, its `n` is above every counted `n` of its sender, and it names no token that
+can't be (an announcement's must be above all before it). [late copies; a record that would stop everybody after it]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+
+from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Yield, decode
+from pares.core.reader import EntryLike
+from pares.core.records import MAX_BASE, BadRecord
+
+KEPT: Final = 10_000
+"""Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none. Also the
+most tenures that are held for open at a time, the newest ones."""
+
+
+class Tenure(Struct):
+    """One tenure of this partition, by whomever."""
+
+    member: str
+    token: int
+    within_ms: int
+    drift: float
+    read_at: int
+    """When its last record was read, by the reader's own stopwatch."""
+    stamp_ms: int
+    """When its last record was appended, by the broker."""
+    name: str = ""
+    host: str = ""
+    leads: bool = False
+    began_ms: int = 0
+    of: int = 0
+    """How many partitions its owner shares out; 0: not known."""
+    protocol: str = ""
+    """What its owner runs; empty: not known."""
+
+
+class Track:
+    """Follows one group in one partition. Feed it entry by entry, in order."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.position = 0
+        self.start = 0
+        self.end = 0
+        self.entered_at = 0
+        """When the log was attached to, by the stopwatch."""
+        self.anchor: tuple[int, bytes] | None = None
+        self.top = 0
+        """No token that the log has shown is greater."""
+        self.base = 0
+        self.open: dict[int, Tenure] = {}
+        self.newest = 0
+        """The token of the last announcement that counted."""
+        self.around: dict[tuple[str, str], int] = {}
+        """Who writes here, of whatever group: (group, member), and when its last record was read."""
+        self.bad: Counter[str] = Counter()
+        self.uncounted = 0
+        self.width = 0
+        """The largest number of partitions that anybody here shares out."""
+        self.claims_group = ""
+        """A member of the group that runs the claims protocol, if one was read."""
+        self._closed = 0
+        """Tenures with lesser tokens are over for good."""
+        self._numbers: dict[str, int] = {}
+        self._dry = False
+
+    def enter(self, start: int, end: int, now: int) -> None:
+        """Begins, on a log that now has the entries from `start` to before `end`."""
+        self.position = self.start = start
+        self.end, self.entered_at, self._dry = end, now, False
+
+    def nothing_more(self) -> None:
+        """A read brought nothing: a log may end in a hole."""
+        self._dry = True
+
+    @property
+    def entered(self) -> bool:
+        """Whether everything that stood in the log when it was attached to has been read."""
+        return self.position >= self.end or self._dry
+
+    def blind(self, me: str) -> bool:
+        """Whether an owner that this reader knows nothing of may still believe: the beginning of the log is gone, and what is
+        left has no trace of anybody else in the group."""
+        return self.start > 0 and not self._numbers.keys() - {me}
+
+    def leader(self) -> Tenure | None:
+        """Who leads here, as far as the log says."""
+        return max((t for t in list(self.open.values()) if t.leads), key=lambda t: t.token, default=None)
+
+    def feed(self, entry: EntryLike, now: int) -> InductionRecord | None:
+        """Takes the next entry. The record in it, if it is the group's and counts."""
+        offset, stamp_ms, payload = entry
+        self.position, self.anchor, self._dry = offset + 1, (offset, bytes(payload)), False
+        try:
+            record = decode(payload)
+        except BadRecord as bad:
+            self.bad[bad.reason] += 1
+            return None
+        if isinstance(record, Foreign):
+            if record.g == self.group and record.joins:
+                self.claims_group = self.claims_group or record.m
+            return None
+        self.around.pop((record.g, record.m), None)
+        self.around[record.g, record.m] = now
+        if len(self.around) > KEPT:
+            del self.around[next(iter(self.around))]
+        if record.g != self.group:
+            return None
+        if not self._counts(record, offset):
+            self.uncounted += 1
+            return None
+        self._numbers.pop(record.m, None)
+        self._numbers[record.m] = record.n
+        if len(self._numbers) > KEPT:
+            del self._numbers[next(iter(self._numbers))]
+        self.base = max(self.base, record.b)
+        self._fold(record, offset, stamp_ms, now)
+        return record
+
+    def _counts(self, record: InductionRecord, offset: int) -> bool:
+        if record.v != 1 or record.n <= self._numbers.get(record.m, -1):
+            return False
+        if isinstance(record, Announce):
+            return record.b + offset > self.top
+        if isinstance(record, Width):
+            return True
+        # A token is a base and the offset of an announcement, which stands before this record.
+        return record.term < MAX_BASE + offset
+
+    def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
+        if isinstance(record, Width):
+            self.width = max(self.width, record.of)
+            return
+        if isinstance(record, Announce):
+            for older in [t.token for t in self.open.values() if t.member == record.m]:
+                del self.open[older]
+            token = record.b + offset
+            self.top = self.newest = token
+            tenure = Tenure(record.m, token, record.within, record.drift, now, stamp_ms, record.name, record.host)
+            tenure.began_ms, tenure.of, tenure.protocol = stamp_ms, record.of, record.protocol
+            self.open[token] = tenure
+            return
+        self.top = max(self.top, record.term)
+        if isinstance(record, Yield):
+            self.open.pop(record.term, None)
+            if record.led:
+                self._close_before(record.term + 1)
+            return
+        if record.term <= self._closed and record.term not in self.open:
+            return  # nothing, or a belated beat of an owner that has not read of its successor yet
+        tenure = self.open.get(record.term)
+        if tenure is None:
+            # Its announcement was trimmed. What its drift was is not known: the longest wait there is.
+            tenure = Tenure(record.m, record.term, record.within, 0.0, now, stamp_ms, record.m.rpartition("~")[0])
+            self.open[record.term] = tenure
+            if len(self.open) > KEPT:
+                del self.open[min(self.open)]
+        if tenure.member == record.m:
+            tenure.read_at, tenure.stamp_ms, tenure.leads = now, stamp_ms, tenure.leads or record.lead
+            if record.lead:
+                self._close_before(record.term)
+
+    def _close_before(self, token: int) -> None:
+        self._closed = max(self._closed, token - 1)
+        for older in [t for t in self.open if t < token]:
+            del self.open[older]

@@ -1,0 +1,186 @@
+"""A `Group` for every log that has none of its own: the claims kernel assigns the partitions, as roles "0" to "M-1".
+
+So NELI and Fast NELI run wherever there is a log. The assignment is a claims group beside the user's, under a name of its own;
+a partition is assigned when its role is held, revoked when the kernel moves it (which waits for the callback), lost when the
+lease has run out or somebody else has it. It has what the kernel has: assignment is sticky, balanced within one, and, unlike a
+broker's, exclusive by proof, also where a member can't hear; a death that can be proven moves partitions at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
+from pares.core.records import MAX_NAME
+from pares.ledger import Group, Ledger
+from pares.runtime.events import Acquired, Event, Fenced, Revoked
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+
+SUFFIX: Final = "/partitions"
+CALLBACK_LIMIT: Final = 300.0
+"""Seconds that `on_revoked` may take, as on Kafka."""
+
+Told = Callable[[Sequence[int]], None]
+
+
+def group_of(ledger: Ledger, **settings: Any) -> Group:
+    """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`."""
+    return ledger if isinstance(ledger, Group) else ClaimsGroup(ledger, **settings)
+
+
+class ClaimsGroup:
+    """Assigns partitions by claims in the ledger's log.
+
+    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. Promised: a partition is one
+    member's at a time, by the assumptions of the claims protocol (design, section 2).
+    """
+
+    def __init__(self, ledger: Ledger, **settings: Any) -> None:
+        self._ledger = ledger
+        self._settings = {"session": 1.0, "drift": 0.1, **settings}
+
+    def join(self, group: str, partitions: int, on_assigned: Told, on_revoked: Told, on_lost: Told) -> ClaimsMembership:
+        """Joins `group` for the partitions 0 to `partitions - 1`; see `pares.ledger.Group`."""
+        if len(group) + len(SUFFIX) > MAX_NAME:
+            raise ConfigError(
+                f"group {group[:40]!r}... has {len(group)} characters, and its assignment needs {len(SUFFIX)} more: "
+                f"use at most {MAX_NAME - len(SUFFIX)}"
+            )
+        return ClaimsMembership(self._ledger, group, partitions, (on_assigned, on_revoked, on_lost), self._settings)
+
+
+class _Call:
+    """A notice that waits for `poll`."""
+
+    __slots__ = ("done", "kind", "number", "token")
+
+    def __init__(self, kind: str, number: int, token: int) -> None:
+        self.kind = kind
+        self.number = number
+        self.token = token
+        self.done = threading.Event()
+
+
+class ClaimsMembership:
+    """One member's place. Callbacks run in `poll` and `leave` only, on the caller's thread."""
+
+    def __init__(
+        self, ledger: Ledger, group: str, partitions: int, callbacks: tuple[Told, Told, Told], settings: dict[str, Any]
+    ) -> None:
+        from pares.runtime.member import Member  # which makes use of this file
+
+        self._on_assigned, self._on_revoked, self._on_lost = callbacks
+        self._calls: deque[_Call] = deque()
+        self._come = threading.Condition()
+        self._held: dict[int, int] = {}
+        """partition -> token, of what the user was told that it has."""
+        self._ended: dict[int, int] = {}
+        """partition -> the greatest token that is known to be over."""
+        self._left = False
+        self._session: float = settings["session"]
+        self._bound = self._session / (1 + settings["drift"])
+        roles = [str(number) for number in range(partitions)]
+        self._member: Member = Member(
+            ledger,
+            group=group + SUFFIX,
+            roles=roles,
+            barrier=self._told,
+            barrier_timeout=CALLBACK_LIMIT,
+            **settings,
+        )
+
+    @property
+    def reassignment_bound(self) -> float:
+        """A challenger waits for a session by its own stopwatch, which may be fast."""
+        return self._bound
+
+    def poll(self, timeout: float = 0.0) -> None:
+        if self._left:
+            raise ClosedError("this member has left its group: join again")
+        deadline = time.monotonic() + timeout
+        while True:
+            self._serve()
+            health = self._member.health()
+            if health.state == "failed":
+                raise LedgerUnavailable(f"the assignment of partitions has ended: {health.failure or health.problems}")
+            if health.unreachable is not None:
+                raise LedgerUnavailable(health.unreachable)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            with self._come:
+                if not self._calls:
+                    self._come.wait(min(left, 0.1))
+
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        try:
+            held, self._held = sorted(self._held), {}
+            if held:
+                # Before it is given up: whoever gets it next must not find this member still at work.
+                self._on_revoked(held)
+        finally:
+            with self._come:
+                calls, self._calls = list(self._calls), deque()
+            for call in calls:
+                call.done.set()
+            self._member.close(timeout=2 * self._session + 1.0)
+
+    # On the caller's thread ----------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while True:
+            with self._come:
+                if not self._calls:
+                    return
+                call = self._calls.popleft()
+                calls = [call]
+                while call.kind == "assigned" and self._calls and self._calls[0].kind == "assigned":
+                    calls.append(self._calls.popleft())
+            try:
+                self._serve_some(call.kind, calls)
+            finally:
+                for call in calls:
+                    call.done.set()
+
+    def _serve_some(self, kind: str, calls: list[_Call]) -> None:
+        if kind == "assigned":
+            fresh = {c.number: c.token for c in calls if c.token > self._ended.get(c.number, -1)}
+            self._held |= fresh
+            if fresh:
+                self._on_assigned(sorted(fresh))
+            return
+        (call,) = calls
+        self._ended[call.number] = max(call.token, self._ended.get(call.number, -1))
+        if self._held.get(call.number) == call.token:
+            del self._held[call.number]
+            (self._on_revoked if kind == "revoked" else self._on_lost)([call.number])
+
+    # On the threads of the member's barriers -----------------------------------------------------------------------------
+
+    def _told(self, event: Event) -> None:
+        if isinstance(event, Acquired):
+            self._enqueue("assigned", event)
+        elif isinstance(event, Revoked):
+            call = self._enqueue("revoked", event)
+            call.done.wait(CALLBACK_LIMIT)
+        elif isinstance(event, Fenced):
+            self._enqueue("lost", event)
+
+    def _enqueue(self, kind: str, event: Acquired | Revoked | Fenced) -> _Call:
+        call = _Call(kind, int(event.role), event.token)
+        with self._come:
+            if self._left:
+                call.done.set()
+                return call
+            self._calls.append(call)
+            self._come.notify_all()
+        return call

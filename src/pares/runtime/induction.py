@@ -1,0 +1,360 @@
+"""One thread a member, which drives NELI or Fast NELI against a real ledger; a second one has the group (`assignment`).
+
+Each round: wait for whatever comes first, hear the group and the user, read what is new in every partition, and only then tick,
+with the clock read again: as `loop` does for the claims protocol, and for the same reasons.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.fast import Fast
+from pares.core.induced import Induced
+from pares.core.neli import Neli
+from pares.core.part import BELIEVING, Part
+from pares.core.protocol import Ask, Close, Closed, Declare, Event, Ready, Report, Restart, StepDown, Stop, Tick, Wake
+from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
+from pares.core.shares import Event as ShareEvent
+from pares.ledger import Bell, Group, Ledger, Membership, expire
+from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
+from pares.runtime.barriers import Key
+from pares.runtime.claims_group import group_of
+from pares.runtime.clock import stopwatch, wall_us
+from pares.runtime.doorbell import Doorbell
+from pares.runtime.induction_settings import check_shape
+from pares.runtime.induction_settings import config as config_of
+from pares.runtime.life import Life
+from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
+
+log: Final = logging.getLogger("pares.member")
+
+Make = Callable[[float, int], tuple[str, Config]]
+"""The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
+PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
+
+
+def begin_induction(
+    ledger: Ledger, protocol: str, checked: dict[str, Any], eligible: object, own: dict[str, float | None], life: Life
+) -> InductionLoop:
+    """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
+    native = isinstance(ledger, Group)
+    check_shape(protocol, checked, eligible, native)
+    settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
+    settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
+
+    def join(callbacks: Callbacks) -> Membership:
+        told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
+        return group_of(ledger, **settings).join(checked["group"], ledger.partitions, *told)
+
+    def make(bound: float, seen: int) -> tuple[str, Config]:
+        return protocol, config_of(protocol, checked, ledger, bound, own, seen)
+
+    return InductionLoop(ledger, make, join, life, away=not checked["ready"])
+
+
+class Doorbells(Doorbell):
+    """One for every partition."""
+
+    def __init__(self, ledger: Ledger, partitions: int) -> None:
+        super().__init__(ledger, 0)
+        self._more: list[Bell] = [bell for n in range(1, partitions) if (bell := ledger.bell(n)) is not None]
+        self.also([bell.fileno() for bell in self._more])
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        for bell in self._more:
+            bell.clear()
+
+    def close(self) -> None:
+        super().close()
+        self._close_more()
+
+    def close_in_child(self) -> None:
+        super().close_in_child()
+        self._close_more()
+
+    def _close_more(self) -> None:
+        for bell in self._more:
+            bell.close()
+
+
+class InductionLoop:
+    """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
+
+    def __init__(self, ledger: Ledger, make: Make, join: Join, life: Life, *, away: bool) -> None:
+        self.ledger = ledger
+        self._life = life
+        self._make = make
+        self._join = join
+        self._events: deque[ShareEvent] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self.over: Closed | Stop | None = None
+        self.failure: BaseException | None = None
+        self.unreachable: str | None = None
+        self.read_at = stopwatch()
+        self.each_round: Callable[[], None] | None = None
+        self._away = away
+        """The user wants this member out of the group: not ready, or drained."""
+        self._closing = False
+        self._roles: dict[str, None] = {}
+        self._trimmed_at = stopwatch()
+        self._wake = 0
+        self._abandoned = False
+        self.doorbell = Doorbells(ledger, ledger.partitions)
+        try:
+            self._begin(0)
+        except BaseException:
+            self.doorbell.close()
+            raise
+        self._roles = dict.fromkeys(self.core.roles)
+        self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
+        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+
+    def _begin(self, seen: int) -> None:
+        """A new incarnation, in the group under as many partitions as the ledger has now."""
+        self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
+        self.assignment = Assignment(self._join, callbacks, self._life.who, lambda: self._left(callbacks))
+        try:
+            protocol, config = self._make(self.assignment.bound, seen)
+            self.core: Induced = PROTOCOLS[protocol](config)
+        except BaseException:
+            self.assignment.give_up()
+            raise
+        if self._away:
+            self.assignment.stay_away(None)
+        self._life.id = self.core.me
+        self._identity: str = ""
+        self._looked_at = 0
+        self._broken = [False] * config.partitions
+        """Which partitions' last entry is to be read again before going on."""
+
+    def _left(self, callbacks: Callbacks) -> None:
+        """The group was left, for good; unless that was an earlier incarnation's."""
+        if callbacks is self._callbacks:
+            self._hear(Close())
+
+    def _restart(self, effect: Restart) -> None:
+        log.warning("%s begins anew: %s", self.core.me, effect.why)
+        self._life.carry(effect)
+        self._callbacks.end()
+        self.assignment.leave()
+        self._events.clear()
+        largest = self.core.largest
+        self._begin(largest)
+        if tuple(self._roles) != self.core.roles:
+            self._events.append(Roles(tuple(self._roles)))
+        if self._closing:
+            self.assignment.leave()
+        self.assignment.thread.start()
+
+    # From other threads --------------------------------------------------------------------------------------------------
+
+    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+        """What the user wants. The group does what is the group's; the rest is the protocol's."""
+        if isinstance(event, Close):
+            self._closing = True
+            self.assignment.leave()
+        elif isinstance(event, StepDown):
+            self.assignment.stay_away(2 * self.assignment.bound)
+        elif isinstance(event, Ready) and event.ready:
+            self._away = False
+            self.assignment.come_back()
+        elif isinstance(event, Ready | Ask):
+            self._away = True
+            self.assignment.stay_away(None)
+        elif isinstance(event, Declare):
+            if event.removed:
+                self._roles.pop(event.name, None)
+            else:
+                self._roles[event.name] = None
+            self._events.append(Roles(tuple(self._roles)))
+        if when_done is not None:
+            self._waiting.append(when_done)
+        self.doorbell.ring()
+
+    def work_over(self, key: Key) -> None:
+        """The barrier and the bodies of a term have come to their end."""
+        self._hear(WorkOver((key[0], key[1]), key[2]))
+
+    def abandon(self) -> None:
+        """Ends the thread without leaving the group."""
+        self._abandoned = True
+        self.assignment.stop()
+        self.doorbell.ring()
+
+    def _hear(self, event: ShareEvent) -> None:
+        self._events.append(event)
+        self.doorbell.ring()
+
+    # The thread ----------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self.assignment.thread.start()
+        try:
+            while self.over is None and not self._abandoned:
+                self._round()
+        except BaseException as error:
+            log.critical("the loop of %s failed: %r", self.core.me, error, exc_info=error)
+            self.failure = error
+            self._life.fail(error)
+        finally:
+            if self.over is None:
+                for number in range(len(self.core.parts)):
+                    for effect in self.core.step(Broke(number, "the member's loop has ended"), stopwatch()):
+                        self._life.carry(effect)
+            self.assignment.stop()
+            if not isinstance(self.over, Closed):
+                self.assignment.leave()
+            self.doorbell.close()
+            waiting, self._waiting = self._waiting, deque()
+            for done in waiting:
+                done()
+            self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+
+    def _round(self) -> None:
+        self.doorbell.wait(self._patience())
+        self._serve()
+        self._read()
+        for _ in range(100):
+            if self.over is not None or self._abandoned:
+                return
+            self._wake = 0
+            appended = self._step(Tick(wall_us()))
+            if not appended and not self._events:
+                break
+            self._serve()
+            self._read()
+        if self._waiting and not self._events and self.core.settled:
+            waiting, self._waiting = self._waiting, deque()
+            for done in waiting:
+                done()
+        self._trim()
+        if self.each_round is not None:
+            self.each_round()
+
+    def _patience(self) -> float:
+        """Seconds to wait at most."""
+        if self._events:
+            return 0.0
+        seconds, now = self.doorbell.patience, stopwatch()
+        if self._wake > now or (self._wake and self.unreachable is None):
+            seconds = min(seconds, (self._wake - now) / SECOND)
+        return max(seconds, SHORTEST)
+
+    def _serve(self) -> None:
+        while self._events and self.over is None:
+            self._step(self._events.popleft())
+
+    def _step(self, event: ShareEvent) -> bool:
+        """One step, and its effects. Whether something was appended."""
+        appended = False
+        for effect in self.core.step(event, stopwatch()):
+            if isinstance(effect, Put):
+                self._put(effect)
+                appended = True
+            elif isinstance(effect, Wake):
+                self._wake = effect.at
+            elif isinstance(effect, Yielded):
+                self._callbacks.yielded(effect.partition)
+            elif isinstance(effect, Restart):
+                self._restart(effect)
+            elif isinstance(effect, Closed | Stop):
+                self.over = effect
+            else:
+                self._life.carry(effect)
+        return appended
+
+    def _put(self, put: Put) -> None:
+        try:
+            offset = self.ledger.append(put.payload, put.partition)
+        except LedgerUnavailable as error:
+            self._out_of_reach(error)
+            answer: ShareEvent = Missed(put.ticket, error.unknown)
+        except ClosedError:
+            self._ledger_closed()
+            answer = Missed(put.ticket, unknown=False)
+        else:
+            answer = Landed(put.ticket, offset)
+        self._step(answer)
+
+    # Reading -------------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Everything that is new in each partition, in chunks; and then once more for nothing."""
+        try:
+            self._look()
+            core = self.core
+            for part in core.parts:
+                if core is self.core:
+                    self._read_part(part)
+            self.unreachable = None
+        except LedgerUnavailable as error:
+            self._out_of_reach(error)
+        except ClosedError:
+            self._ledger_closed()
+
+    def _read_part(self, part: Part) -> None:
+        core, number = self.core, part.number
+        try:
+            if not part.attached:
+                self._step(Entered(number, self.ledger.start(number), self.ledger.end(number)))
+                self._broken[number] = False
+            elif self._broken[number]:
+                self._check_anchor(number)
+            while self.over is None and part.attached and core is self.core:
+                entries = self.ledger.read(core.position(number), number, CHUNK)
+                self.read_at = stopwatch()
+                self._step(Heard(number, list(entries), wall_us()))
+                if not entries:
+                    break
+        except (LedgerGap, LedgerRewound) as error:
+            self._step(Broke(number, str(error)))
+
+    def _look(self) -> None:
+        """Whether this is still the log that was read so far (R12)."""
+        if stopwatch() < self._looked_at + LOOK_EVERY:
+            return
+        identity = self.ledger.identity()
+        if self._identity and identity != self._identity:
+            for part in self.core.parts:
+                self._step(Broke(part.number, "the log was replaced by another one"))
+        self._identity, self._looked_at = identity, stopwatch()
+
+    def _check_anchor(self, number: int) -> None:
+        """After it was out of reach: the last entry that was read is to be there, byte for byte."""
+        self._broken[number] = False
+        anchor = self.core.parts[number].track.anchor
+        if anchor is None or anchor[0] < self.ledger.start(number):
+            return
+        entries = self.ledger.read(anchor[0], number, 1)
+        if not entries or entries[0].offset != anchor[0] or entries[0].payload != anchor[1]:
+            why = f"entry {anchor[0]} of partition {number} is not what it was: it is another log, or it lost its tail"
+            self._step(Broke(number, why))
+
+    def _out_of_reach(self, error: LedgerUnavailable) -> None:
+        if self.unreachable is None:
+            log.warning("%s: the ledger is out of reach: %s", self.core.me, error)
+        self.unreachable = str(error)
+        self._broken = [True] * len(self._broken)
+
+    def _ledger_closed(self) -> None:
+        self._abandoned = True
+        self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+
+    def _trim(self) -> None:
+        """Who leads a partition has its log forget what is older than the retention; beats say all that is needed."""
+        now = stopwatch()
+        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+            return
+        self._trimmed_at = now
+        for part in self.core.parts:
+            if part.phase in BELIEVING:
+                with contextlib.suppress(LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError):
+                    start = self.ledger.start(part.number)
+                    expire(self.ledger, min(part.track.position, start + TRIM_AT_ONCE), part.number)

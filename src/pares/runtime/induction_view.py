@@ -1,0 +1,85 @@
+"""What a member that runs NELI or Fast NELI tells of its group: as much as the logs of the partitions say."""
+
+from __future__ import annotations
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.runtime.clock import stopwatch
+from pares.runtime.induction import InductionLoop
+from pares.runtime.proof import DeathLock
+from pares.runtime.views import Holder, Peer
+
+
+class InductionView:
+    """See `world_view.View`. Nobody joins in the log: known is who has written lately, which in Fast NELI are the owners."""
+
+    def __init__(self, loop: InductionLoop) -> None:
+        self._loop = loop
+
+    @property
+    def id(self) -> str:
+        return self._loop.core.me
+
+    @property
+    def lock(self) -> DeathLock | None:
+        return None
+
+    @property
+    def no_proof(self) -> str | None:
+        return "the group's session decides"
+
+    @property
+    def linger(self) -> float:
+        return self._loop.linger
+
+    @property
+    def bad_records(self) -> int:
+        return sum(sum(list(part.track.bad.values())) for part in self._loop.core.parts)
+
+    @property
+    def uncounted_records(self) -> int:
+        return sum(part.track.uncounted for part in self._loop.core.parts)
+
+    def members(self) -> list[Peer]:
+        core = self._loop.core
+        memory = stopwatch() - int(max(2 * core.config.session_ms, 1000) * 1e6)
+        found = {core.me: core.config.host}
+        for part in core.parts:
+            around = list(part.track.around.items())
+            found |= {m: found.get(m, "") for (g, m), at in around if g == core.config.group and at >= memory}
+            found |= {t.member: t.host for t in list(part.track.open.values()) if t.member in found}
+        session = self._loop.assignment.bound
+        return [
+            Peer(id, id.rpartition("~")[0], host, "", {}, 0, 1.0, session, False, self._led_by(id))
+            for id, host in sorted(found.items())
+        ]
+
+    def _led_by(self, id: str) -> tuple[str, ...]:
+        return tuple(sorted(role for role in self.roles() if any(h.member == id for h in self.leaders(role))))
+
+    def leaders(self, role: str) -> list[Holder]:
+        tenure = self._loop.core.leader(role)
+        if tenure is None:
+            return []
+        since = tenure.began_ms / 1000 if tenure.began_ms else None
+        return [Holder(tenure.member, tenure.name, tenure.host, role, 0, tenure.token, since)]
+
+    def roles(self) -> dict[str, int]:
+        return dict.fromkeys(sorted(self._loop.core.roles), 1)
+
+    def known(self, role: str) -> bool:
+        return role in self._loop.core.roles
+
+    def resolve(self, member: str, group: str) -> str:
+        for peer in self.members():
+            if member in (peer.id, peer.name):
+                return peer.id
+        raise ConfigError(f"group {group!r} has no member {member!r} that has written lately")
+
+    def check(self, what: str) -> None:
+        """Raises `CapabilityError` for what the group decides, and no member."""
+        name = self._loop.core.name
+        raise CapabilityError(
+            f"{what} is not in protocol {name!r}: there the group gives out whole partitions, to whom it likes; use "
+            f"step_down() or "
+            "drain(), which leave the group, or protocol='claims'"
+        )

@@ -1,0 +1,145 @@
+"""What a seed stands for: everything about a simulation of NELI or Fast NELI, before it begins."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pares.sim.engine import MS
+from pares.sim.wire import Weather
+
+FAULTS: Final = (
+    "crash",
+    "freeze",
+    "freeze_buffered",
+    "freeze_ticked",
+    "cut_log",
+    "cut_group",
+    "oblivious",
+    "cut_all",
+    "deaf",
+    "mute",
+    "shuffle",
+    "lie",
+    "close",
+    "replay",
+    "garbage",
+    "barrier",
+    "outage",
+)
+"""What can befall a group, apart from what weather does to single appends."""
+
+MODES: Final = ("fast-neli", "neli", "nele")
+
+
+class NeliKnobs(Struct, frozen=True):
+    """One simulation. Lengths of time are in units of the group's session."""
+
+    seed: int
+    mode: str
+    """fast-neli, neli (exclusive) or nele (NELI, non-exclusive)."""
+    members: int
+    partitions: int
+    roles: int
+    session_ms: int
+    threshold_ms: int
+    interval_ms: int
+    error_ms: int
+    drift: float
+    extreme: bool
+    storm: float
+    calm: float
+    pace: float
+    faults: dict[str, float]
+    weather: Weather
+    group_delay: tuple[int, int]
+    barrier: float
+    """How long barriers take, at most."""
+    barrier_ms: int
+    narrow: int
+    """How many partitions some members share out at first, before the topic grew; 0: all alike."""
+
+    @property
+    def protocol(self) -> str:
+        return "neli" if self.mode == "nele" else self.mode
+
+    @property
+    def exclusive(self) -> bool:
+        return self.mode != "nele"
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
+    """The knobs of a seed. `bias` replaces some of them."""
+    rng = Random(f"{seed}/{mode}/knobs")
+    bias = dict(bias or {})
+    session = rng.choice((200, 500, 1000, 1000, 3000))
+    error = 0
+    if mode == "nele":
+        threshold = int(session * rng.uniform(1.2, 3))
+    elif mode == "neli":
+        error = int(session * rng.choice((0.0, 0.02, 0.1)))
+        threshold = int(session * rng.uniform(0.2, 0.8))
+    else:
+        threshold = int(session * rng.choice((0.2, 0.33, 0.33, 0.6, 1.5)))
+    knobs = NeliKnobs(
+        seed=seed,
+        mode=mode,
+        members=rng.choice((2, 3, 3, 4, 5)),
+        partitions=rng.choice((1, 1, 2, 3, 4)),
+        roles=rng.choice((1, 2, 4)),
+        session_ms=session,
+        threshold_ms=threshold,
+        interval_ms=max(1, (threshold - error) // rng.choice((5, 8, 12))),
+        error_ms=error,
+        drift=rng.choice((0.1, 0.1, 0.01, 0.0)),
+        extreme=rng.random() < 0.5,
+        storm=rng.uniform(15, 30),
+        calm=rng.uniform(14, 18),
+        pace=rng.choice((0.2, 0.5, 1.0, 1.5)),
+        faults=_some(rng, FAULTS, 4),
+        weather=_weather(rng, min(session, threshold)),
+        group_delay=(MS // 2, int(session * MS * rng.choice((0.005, 0.02)))),
+        barrier=rng.choice((0.0, 0.0, 0.1, 0.5)),
+        barrier_ms=int(session * rng.choice((0.3, 1.0, 4.0))),
+        narrow=rng.choice((0, 0, 1)),
+    )
+    weather = bias.pop("weather", None)
+    if weather is not None:
+        bias["weather"] = msgspec.structs.replace(knobs.weather, **weather)
+    return msgspec.structs.replace(knobs, **bias)
+
+
+def _some(rng: Random, kinds: tuple[str, ...], most: int) -> dict[str, float]:
+    """A few kinds of fault, each with a weight."""
+    chosen = rng.sample(kinds, rng.randint(1, most))
+    return {kind: rng.choice((1.0, 1.0, 3.0)) for kind in chosen}
+
+
+def _weather(rng: Random, unit_ms: int) -> Weather:
+    """Delays are small beside the threshold; a rough ledger loses, delays and doubles."""
+    quick = max(20_000, unit_ms * MS // 200)
+    calm = Weather(
+        send=(quick // 2, quick), ack=(quick // 2, quick), lag=(quick // 2, quick), timeout=unit_ms * MS // 4
+    )
+    if rng.random() < 0.4:
+        return calm
+    late = (0, unit_ms * MS * rng.choice((1, 4)))
+    chance = rng.choice((0.01, 0.05, 0.15))
+    return msgspec.structs.replace(
+        calm,
+        late_by=late,
+        slow=chance * rng.choice((0, 1)),
+        slow_by=(quick, unit_ms * MS),
+        unknown=chance * rng.choice((0, 1)),
+        lost=chance * rng.choice((0, 1)),
+        silent=chance * rng.choice((0, 1)),
+        doubled=chance * rng.choice((0, 1)),
+        copied=chance * rng.choice((0, 1)),
+        hole=rng.choice((0.0, 0.1)),
+    )

@@ -1,0 +1,252 @@
+"""Rules of NELI and Fast NELI broken on purpose, one at a time, to see that the simulation would notice.
+
+Each says in which modes it must be noticed. A mutant patches the real core for as long as a simulation runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from pares.core import neli
+from pares.core.fast import Fast
+from pares.core.holding import Holding
+from pares.core.induced import Induced
+from pares.core.neli import Neli
+from pares.core.part import BELIEVING, STANDING, Phase
+from pares.core.shares import Yielded
+from pares.core.track import Track
+from pares.sim.engine import MS
+from pares.sim.mutants.base import Mutant, Patch
+
+
+class NeliMutant(Struct, frozen=True):
+    """A mutant, and the mode in which it shows."""
+
+    mutant: Mutant
+    mode: str
+
+
+def _any_beat_fast() -> list[Patch]:
+    def rearm(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
+        if part.phase in STANDING:
+            part.until = max(part.until, now + self.lease_ns)
+
+    # As in goNELI: no announcement is looked at either, so that the successor's beats keep the old owner alive.
+    return [(Fast, "_rearm", rearm), *_no_announcement()]
+
+
+def _from_reading() -> list[Patch]:
+    def rearm(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
+        if record.m == self.me and part.phase in STANDING:
+            part.until = max(part.until, now + self.lease_ns)
+
+    return [(Fast, "_rearm", rearm)]
+
+
+def _no_announcement() -> list[Patch]:
+    """The old owner does not look at its successor's announcement."""
+    return [(Induced, "_rival", lambda *_: None), (Induced, "_rival_leads", lambda *_: None)]
+
+
+def _no_grace() -> list[Patch]:
+    def ready_at(self: Induced, part: Any, tenure: Any, stamp_ms: int, now: int) -> int:
+        return now
+
+    return [(Fast, "_ready_at", ready_at), (Neli, "_ready_at", ready_at)]
+
+
+def _resume() -> list[Patch]:
+    """After a fence the old term goes on, with its old token."""
+
+    def expire(self: Induced, part: Any, now: int, effects: list[Any]) -> None:
+        if part.phase in BELIEVING and now >= part.until:
+            self._fence(part, "lease ran out", now, effects)  # pyright: ignore[reportPrivateUsage]
+            part.phase, part.before = Phase.GRACE, {}
+
+    return [(Holding, "_expire", expire)]
+
+
+def _local_time() -> list[Patch]:
+    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
+        if record.m == self.me and part.phase in STANDING:
+            part.until = max(part.until, now + int(self.config.threshold_ms * MS * (1 - self.config.drift)))
+
+    return [(Neli, "_rearm", rearm)]
+
+
+def _any_beat_neli() -> list[Patch]:
+    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
+        if part.phase in STANDING:
+            left_us = self.config.threshold_ms * 1000 - (wall_us - entry[1] * 1000)
+            part.until = max(part.until, now + int(left_us * 1000 * (1 - self.config.drift)))
+
+    return [(Neli, "_rearm", rearm)]
+
+
+def _no_error_bound() -> list[Patch]:
+    """The wait for a predecessor leaves out e."""
+
+    def grace(self: Neli, within_ms: int) -> int:
+        return int(max(0, within_ms - self.config.error_ms) * MS * (1 + self.config.drift)) + 1
+
+    return [(Neli, "_grace_ns", grace)]
+
+
+def _long_threshold() -> list[Patch]:
+    """T + e may be longer than the session: the check is off, and T is three sessions."""
+    return [(neli, "check_threshold", lambda config: None)]
+
+
+def _stop_at_once() -> list[Patch]:
+    """NELE: who loses a partition stops before anybody else leads."""
+    return [(Neli, "_rival", Induced.__dict__["_rival"]), (Neli, "_revoked", Holding.__dict__["_revoked"])]
+
+
+def _revoked_is_lost() -> list[Patch]:
+    """The group is let go on before the barrier has returned, and the log is told that the work is over."""
+    given = Holding.__dict__["_give_up"]
+
+    def give_up(self: Induced, part: Any, why: str, now: int, effects: list[Any]) -> None:
+        given(self, part, why, now, effects)
+        if part.stands:
+            part.owed = why
+
+    def answer(self: Induced, part: Any, effects: list[Any]) -> None:
+        if part.answer and part.owed is None:
+            part.answer = False
+            effects.append(Yielded(part.number))
+
+    return [(Holding, "_give_up", give_up), (Holding, "_answer", answer)]
+
+
+def _width_ignored() -> list[Patch]:
+    """Members that share out different numbers of partitions do not look at that."""
+    fold = Track.__dict__["_fold"]
+
+    def without(self: Track, record: Any, offset: int, stamp_ms: int, now: int) -> None:
+        fold(self, record, offset, stamp_ms, now)
+        self.width = 0
+
+    return [(Track, "_fold", without)]
+
+
+def _made(name: str, rule: str, what: str, mode: str, patches: Callable[[], list[Patch]], **bias: Any) -> NeliMutant:
+    return NeliMutant(Mutant(name, rule, what, patches, bias), mode)
+
+
+_CUTS = {"oblivious": 3.0, "freeze_buffered": 1.0, "cut_log": 1.0}
+_LATE: dict[str, Any] = {
+    "faults": {"lie": 3.0, "cut_log": 3.0, "freeze": 1.0},
+    "weather": {"lag": (MS, 200 * MS)},
+    "session_ms": 1000,
+    "threshold_ms": 500,
+    "interval_ms": 50,
+    "error_ms": 0,
+    "drift": 0.0,
+    "pace": 1.5,
+    "members": 3,
+    "partitions": 1,
+    "roles": 1,
+    "storm": 40.0,
+}
+"""Some read the log much later than others."""
+
+MUTANTS: dict[str, NeliMutant] = {
+    made.mutant.name: made
+    for made in (
+        _made("any-beat-re-arms", "fast", "any record keeps an owner alive", "fast-neli", _any_beat_fast, faults=_CUTS),
+        _made(
+            "beat-from-reading",
+            "fast",
+            "a beat counts from when it was read, not from when it was sent",
+            "fast-neli",
+            _from_reading,
+            **_LATE,
+        ),
+        _made(
+            "no-announcement",
+            "fast",
+            "a new owner does not show in the log",
+            "fast-neli",
+            _no_announcement,
+            faults=_CUTS,
+        ),
+        _made("no-wait", "fast", "a new owner leads at once", "fast-neli", _no_grace, faults=_CUTS | {"lie": 2.0}),
+        _made("same-term-resumes", "fast", "a fenced term goes on", "fast-neli", _resume, faults={"outage": 2.0}),
+        _made(
+            "width-ignored",
+            "M",
+            "who shares out fewer partitions goes on",
+            "fast-neli",
+            _width_ignored,
+            partitions=4,
+            roles=4,
+            narrow=2,
+        ),
+        _made(
+            "barrier-not-awaited",
+            "fast",
+            "a yield is written before the barrier has returned",
+            "fast-neli",
+            _revoked_is_lost,
+            faults={"shuffle": 3.0},
+            barrier=0.5,
+        ),
+        _made(
+            "no-grace",
+            "neli",
+            "a new leader does not wait for T",
+            "neli",
+            _no_grace,
+            faults={"lie": 3.0, "freeze": 1.0, "oblivious": 2.0},
+        ),
+        _made("local-time", "neli", "V takes the reader's time, not the broker's", "neli", _local_time, **_LATE),
+        _made(
+            "any-beacon-re-arms",
+            "neli",
+            "exclusive V takes anybody's beacon",
+            "neli",
+            _any_beat_neli,
+            faults={"lie": 2.0, "mute": 2.0, "crash": 1.0},
+        ),
+        _made(
+            "no-clock-error",
+            "neli",
+            "the wait for a predecessor leaves out e",
+            "neli",
+            _no_error_bound,
+            faults={"lie": 3.0, "freeze_ticked": 1.0, "deaf": 2.0},
+            error_ms=300,
+            session_ms=1000,
+            threshold_ms=600,
+            interval_ms=40,
+            pace=1.5,
+            partitions=1,
+            roles=1,
+            extreme=True,
+        ),
+        _made(
+            "threshold-above-session",
+            "neli",
+            "T + e is not below the session",
+            "neli",
+            _long_threshold,
+            faults={"crash": 1.0},
+            session_ms=500,
+            threshold_ms=1500,
+            interval_ms=100,
+        ),
+        _made(
+            "stop-at-once",
+            "nele",
+            "who loses a partition stops before anybody leads",
+            "nele",
+            _stop_at_once,
+            faults={"shuffle": 3.0},
+        ),
+    )
+}
+"""All of them, by name."""

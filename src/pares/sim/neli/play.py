@@ -1,0 +1,307 @@
+"""One seed of NELI or Fast NELI, played: a cast, a storm of faults, a calm in which everything must come right, a verdict."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from pares.core.records import Seat
+from pares.sim.checker import Broken
+from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
+from pares.sim.log import SimLog
+from pares.sim.neli.checkers import Barriers, Emergence, NoGap, OneLeader, Tokens
+from pares.sim.neli.knobs import FAULTS, NeliKnobs
+from pares.sim.neli.process import NeliProcess
+from pares.sim.neli.scene import NeliScene
+from pares.sim.wire import fair
+
+PROBES: Final = (0.3, 0.65)
+
+
+class NeliOutcome(Struct, frozen=True):
+    """What came of a seed."""
+
+    seed: int
+    broken: str
+    what: str
+    at: float
+    records: int
+    knobs: NeliKnobs
+    trace: list[str]
+
+
+class NeliPlay:
+    """One seed."""
+
+    def __init__(self, knobs: NeliKnobs, *, told: bool = False) -> None:
+        self.knobs = knobs
+        self.unit = knobs.session_ms * MS
+        self.scene = NeliScene(
+            f"{knobs.seed}/{knobs.mode}",
+            protocol=knobs.protocol,
+            partitions=knobs.partitions,
+            session=self.unit,
+            group_delay=knobs.group_delay,
+            weather=knobs.weather,
+            told=told,
+        )
+        self.rng = self.scene.random("cast")
+        self.calm_since = int(knobs.storm * self.unit)
+        self.length = int((knobs.storm + knobs.calm) * self.unit)
+        self.roles = tuple(str(i) for i in range(knobs.roles))
+        self.seats: list[Seat] = [(role, 0) for role in self.roles]
+        self.own = [self._add(chr(ord("a") + i)) for i in range(knobs.members)]
+        for process in self.own:
+            self.scene.engine.at(int(self.rng.uniform(0, 2) * self.unit), self.start, process)
+        self.emergence = Emergence(self)
+        allowed = 0 if knobs.exclusive else int(knobs.threshold_ms * MS / (1 - knobs.drift)) + 10 * MS
+        self.scene.watch([OneLeader(self.scene, allowed), Tokens(self.scene), self.emergence])
+        self.scene.watch([Barriers(self.scene) if knobs.exclusive else NoGap(self.scene)])
+        self.storm = NeliStorm(self)
+        self.scene.engine.at(self.calm_since, self._heal_all)
+        for part in PROBES:
+            self.scene.engine.at(self.calm_since + int(part * (self.length - self.calm_since)), self._probe)
+
+    @property
+    def bound(self) -> int:
+        """By when somebody leads, if a member crashes in the calm: the coordinator looks every twentieth of a session, tells,
+        and the announcement comes back; for an owner with a threshold above the session the rest of that is waited for."""
+        knobs = self.knobs
+        quick = knobs.weather.send[1] + knobs.weather.lag[1] + 20 * MS
+        words = 6 * knobs.group_delay[1] + 6 * quick + 2 * knobs.interval_ms * MS
+        reach = self.unit * 21 // 20
+        # After a lie of the group's, whoever it gave a partition to that is another's: that one's silence is waited for.
+        silence = {
+            "fast-neli": knobs.threshold_ms,
+            "neli": knobs.threshold_ms + knobs.error_ms,
+            "nele": knobs.session_ms,
+        }
+        if "lie" in knobs.faults or knobs.mode == "fast-neli":
+            reach = max(reach, int(silence[knobs.mode] * MS * (1 + knobs.drift) ** 2))
+        return reach + words + int(knobs.barrier * self.unit)
+
+    def play(self) -> NeliOutcome:
+        broken, what = "", ""
+        try:
+            self.scene.engine.run(self.length)
+            self.scene.tell("end")
+        except Broken as error:
+            broken, what = error.promise, str(error)
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            broken = "nothing stops a member"
+            what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+            if self.scene.story.told:
+                what += "\n" + traceback.format_exc()
+        return NeliOutcome(
+            seed=self.knobs.seed,
+            broken=broken,
+            what=what,
+            at=self.scene.engine.now / SECOND,
+            records=sum(log.end for log in self.scene.logs),
+            knobs=self.knobs,
+            trace=self.scene.story.text(),
+        )
+
+    def _add(self, name: str) -> NeliProcess:
+        knobs, rng = self.knobs, self.rng
+        settings = {
+            "roles": self.roles,
+            "threshold_ms": knobs.threshold_ms,
+            "interval_ms": knobs.interval_ms,
+            "session_ms": knobs.session_ms,
+            "drift": knobs.drift,
+            "barrier_ms": knobs.barrier_ms,
+            "exclusive": knobs.exclusive,
+            "error_ms": knobs.error_ms,
+        }
+        swing = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
+        stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
+        error = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
+        # NELI's clocks are within e of the broker's; for the other modes they are anywhere.
+        spread = knobs.error_ms if knobs.mode == "neli" else 10_000_000
+        process = self.scene.add(name, settings, stopwatch=stopwatch, wall=WallClock(int(error * spread * 1000)))
+        if 0 < knobs.narrow < knobs.partitions and len(name) == 1 and ord(name) % 2:
+            process.settings["partitions"] = knobs.narrow
+        process.poll = max(MS, min(self.unit, knobs.threshold_ms * MS) // 10)
+        longest = int(knobs.barrier * self.unit)
+        process.barrier_time = lambda seat: rng.randint(0, longest) if longest else 0
+        return process
+
+    def start(self, process: NeliProcess) -> None:
+        if not process.running:
+            process.start()
+
+    def restart_if_over(self, process: NeliProcess) -> None:
+        if process.over is not None:
+            process.kill()
+        self.start(process)
+
+    def _heal_all(self) -> None:
+        """The storm is over."""
+        self.scene.note("--", "the calm begins")
+        longest = int(self.knobs.barrier * self.unit)
+        for process in self.own:
+            process.thaw()
+            process.cut()
+            process.freeze_at = None
+            process.barrier_time = lambda seat: self.rng.randint(0, longest) if longest else 0
+            for part in process.parts:
+                part.wire.weather = fair(self.knobs.weather)
+            if not process.running or process.over is not None:
+                self.restart_if_over(process)
+
+    def _probe(self) -> None:
+        """In the calm one thing happens, and a bound says by when it has come right."""
+        leaders = [p for p in self.own if p.well() and p.beliefs]
+        if len([p for p in self.own if p.well()]) < 2 or not leaders:
+            return
+        chosen, kind = self.rng.choice(leaders), self.rng.choice(("crash", "crash", "close", "shuffle"))
+        if kind == "crash":
+            chosen.kill()
+        elif kind == "close":
+            chosen.close()
+        else:
+            self.scene.coordinator.shuffle()
+        self.emergence.probe()
+
+
+class NeliStorm:
+    """Draws faults, at random times, until it is over."""
+
+    def __init__(self, play: NeliPlay) -> None:
+        self.play = play
+        self.scene = play.scene
+        self.engine = play.scene.engine
+        self.rng: Random = play.scene.random("storm")
+        faults = play.knobs.faults
+        self._kinds, self._weights = list(faults), list(faults.values())
+        if faults:
+            self._next()
+
+    def _next(self) -> None:
+        at = self.engine.now + max(1, int(self.rng.expovariate(self.play.knobs.pace) * self.play.unit))
+        if at < self.play.calm_since:
+            self.engine.at(at, self._strike)
+
+    def _strike(self) -> None:
+        STRIKES[self.rng.choices(self._kinds, self._weights)[0]](self)
+        self._next()
+
+    def span(self, low: float, high: float) -> int:
+        return int(self.rng.uniform(low, high) * self.play.unit)
+
+    def someone(self) -> NeliProcess | None:
+        """Rather one that leads."""
+        running = [p for p in self.play.own if p.running and p.over is None]
+        leaders = [p for p in running if p.beliefs]
+        if leaders and self.rng.random() < 0.7:
+            return self.rng.choice(leaders)
+        return self.rng.choice(running) if running else None
+
+    def crash(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.kill()
+            self.engine.after(self.span(0, 4), self.play.start, process)
+
+    def freeze(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.freeze(self.span(0.05, 4))
+
+    def freeze_buffered(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.freeze_at = ("buffered", self.span(0.2, 4))
+
+    def freeze_ticked(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.freeze_at = ("ticked", self.span(0.2, 4))
+
+    def _cut(self, what: str, **ways: bool) -> None:
+        process = self.someone()
+        if process is not None:
+            self.scene.note(process.name, what)
+            process.cut(**ways)
+            self.engine.after(self.span(0.3, 6), self._heal, process)
+
+    def _heal(self, process: NeliProcess) -> None:
+        self.scene.note(process.name, "is healed")
+        process.cut()
+
+    def cut_log(self) -> None:
+        self._cut("is cut off the log", log=True)
+
+    def cut_group(self) -> None:
+        self._cut("is cut off the group", group=True)
+
+    def oblivious(self) -> None:
+        self._cut("is cut off the group, and does not notice", group=True, oblivious=True)
+
+    def cut_all(self) -> None:
+        self._cut("is cut off everything", log=True, group=True)
+
+    def deaf(self) -> None:
+        self._cut("is deaf", reads=True)
+
+    def mute(self) -> None:
+        self._cut("is mute", writes=True)
+
+    def outage(self) -> None:
+        """The logs are out of everybody's reach."""
+        length = self.span(0.1, 3)
+        self.scene.note("logs", "out of reach")
+        for process in self.play.own:
+            process.cut(log=True)
+            self.engine.after(length, self._heal, process)
+
+    def shuffle(self) -> None:
+        self.scene.coordinator.shuffle()
+
+    def lie(self) -> None:
+        """The group's word means nothing: a partition is given to whomever, or declared lost to whoever has it."""
+        process = self.someone()
+        if process is not None:
+            self.scene.coordinator.lie(process, self.rng.randrange(self.play.knobs.partitions), self.rng.random() < 0.5)
+
+    def close(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.close()
+            self.engine.after(self.span(1, 6), self.play.restart_if_over, process)
+
+    def replay(self) -> None:
+        """Copies of what stood in a log, of any age, land again."""
+        log = self.rng.choice(self.scene.logs)
+        entries = log.entries()
+        for _ in range(self.rng.randint(1, 6)):
+            if entries:
+                self.engine.after(self.span(0, 1), self._append, log, self.rng.choice(entries)[2])
+
+    def _append(self, log: SimLog, payload: bytes) -> None:
+        log.append([payload], self.engine.now)
+
+    def garbage(self) -> None:
+        log = self.rng.choice(self.scene.logs)
+        for payload in (b"", b"{", b"\xff", b'{"k":"announce"}', b"[" * 1000):
+            log.append([payload], self.engine.now)
+
+    def barrier(self) -> None:
+        """Somebody's next barriers are slow, or never return."""
+        process = self.someone()
+        if process is not None:
+            length = None if self.rng.random() < 0.3 else self.span(0.1, 3)
+            process.barrier_time = lambda seat: length
+
+
+STRIKES: Final[dict[str, Callable[[NeliStorm], None]]] = {name: getattr(NeliStorm, name) for name in FAULTS}
+
+
+def play(knobs: NeliKnobs, *, told: bool = False) -> NeliOutcome:
+    return NeliPlay(knobs, told=told).play()

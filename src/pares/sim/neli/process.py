@@ -1,0 +1,356 @@
+"""A simulated process that runs NELI or Fast NELI: the real protocol, driven by virtual time; see `pares.sim.process`.
+
+A round fetches what is new in every partition's log, and then steps and ticks with the clock read again. The process can be
+killed or frozen at any instant: also with a full buffer, between a fetch and the step that hears of it, and between a tick and
+the append that it made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.fast import Fast
+from pares.core.induced import Induced
+from pares.core.neli import Neli
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.records import Seat
+from pares.core.shares import (
+    Broke,
+    Config,
+    Effect,
+    Entered,
+    Event,
+    Extend,
+    Heard,
+    Landed,
+    Missed,
+    Put,
+    Revoked,
+    WorkOver,
+    Yielded,
+)
+from pares.sim.engine import MS, US, Stopwatch, WallClock
+from pares.sim.log import EntryTuple
+from pares.sim.neli.group import BEATS
+from pares.sim.wire import Flight, Owner, Wire
+
+if TYPE_CHECKING:
+    from pares.sim.neli.scene import NeliScene
+
+CHUNK: Final = 1000
+NEVER: Final = 2**63
+PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
+
+
+class PartWire(Owner):
+    """One process' connection to one partition's log."""
+
+    def __init__(self, process: NeliProcess, number: int) -> None:
+        scene = process.scene
+        self.process = process
+        self.wire = Wire(scene.engine, scene.logs[number], process.rng, scene.weather, self)
+        self.attached = False
+
+    def acked(self, flight: Flight) -> None:
+        self.process.answered(flight, Landed(flight.ticket, flight.landed))
+
+    def failed(self, flight: Flight) -> None:
+        self.process.answered(flight, Missed(flight.ticket, flight.unknown))
+
+
+class NeliProcess:
+    """One named process; each start is a new incarnation."""
+
+    def __init__(
+        self, scene: NeliScene, name: str, settings: dict[str, Any], stopwatch: Stopwatch, wall: WallClock, rng: Random
+    ) -> None:
+        self.scene = scene
+        self.name = name
+        self.settings = settings
+        self.stopwatch = stopwatch
+        self.wall = wall
+        self.rng = rng
+        self.parts = [PartWire(self, number) for number in range(scene.partitions)]
+        self.poll = 20 * MS
+        self.barrier_time: Callable[[Seat], int | None] = lambda seat: 0
+        self.incarnations = 0
+        self.running = self.frozen = self.live = False
+        self.core: Induced | None = None
+        self.over: Closed | Stop | None = None
+        self.closing = False
+        self.beliefs: dict[Seat, tuple[int, int]] = {}
+        """seat -> (token, until): by its own stopwatch."""
+        self.well_since = NEVER
+        self.freeze_at: tuple[str, int] | None = None
+        """A wish: "buffered", between a fetch and hearing of it; "ticked", before the append of a tick leaves."""
+        self.group_cut = self.oblivious = False
+        self.group_heard = 0
+        self.owned: set[int] = set()
+        self.owned_as: dict[int, str] = {}
+        self._inbox: deque[Event] = deque()
+        self._left: list[Callable[[], None]] = []
+        self._due = NEVER
+        self._stamp = 0
+        self._life = 0
+        self._wake_at = 0
+        self._busy = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}~{self.incarnations}"
+
+    @property
+    def now(self) -> int:
+        return self.stopwatch.read(self.scene.engine.now)
+
+    def believes(self, seat: Seat) -> bool:
+        """What `Member.holds` answers at this instant."""
+        return self.running and seat in self.beliefs and self.now < self.beliefs[seat][1]
+
+    def belief_ends(self, seat: Seat) -> int:
+        """The true time at which this belief ends if nothing renews it."""
+        return self.stopwatch.when(self.beliefs[seat][1])
+
+    def well(self, for_so_long: int = 0) -> bool:
+        """Whether nothing has hindered it for so long."""
+        fine = self.live and self.running and not self.frozen and self.over is None and not self.closing
+        return fine and self.well_since + for_so_long <= self.scene.engine.now
+
+    # Life --------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.running, self.frozen, self.live, self.over, self.closing = True, False, False, None, False
+        self._life += 1
+        self.incarnations += 1
+        self._inbox.clear()
+        self._left.clear()
+        self.beliefs, self.owned, self._busy = {}, set(), False
+        for part in self.parts:
+            part.attached = False
+        self.well_since = NEVER if self._cut() else self.scene.engine.now
+        self.core = PROTOCOLS[self.scene.protocol](Config(**{"id": self.id, "name": self.name, **self.settings}))
+        self.scene.note(self.id, "starts")
+        self._heartbeat(self._life)
+        self.wake(self.scene.engine.now)
+
+    def kill(self) -> None:
+        if not self.running:
+            return
+        self.scene.note(self.id, "killed")
+        self.scene.tell("killed", self)
+        self.running = self.frozen = self.live = False
+        self._life += 1
+        self._stamp += 1
+        self._due = NEVER
+        self.owned = set()
+        self.beliefs = {}
+
+    def freeze(self, length: int | None = None) -> None:
+        if self.running and not self.frozen:
+            self.scene.note(self.name, "frozen", why="" if length is None else f"for {length / 1e9:.3f} s")
+            self.frozen = True
+            self.well_since = NEVER
+            if length is not None:
+                self.scene.engine.after(length, self.thaw)
+
+    def thaw(self) -> None:
+        if self.running and self.frozen:
+            self.scene.note(self.name, "thawed")
+            self.frozen = False
+            self.well_since = NEVER if self._cut() else self.scene.engine.now
+            left, self._left = self._left, []
+            for rest in left:
+                rest()
+            self._due = NEVER
+            self.wake(self.scene.engine.now)
+
+    def cut(
+        self,
+        *,
+        log: bool = False,
+        group: bool = False,
+        oblivious: bool = False,
+        reads: bool = False,
+        writes: bool = False,
+    ) -> None:
+        """From the logs (all of them; or only from reading, or writing them), from the coordinator, or both."""
+        for part in self.parts:
+            part.wire.reads_cut = log or reads
+            part.wire.writes_cut = part.wire.acks_cut = log or writes
+        self.group_cut, self.oblivious = group, oblivious
+        if self._cut():
+            self.well_since = NEVER
+        elif self.running:
+            self.well_since = self.scene.engine.now
+            self.wake(self.scene.engine.now)
+
+    def _cut(self) -> bool:
+        return self.group_cut or any(p.wire.reads_cut or p.wire.writes_cut for p in self.parts)
+
+    def close(self) -> None:
+        """As the runtime does it: the group is left, which waits for the barriers, and then the protocol is told."""
+        if self.running and self.over is None and not self.closing:
+            self.scene.note(self.name, "is closed")
+            self.closing = True
+            self.hear(Revoked(tuple(sorted(self.owned))))
+            self.hear(Close())
+            if not self.settings.get("exclusive", True):
+                self.scene.coordinator.leave(self)  # its callback has returned at once
+
+    def hear(self, event: Event) -> None:
+        if self.running:
+            self._inbox.append(event)
+            self.wake(self.scene.engine.now)
+
+    def answered(self, flight: Flight, answer: Event) -> None:
+        if flight.sender is self.core:
+            self.hear(answer)
+
+    def _heartbeat(self, life: int) -> None:
+        """Of the group's client: a thread of its own, which stands still when the process does."""
+        if life != self._life or self.over is not None:
+            return
+        if not self.frozen and not self.closing:
+            self.scene.coordinator.heartbeat(self)
+        self.scene.engine.after(self.scene.coordinator.session // BEATS, self._heartbeat, life)
+
+    # Rounds --------------------------------------------------------------------------------------------------------------
+
+    def wake(self, at: int) -> None:
+        if at < self._due and self.running:
+            self._due = at
+            self._stamp += 1
+            self.scene.engine.at(at, self._round, self._stamp)
+
+    def _round(self, stamp: int) -> None:
+        if stamp != self._stamp or not self.running:
+            return
+        self._due = NEVER
+        if self.frozen or self._busy or self.over is not None:
+            return
+        core = self.core
+        assert core is not None
+        while self._inbox and self.over is None:
+            self._step(self._inbox.popleft())
+        if core is not self.core:
+            return
+        fetched: list[tuple[int, list[EntryTuple]]] = []
+        for number, part in enumerate(self.parts[: len(core.parts)]):
+            if part.wire.reads_cut or self.over is not None:
+                part.wire.suspect = True
+                continue
+            if not part.attached:
+                part.attached = True
+                self._step(Entered(number, *part.wire.attach()))
+            why = part.wire.jumped(core.position(number), core.parts[number].track.anchor)
+            if why:
+                part.attached = False
+                self._step(Broke(number, why))
+                self.wake(self.scene.engine.now + MS)
+                continue
+            fetched.append((number, part.wire.fetch(core.position(number), CHUNK)))
+        if self._freezes("buffered"):
+            self._busy = True
+            self._left.append(lambda: self._finish(core, fetched))
+        else:
+            self._finish(core, fetched)
+
+    def _finish(self, core: Induced, fetched: list[tuple[int, list[EntryTuple]]]) -> None:
+        self._busy = False
+        if core is not self.core or not self.running:
+            return
+        engine = self.scene.engine
+        for number, entries in fetched:
+            if core is not self.core:
+                return  # begun anew
+            self._step(Heard(number, list(entries), self.wall.read_us(engine.now)))
+        if core is not self.core:
+            return
+        self._wake_at = 0
+        self._step(Tick(self.wall.read_us(engine.now)))
+        if self.over is not None or not self.running:
+            return
+        due = engine.now if self._inbox else engine.now + self.poll
+        if self._wake_at:
+            due = min(due, max(self.stopwatch.when(self._wake_at), engine.now + 50 * US))
+        for number, part in enumerate(self.parts[: len(core.parts)]):
+            arrived = None if part.wire.reads_cut else self.scene.logs[number].arrived(core.position(number))
+            if arrived is not None:
+                due = min(due, max(arrived + part.wire.lag, engine.now + 20 * US))
+        self.wake(due)
+
+    def _freezes(self, point: str) -> bool:
+        if self.freeze_at is None or self.freeze_at[0] != point:
+            return False
+        length, self.freeze_at = self.freeze_at[1], None
+        self.freeze(length)
+        return True
+
+    # Effects -------------------------------------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> None:
+        assert self.core is not None
+        for effect in self.core.step(event, self.now):
+            self._carry(effect)
+
+    def _carry(self, effect: Effect) -> None:
+        scene = self.scene
+        if isinstance(effect, Put):
+            wire, core = self.parts[effect.partition].wire, self.core
+            scene.tell("put", self, effect)
+            if self._freezes("ticked"):
+                self._left.append(lambda: wire.send(core, effect.ticket, (effect.payload,)) and None)
+            else:
+                wire.send(core, effect.ticket, (effect.payload,))
+        elif isinstance(effect, Lead):
+            self.beliefs[effect.seat] = (effect.token, effect.until)
+            scene.note(self.id, "leads", seat=effect.seat, token=effect.token)
+            scene.tell("led", self, effect)
+        elif isinstance(effect, Extend):
+            for seat in effect.seats:
+                if seat in self.beliefs:
+                    self.beliefs[seat] = (self.beliefs[seat][0], effect.until)
+            scene.tell("renewed", self, effect)
+        elif isinstance(effect, Follow):
+            what = "is fenced" if effect.fenced else "stops"
+            scene.note(self.id, what, seat=effect.seat, token=effect.token, why=effect.why)
+            scene.tell("followed", self, effect)
+            if self.beliefs.get(effect.seat, (0, 0))[0] == effect.token:
+                del self.beliefs[effect.seat]
+        elif isinstance(effect, Barrier):
+            scene.tell("barrier", self, effect)
+            length = self.barrier_time(effect.seat)
+            if length is not None:
+                scene.engine.after(length, self._barrier_over, effect, self.core)
+        elif isinstance(effect, Yielded):
+            scene.coordinator.yielded(self, effect.partition)
+        elif isinstance(effect, Live):
+            self.live = True
+            scene.note(self.id, "is live")
+        elif isinstance(effect, Report):
+            scene.note(self.id, "reports", why=f"{effect.kind}: {effect.text}")
+            scene.tell("reported", self, effect)
+        elif isinstance(effect, Wake):
+            self._wake_at = effect.at
+        elif isinstance(effect, Restart):
+            scene.note(self.id, "begins anew", why=effect.why)
+            self.settings["partitions"] = scene.partitions
+            scene.coordinator.leave(self)
+            self.start()
+        else:
+            self.over, self.live = effect, False
+            scene.note(self.id, "closed" if isinstance(effect, Closed) else f"stopped: {effect.text}")
+            scene.coordinator.leave(self)
+
+    def _barrier_over(self, effect: Barrier, core: Induced) -> None:
+        if core is not self.core or not self.running:
+            return
+        if self.frozen:
+            self._left.append(lambda: self._barrier_over(effect, core))
+            return
+        self.scene.tell("barrier_over", self, effect)
+        self.scene.note(self.id, "barrier returns", seat=effect.seat, token=effect.token)
+        self.hear(WorkOver(effect.seat, effect.token))

@@ -1,0 +1,135 @@
+"""One member of the NELI family and the logs that it and a test write to; time stands still unless the test moves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pares.core import beacons
+from pares.core.beacons import Announce, Width, Yield
+from pares.core.induced import Induced
+from pares.core.protocol import Follow, Lead, Tick
+from pares.core.shares import (
+    Assigned,
+    Config,
+    Effect,
+    Entered,
+    Extend,
+    Heard,
+    Landed,
+    Put,
+)
+
+MS = 1_000_000
+WALL_US = 1_700_000_000_000_000
+
+
+def config(**fields: Any) -> Config:
+    settings: dict[str, Any] = {"group": "g", "id": "me~1", "name": "me", "roles": ("0",)}
+    settings |= {"threshold_ms": 300, "interval_ms": 50, "session_ms": 1000}
+    return Config(**settings | fields)
+
+
+class Bench:
+    """One member and the logs that it and the test write to. Time stands still unless the test moves it."""
+
+    def __init__(self, core: Induced, start: int = 0) -> None:
+        self.core = core
+        self.now = 10**12
+        self.logs: list[list[tuple[int, int, bytes]]] = [[] for _ in core.parts]
+        self.ends = [start] * len(core.parts)
+        self.effects: list[Effect] = []
+        self.numbers: dict[tuple[str, int], int] = {}
+        for number in range(len(core.parts)):
+            self.step(Entered(number, start, start))
+        self.read()
+        self.go()
+
+    @property
+    def wall_us(self) -> int:
+        return WALL_US + self.now // 1000
+
+    def step(self, event: Any) -> list[Effect]:
+        effects = self.core.step(event, self.now)
+        self.effects += effects
+        return effects
+
+    def wait(self, ms: float) -> None:
+        self.now += int(ms * MS)
+
+    def write(
+        self, kind: Any, member: str, partition: int = 0, *, n: int | None = None, b: int = 0, **fields: Any
+    ) -> int:
+        """A record of somebody else's comes to stand in the log. Its offset."""
+        key = (member, partition)
+        self.numbers[key] = self.numbers.get(key, 0) + 1 if n is None else n
+        if kind is Announce:
+            fields = {"name": member.split("~")[0], "within": 300, "drift": 0.1, "of": len(self.core.parts), **fields}
+        elif kind not in (Yield, Width):
+            fields = {"within": 300, **fields}
+        made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, at=0, **fields)
+        return self.land(beacons.encode(made), partition)
+
+    def land(self, payload: bytes, partition: int = 0) -> int:
+        offset = self.ends[partition]
+        self.logs[partition].append((offset, self.wall_us // 1000, payload))
+        self.ends[partition] += 1
+        return offset
+
+    def put(self, effect: Put) -> int:
+        """The member's own append lands and is acknowledged."""
+        offset = self.land(effect.payload, effect.partition)
+        self.step(Landed(effect.ticket, offset))
+        return offset
+
+    def read(self) -> list[Effect]:
+        """Everything that is new, and once more for nothing."""
+        before = len(self.effects)
+        for number, log in enumerate(self.logs):
+            position = self.core.position(number)
+            self.step(Heard(number, [e for e in log if e[0] >= position], self.wall_us))  # type: ignore[arg-type]
+            self.step(Heard(number, [], self.wall_us))
+        return self.effects[before:]
+
+    def tick(self) -> list[Put]:
+        return [e for e in self.step(Tick(self.wall_us)) if isinstance(e, Put)]
+
+    def go(self) -> list[Effect]:
+        """Ticks, appends and reads until nothing more is to be written."""
+        before, idle = len(self.effects), 0
+        while idle < 2:
+            puts = self.tick()
+            for put in puts:
+                self.put(put)
+            self.read()
+            idle = 0 if puts else idle + 1
+        return self.effects[before:]
+
+    def leading(self) -> dict[str, int]:
+        held: dict[str, int] = {}
+        for effect in self.effects:
+            if isinstance(effect, Lead):
+                held[effect.seat[0]] = effect.token
+            elif isinstance(effect, Follow):
+                held.pop(effect.seat[0], None)
+        return held
+
+    def until(self) -> int:
+        return [e.until for e in self.effects if isinstance(e, Lead | Extend)][-1]
+
+    def kinds(self, partition: int = 0) -> list[str]:
+        """What stands in that log, but for widths."""
+        found = [type(beacons.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
+        return [kind for kind in found if kind != "Width"]
+
+
+def of(effects: list[Effect], kind: Any) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def leading(core: Induced, **more: Any) -> Bench:
+    bench = Bench(core, **more)
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    assert bench.leading()
+    return bench

@@ -1,0 +1,276 @@
+"""The rules of NELI in both modes, of groups whose members share out different numbers, and of bad records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from neli_bench import MS, WALL_US, Bench, config, leading, of
+
+from pares.core import beacons
+from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
+from pares.core.errors import ConfigError
+from pares.core.fast import Fast
+from pares.core.neli import BEACONS, Neli
+from pares.core.protocol import Barrier, Follow, Live, Report, Restart, Stop, Tick
+from pares.core.records import MAX_BASE, BadRecord, Join, Text, encode
+from pares.core.shares import (
+    Assigned,
+    Entered,
+    Heard,
+    Lost,
+    Revoked,
+    Yielded,
+)
+
+# Exclusive NELI ----------------------------------------------------------------------------------------------------------
+
+
+@given(late=st.integers(0, 250), ahead=st.integers(-20, 20))
+def test_v_takes_the_brokers_time_whenever_the_beacon_is_read(late: int, ahead: int) -> None:
+    bench = leading(Neli(config(error_ms=20)))
+    stamp = bench.now
+    bench.wait(50)
+    (put,) = bench.tick()
+    stamp = bench.now
+    bench.land(put.payload)
+    bench.wait(late)
+    before = bench.until()
+    (entry,) = [e for e in bench.logs[0] if e[0] >= bench.core.position(0)]
+    bench.step(Heard(0, [entry], bench.wall_us + ahead * 1000))  # type: ignore[list-item]
+    # In true time: at most T + e after the broker's stamp, by a stopwatch that may be slow.
+    ends = max(before, bench.until())
+    assert ends - bench.now <= max(before - bench.now, (stamp + 320 * MS - bench.now) + MS)
+
+
+def test_the_sum_is_checked_and_shown() -> None:
+    with pytest.raises(ConfigError, match="900 ms \\+ 100 ms = 1000 ms, and the session is 1000 ms"):
+        Neli(config(threshold_ms=900, error_ms=100))
+    Neli(config(threshold_ms=899, error_ms=100))
+    with pytest.raises(ConfigError, match="needs T above the group's session"):
+        Neli(config(threshold_ms=1000, exclusive=False))
+    with pytest.raises(ConfigError, match=f"needs {BEACONS} of them: use at most 70 ms"):
+        Neli(config(threshold_ms=300, error_ms=20, interval_ms=71))
+    with pytest.raises(ConfigError, match="two beats take 260 ms"):
+        Fast(config(interval_ms=130))
+
+
+def test_a_predecessor_that_was_silent_for_t_and_e_is_not_waited_for() -> None:
+    bench = Bench(Neli(config(error_ms=20)))
+    b = bench.write(Announce, "old~1", b=5, within=320)
+    bench.write(Beacon, "old~1", term=5 + b, lead=True, within=320)
+    bench.wait(321)
+    bench.read()  # read late: the broker's times say how long it was
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    assert bench.leading()
+
+
+@given(silent=st.integers(0, 319))
+def test_of_a_predecessors_t_and_e_what_is_left_is_waited_for(silent: int) -> None:
+    bench = Bench(Neli(config(error_ms=20)))
+    b = bench.write(Announce, "old~1", b=5, within=320)
+    bench.write(Beacon, "old~1", term=5 + b, lead=True, within=320)
+    last = bench.now
+    bench.wait(silent)
+    bench.read()
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    while not bench.leading():
+        bench.wait(10)
+        bench.go()
+    assert bench.now >= last + 320 * MS
+
+
+def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
+    bench = Bench(Neli(config(error_ms=10)))
+    bench.step(Assigned((0,)))
+    bench.read()
+    for put in bench.tick():
+        bench.put(put)
+    position = bench.core.position(0)
+    entries: Any = [e for e in bench.logs[0] if e[0] >= position]
+    bench.step(Heard(0, entries, bench.wall_us - 50_000))
+    assert not bench.leading()
+    assert [e.kind for e in of(bench.effects, Report)] == ["clock-error"]
+
+
+def test_everybody_beacons_on_every_partition() -> None:
+    bench = Bench(Neli(config(partitions=3)))
+    bench.wait(50)
+    bench.go()
+    assert [bench.kinds(number) for number in range(3)] == [["Beacon"]] * 3
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_groups_on_one_topic_share_its_beacons(groups: int) -> None:
+    """F, F/2, F/4: the sum stays within 200 a second, whatever the interval that was asked for."""
+    bench = Bench(Neli(config(partitions=2, exclusive=False, threshold_ms=2000, interval_ms=1)))
+    before = 0
+    for ms in range(1500):
+        if ms % 20 == 0:
+            for other in range(1, groups):
+                beacon = Beacon(v=1, g=f"h{other}", m="x~1", n=ms, b=0, s=50, at=0, within=300)
+                bench.land(beacons.encode(beacon))
+        bench.wait(1)
+        bench.go()
+        if ms == 499:
+            before = len(bench.kinds(1))
+    assert len(bench.kinds(1)) - before == pytest.approx(100 / groups, abs=2)
+
+
+# Non-exclusive -----------------------------------------------------------------------------------------------------------
+
+
+def nele(**fields: Any) -> Neli:
+    return Neli(config(exclusive=False, threshold_ms=1500, **fields))
+
+
+def test_any_beacon_keeps_a_non_exclusive_leader() -> None:
+    bench = leading(nele())
+    bench.wait(400)
+    bench.write(Beacon, "other~1")
+    bench.read()
+    assert bench.until() == bench.now + 1500 * MS
+
+
+def test_a_non_exclusive_owner_goes_on_until_it_reads_that_another_leads() -> None:
+    bench = leading(nele())
+    token = bench.leading()["0"]
+    assert of(bench.step(Revoked((0,))), Yielded) == [Yielded(0)]
+    other = bench.write(Announce, "new~1", b=token + 10)
+    bench.read()
+    assert bench.leading()
+    bench.write(Beacon, "new~1", term=token + 10 + other, lead=True)
+    effects = bench.read()
+    assert [type(e) for e in effects][:2] == [Follow, Barrier]
+    assert not bench.leading()
+
+
+def test_a_non_exclusive_owner_that_lost_its_partition_ends_with_t() -> None:
+    bench = leading(nele())
+    until = bench.until()
+    bench.step(Lost((0,)))
+    bench.wait(100)
+    bench.write(Beacon, "other~1")
+    bench.read()
+    assert bench.until() == until  # nothing re-arms what the group has taken
+    bench.wait(1500)
+    assert of(bench.step(Tick(bench.wall_us)), Follow)[0].why == "lease ran out"
+
+
+# Other numbers of partitions -----------------------------------------------------------------------------------------------
+
+
+def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None:
+    bench = leading(Fast(config(partitions=2)))
+    bench.write(Width, "new~1", 1, of=4)
+    effects = bench.read()
+    assert [type(e) for e in effects] == [Follow, Restart]
+    assert effects[0].fenced  # type: ignore[union-attr]
+
+
+def test_who_comes_with_fewer_partitions_is_refused() -> None:
+    core = Fast(config())
+    width = beacons.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
+    core.step(Entered(0, 0, 1), 0)
+    (stop,) = of(core.step(Heard(0, [(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
+    assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
+
+
+@pytest.mark.parametrize("kind", [Fast, Neli])
+def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) -> None:
+    """Role 0 is theirs by another partition than ours."""
+    core = kind(config(partitions=2))
+    bench = Bench.__new__(Bench)
+    bench.core, bench.now, bench.logs, bench.ends = core, 10**12, [[], []], [0, 0]
+    bench.effects, bench.numbers = [], {}
+    offset = bench.write(Announce, "old~1", 1, b=5, of=1)
+    bench.write(Pulse if kind is Fast else Beacon, "old~1", 1, term=5 + offset, lead=True)
+    for number in range(2):
+        bench.step(Entered(number, 0, bench.ends[number]))
+    bench.read()
+    started = bench.now
+    bench.go()
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    while not bench.leading():
+        bench.wait(10)
+        bench.go()
+    assert bench.now - started >= 300 * MS
+
+
+def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
+    bench = leading(Fast(config()))
+    assert bench.step(Assigned((5,))) == []
+    assert bench.step(Lost((5,))) == []
+    assert of(bench.step(Revoked((5,))), Yielded) == [Yielded(5)]
+
+
+@pytest.mark.parametrize("protocol", ["neli", "nele"])
+def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None:
+    core = Fast(config())
+    fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
+    payload = beacons.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
+    core.step(Entered(0, 0, 1), 0)
+    (stop,) = of(core.step(Heard(0, [(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
+    assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
+    bench = leading(Fast(config()))
+    bench.write(Announce, "x~1", b=WALL_US * 2, protocol=protocol)
+    assert [e.kind for e in of(bench.read(), Report)] == ["other-protocol"]
+
+
+# Bad records -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=200))
+def test_nothing_that_stands_in_a_log_stops_a_reader(payload: bytes) -> None:
+    bench = Bench(Fast(config()))
+    bench.land(payload)
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    assert bench.leading()
+
+
+def test_a_token_that_cannot_be_does_not_count() -> None:
+    bench = Bench(Fast(config()))
+    bench.write(Pulse, "liar~1", term=2**53 - 1)
+    offset = bench.write(Announce, "liar~2", b=MAX_BASE - 1)
+    bench.write(Yield, "liar~2", term=MAX_BASE - 1 + offset, led=True)
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    assert bench.leading()["0"] == MAX_BASE - 1 + 4  # the fifth record, after this member's width and those three
+
+
+def test_a_group_that_runs_the_claims_protocol_is_left_alone() -> None:
+    core = Fast(config())
+    join = Join(v=1, g="g", m="x~1", n=1, b=5, s=500, name="x", session=1000)
+    core.step(Entered(0, 0, 1), 0)
+    (stop,) = of(core.step(Heard(0, [(0, 0, encode(join))]), 1), Stop)  # type: ignore[list-item]
+    assert stop.kind == "refused"
+    other = Join(v=1, g="another", m="x~1", n=1, b=5, s=500, name="x", session=1000)
+    core = Fast(config())
+    core.step(Entered(0, 0, 1), 0)
+    assert of(core.step(Heard(0, [(0, 0, encode(other))]), 1), Live)  # type: ignore[list-item]
+
+
+def test_records_of_other_kinds_are_told_from_bad_ones() -> None:
+    join = Join(v=1, g="g", m="x~1", n=1, b=5, s=500, name="x", session=1000)
+    assert beacons.decode(encode(join)) == Foreign("g", "x~1", True)
+    with pytest.raises(BadRecord, match="bad field"):
+        beacons.decode(b'{"k":"pulse","v":1,"g":"g","m":"x~1","n":1,"b":5,"s":5}')
+    with pytest.raises(ConfigError, match="this announce can't be written"):
+        beacons.encode(Announce(v=1, g="g", m="x", n=1, b=0, s=0, name="", within=1, drift=0.1, of=1, at=0))
+
+
+def test_a_member_whose_words_fit_no_record_is_refused() -> None:
+    text: Text = "x" * 1001
+    with pytest.raises(ConfigError, match="this announce can't be written"):
+        Fast(config(host=text))

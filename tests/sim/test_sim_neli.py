@@ -1,0 +1,110 @@
+"""NELI and Fast NELI in the simulator: seeds in which everything holds, and broken rules that are noticed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
+from pares.sim.mutants.base import applied
+from pares.sim.neli.checkers import OneLeader, Tokens
+from pares.sim.neli.knobs import FAULTS, MODES, draw
+from pares.sim.neli.mutants import MUTANTS
+from pares.sim.neli.play import STRIKES, play
+from pares.sim.neli.scene import NeliScene
+
+SEEDS = 10
+MUTANT_SEEDS = 30
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_promises_hold(mode: str) -> None:
+    for seed in range(SEEDS):
+        outcome = play(draw(seed, mode))
+        assert not outcome.broken, f"{mode} {seed}: {outcome.what}"
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_rule_is_noticed(name: str) -> None:
+    made = MUTANTS[name]
+    for seed in range(MUTANT_SEEDS):
+        with applied(made.mutant):
+            if play(draw(seed, made.mode, made.mutant.bias)).broken:
+                break
+    else:
+        pytest.fail(f"{name} was not noticed in {MUTANT_SEEDS} seeds")
+
+
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name != "threshold-above-session"])
+def test_without_the_mutant_its_worlds_are_sound(name: str) -> None:
+    made = MUTANTS[name]
+    for seed in range(2):
+        outcome = play(draw(seed, made.mode, made.mutant.bias))
+        assert not outcome.broken, f"{name} {seed}: {outcome.what}"
+
+
+def test_a_seed_is_always_the_same_history() -> None:
+    one, two = (play(draw(3, "fast-neli"), told=True) for _ in range(2))
+    assert one == two
+    assert len(one.trace) > 10
+
+
+def test_every_fault_has_a_name_and_is_carried_out() -> None:
+    assert set(STRIKES) == set(FAULTS)
+
+
+LIES = st.tuples(
+    st.integers(1, 400),
+    st.sampled_from(("give", "lose", "freeze", "thaw", "cut", "heal", "buffered", "ticked", "late", "kill", "start")),
+    st.integers(0, 2),
+    st.integers(0, 1),
+)
+
+
+@pytest.mark.parametrize("protocol", ["fast-neli", "neli"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    script=st.lists(LIES, min_size=5, max_size=40),
+    rates=st.tuples(*[st.sampled_from((0.9, 1.0, 1.1))] * 3),
+    errors=st.tuples(*[st.sampled_from((-50, 0, 50))] * 3),
+)
+def test_two_never_lead_whatever_the_group_says(
+    protocol: str,
+    script: list[tuple[int, str, int, int]],
+    rates: tuple[float, ...],
+    errors: tuple[int, ...],
+) -> None:
+    """The group is made to say anything at any time: exclusiveness rests on the log and on the rates of clocks (in NELI, on
+    their error bound too), not on the group."""
+    scene = NeliScene(protocol=protocol, partitions=2, session=SECOND)
+    scene.watch([OneLeader(scene), Tokens(scene)])
+    common = {"roles": ("0", "1"), "threshold_ms": 300, "interval_ms": 40, "session_ms": 1000, "error_ms": 50}
+    members = [
+        scene.add(name, common, stopwatch=Stopwatch(0, rate), wall=WallClock(error * 1000))
+        for name, rate, error in zip("abc", rates, errors, strict=True)
+    ]
+    for member in members:
+        member.start()
+    for wait, what, who, partition in script:
+        scene.engine.run(scene.engine.now + wait * MS)
+        member = members[who]
+        if what in ("give", "lose"):
+            scene.coordinator.lie(member, partition, what == "lose")
+        elif what in ("buffered", "ticked"):
+            member.freeze_at = (what, 350 * MS)
+        elif what == "freeze":
+            member.freeze()
+        elif what == "thaw":
+            member.thaw()
+        elif what == "cut":
+            member.cut(log=True)
+        elif what == "heal":
+            member.cut()
+        elif what == "late":
+            member.parts[partition].wire.fate = "unknown"
+        elif what == "kill":
+            member.kill()
+        elif not member.running:
+            member.start()
+    scene.engine.run(scene.engine.now + SECOND)
