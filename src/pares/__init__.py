@@ -40,11 +40,11 @@ if TYPE_CHECKING:
         Observer,
         Peer,
         Revoked,
-        Slots,
         Term,
         leave_on_signals,
     )
     from pares.runtime import aio as aio
+    from pares.runtime.slots import Slots
 
 __version__ = "0.1.0"
 
@@ -99,6 +99,7 @@ _HOMES = {
         "ParesError",
         "Stale",
     ),
+    "pares.runtime.slots": ("Slots",),
 }
 _MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""

@@ -6,7 +6,6 @@ from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.forks import leave_on_signals
 from pares.runtime.member import Member
 from pares.runtime.observer import Observer
-from pares.runtime.slots import Slots
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 
@@ -23,7 +22,6 @@ __all__ = [
     "Observer",
     "Peer",
     "Revoked",
-    "Slots",
     "Term",
     "leave_on_signals",
     "stopwatch",

@@ -37,9 +37,6 @@ from pares.runtime import forks
 from pares.runtime.barriers import Barriers, Callback, Key
 from pares.runtime.clock import stopwatch
 from pares.runtime.incarnation import Incarnation, lock_folder
-from pares.runtime.induction import begin_induction
-from pares.runtime.induction_settings import check_own
-from pares.runtime.induction_view import InductionView
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.proof import DeathLock
@@ -135,7 +132,11 @@ class Member:
         checked = settings(**given, drift=drift, retention=None)
         own = {"T": T, "clock_error": clock_error, "interval": interval}
         own |= {"heartbeat_timeout": heartbeat_timeout, "poll_interval": poll_interval}
-        check_own(protocol, own)
+        if protocol != "claims" or any(value is not None for value in own.values()):
+            # Imported by whoever needs it: the larger a process, the later its death is known (R7).
+            from pares.runtime.induction_settings import check_own
+
+            check_own(protocol, own)
         checked["ready"] = ready is None
         self._own_ledger = isinstance(ledger, str)
         self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
@@ -184,6 +185,9 @@ class Member:
         self, protocol: str, checked: dict[str, Any], eligible: Eligible, own: dict[str, float | None]
     ) -> None:
         """NELI and Fast NELI: any role's partition may come here, whatever this member was made with."""
+        from pares.runtime.induction import begin_induction
+        from pares.runtime.induction_view import InductionView
+
         self._eligible = None
         loop = begin_induction(self._ledger, protocol, checked, eligible, own, self._life)
         self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
