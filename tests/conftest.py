@@ -1,4 +1,5 @@
-"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka for whoever asks for one.
+"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka or NATS for whoever asks
+for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka
+    from pares.dev import Kafka, Nats
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -56,3 +57,12 @@ def kafka() -> Iterator[Kafka]:
 
     with Kafka() as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[Nats]:
+    """One NATS for the whole run, which nobody may harm; each test makes streams of its own."""
+    from pares.dev import Nats
+
+    with Nats() as nats:
+        yield nats
