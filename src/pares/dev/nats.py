@@ -13,6 +13,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import nats_server
 from pares.dev.cluster import LocalCluster
 from pares.dev.node import Node
+from pares.dev.place import address
 
 
 class Nats(LocalCluster):
@@ -79,6 +80,11 @@ class Nats(LocalCluster):
         """A ledger on another stream; `params` are those of the URL, such as `replication=1`."""
         query = f"?{urlencode(params)}" if params else ""
         return f"nats://{self.bootstrap}/{stream}{query}"
+
+    @property
+    def monitors(self) -> str:
+        """`HOST:PORT[,...]` where the servers say how they are: what a ledger's `monitor=` takes."""
+        return ",".join(address(place.host, place.monitor_port) for place in self._up().nodes)
 
     def client(self, user: str | None = None, password: str | None = None) -> dict[str, str]:
         """The ledger's `options` to connect as `user`; another `password` makes it a wrong one. Empty without `users`."""

@@ -24,38 +24,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 from pares.core.errors import LedgerUnavailable
 
 from .address import Address, Options
 from .base import (
-    Bell,
     Entry,
     Log,
     Membership,
     check_partitions,
-    check_payload,
-    check_payloads,
-    check_records,
-    gap,
     grown_partitions,
-    rewound,
 )
-from .kafka_append import Appender, check_partition
-from .kafka_client import keep_after_fork
+from .kafka_append import Appender
 from .kafka_seek import Seeker
 from .kafka_settings import Settings, take
-from .kafka_tail import TailBell, Tails, Window
+from .kafka_tail import Tails
 from .kafka_topic import Topics, checks
-from .lifetime import Lifetime
-
-_LOOK: Final = 3.0
-"""Seconds for which a topic's id is believed while the tail follows it: the tail hears sooner if it is another one."""
-_ASK_AGAIN: Final = 1.0
-"""Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
+from .lifetime import Lifetime, keep_after_fork
+from .tailed import Known, TailedLog
+from .window import Window
 
 
 class _Shared:
@@ -69,31 +57,57 @@ class _Shared:
         self.seeker = Seeker(settings, where)
         self.appender = Appender(settings, where, self.topics.largest, self.seeker.ends)
         self.tails = Tails(settings, where, self.replaced)
-        self.known: dict[str, tuple[str, int, float]] = {}
-        """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        self.known = Known()
         keep_after_fork(self)
 
+    @property
+    def timeout(self) -> float:
+        return self.settings.timeout
+
+    @property
+    def retention(self) -> float | None:
+        return self.settings.retention
+
     def look(self, topic: str) -> tuple[str, int]:
-        """A topic's identity and number of partitions, by the brokers, now."""
         asked = time.monotonic()
         found = self.topics.describe(topic)
         if found is None:
-            self.known.pop(topic, None)
+            self.known.forget(topic)
             raise LedgerUnavailable(
                 f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
             )
-        before = self.known.get(topic)
-        if before is not None and before[0] != found.identity:
+        if self.known.put(topic, found.identity, found.partitions, asked):
             self.seeker.forget()
-        self.known[topic] = (found.identity, found.partitions, asked)
         return found.identity, found.partitions
 
     def replaced(self, topic: str) -> None:
-        """It may be another topic now: whoever wants to know its identity has to ask."""
         self.seeker.forget()
-        known = self.known.get(topic)
-        if known is not None:
-            self.known[topic] = (known[0], known[1], -_LOOK)
+        self.known.doubt(topic)
+
+    def refresh(self, topic: str) -> None:
+        self.appender.refresh(topic)
+
+    def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        return self.seeker.ends(topic, partition)
+
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        return self.seeker.fetch(topic, partition, offset, end, max_records)
+
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        return self.appender.append(topic, payloads, partition)
+
+    def trim(self, topic: str, partition: int, before: int) -> None:
+        self.topics.delete_before(topic, partition, before)
+        self.seeker.forget()
+
+    def window(self, topic: str, partition: int) -> Window:
+        return self.tails.window(topic, partition)
+
+    def follow(self, window: Window, offset: int) -> None:
+        self.tails.follow(window, offset)
+
+    def follows(self, topic: str) -> bool:
+        return self.tails.follows(topic)
 
     def close(self) -> None:
         if self.lifetime.end():
@@ -103,145 +117,14 @@ class _Shared:
             self.topics.close()
 
 
-class KafkaLog:
+class KafkaLog(TailedLog):
     """One topic as a log."""
 
     kind = "kafka"
-    place: Path | None = None
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
+        super().__init__(shared, topic, url)
         self._shared = shared
-        self._topic = topic
-        self._closed = False
-        self.url = url
-
-    @property
-    def retention(self) -> float | None:
-        return self._shared.settings.retention
-
-    @property
-    def partitions(self) -> int:
-        return self._open().look(self._topic)[1]
-
-    def append(self, payload: bytes, partition: int = 0) -> int:
-        check_payload(payload)
-        return self._append((payload,), partition)[0]
-
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
-        check_payloads(payloads)
-        return self._append(payloads, partition)
-
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
-        shared = self._there(partition)
-        if not payloads:
-            return []
-        offsets = shared.appender.append(self._topic, payloads, partition)
-        window = shared.tails.window(self._topic, partition)
-        if offsets[-1] < window.known:
-            # The log was longer before: it is another one, and everything that was known of it is void.
-            shared.replaced(self._topic)
-            window.expect(offsets[-1] + 1, at_least=False)
-        else:
-            window.expect(offsets[-1] + 1, at_least=True)
-        return offsets
-
-    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        check_records(max_records)
-        shared = self._there(partition)
-        window = shared.tails.window(self._topic, partition)
-        deadline = time.monotonic() + timeout
-        while True:
-            found = window.take(offset, max_records)
-            if found is None:
-                found = self._look_up(window, offset, max_records)
-            if found:
-                return found
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return []
-            shared.tails.follow(window, offset)
-            window.wait(offset, min(left, _ASK_AGAIN))
-            self._open()
-
-    def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
-        """Entries as the partition's leader has them now, whatever the tail knows."""
-        shared = self._open()
-        first, end = shared.seeker.ends(self._topic, window.partition)
-        if window.known > end:
-            shared.replaced(self._topic)
-        window.expect(end, at_least=False)
-        if offset < first:
-            raise gap(self.url, window.partition, offset, first)
-        if offset > end:
-            raise rewound(self.url, window.partition, offset, end)
-        if offset == end:
-            if window.bells:
-                shared.tails.follow(window, end)
-            return []
-        if window.reach(offset, shared.settings.timeout):
-            found = window.take(offset, max_records)
-            if found:
-                return found
-        return shared.seeker.fetch(self._topic, window.partition, offset, end, max_records)
-
-    def start(self, partition: int = 0) -> int:
-        return self._ends(partition)[0]
-
-    def end(self, partition: int = 0) -> int:
-        return self._ends(partition)[1]
-
-    def _ends(self, partition: int) -> tuple[int, int]:
-        shared = self._there(partition)
-        first, end = shared.seeker.ends(self._topic, partition)
-        shared.tails.window(self._topic, partition).expect(end, at_least=False)
-        return first, end
-
-    def trim(self, before: int, partition: int = 0) -> None:
-        shared = self._there(partition)
-        first, end = self._ends(partition)
-        if before > end:
-            raise rewound(self.url, partition, before, end)
-        if before > first:
-            shared.topics.delete_before(self._topic, partition, before)
-            shared.seeker.forget()
-            shared.tails.window(self._topic, partition).trimmed(before)
-
-    def identity(self) -> str:
-        shared = self._open()
-        known = shared.known.get(self._topic)
-        if known is not None and time.monotonic() < known[2] + _LOOK and shared.tails.follows(self._topic):
-            return known[0]
-        return shared.look(self._topic)[0]
-
-    def bell(self, partition: int = 0) -> Bell | None:
-        shared = self._there(partition)
-        window = shared.tails.window(self._topic, partition)
-        bell = TailBell(window)
-        try:
-            if not window.open:
-                shared.tails.follow(window, shared.seeker.ends(self._topic, partition)[1])
-        except LedgerUnavailable:
-            pass  # out of reach: the first read that reaches the log has it followed
-        return bell
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _open(self) -> _Shared:
-        self._shared.lifetime.check()
-        if self._closed:
-            raise Lifetime.closed_error(self.url)
-        return self._shared
-
-    def _there(self, partition: int) -> _Shared:
-        """The clients; raises unless the log is open and has this partition."""
-        shared = self._open()
-        known = shared.known.get(self._topic)
-        if known is None or not 0 <= partition < known[1]:
-            there = shared.look(self._topic)[1]
-            check_partition(partition, there, self.url)
-            shared.appender.refresh(self._topic)
-        return shared
 
 
 class KafkaLedger(KafkaLog):
@@ -270,14 +153,16 @@ class KafkaLedger(KafkaLog):
             raise
 
     def _grow(self, partitions: int) -> None:
-        shared = self._open()
+        self._open()
+        shared = self._shared
         shared.topics.grow(self._topic, partitions)
         deadline = time.monotonic() + 5.0
         while shared.look(self._topic)[1] < partitions and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def topic(self, name: str, partitions: int = 4) -> Log:
-        shared = self._open()
+        self._open()
+        shared = self._shared
         full = shared.settings.topic_name(name)
         check_partitions(partitions, f"topic {name!r}")
         shared.topics.settle(full, partitions)
@@ -295,7 +180,8 @@ class KafkaLedger(KafkaLog):
         """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`."""
         from .kafka_group import KafkaMembership
 
-        shared = self._open()
+        self._open()
+        shared = self._shared
         check_partitions(partitions, f"group {group!r}")
         topic = self._topic
         if shared.look(topic)[1] != partitions:
@@ -306,7 +192,8 @@ class KafkaLedger(KafkaLog):
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the topic and its settings: (good, note, warning or problem, and the text)."""
-        shared = self._open()
+        self._open()
+        shared = self._shared
         return [*checks(shared.topics, shared.settings, self.retention)]
 
     def close(self) -> None:
