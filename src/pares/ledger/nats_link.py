@@ -53,6 +53,7 @@ class Link:
         self._refused: set[str] = set()
         self._tried: set[str] = set()
         self._epoch: Epoch | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"pares {settings.where}", daemon=True)
@@ -216,7 +217,11 @@ class Link:
             self._epoch = None
             self._tell()
             log.debug("%s: %s", self.settings.where, self._told[server])
-            await epoch.gone()
+            # Beside what comes next: to let go of a connection to a server that stands still may take a second.
+            task = self._loop.create_task(epoch.gone())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            await asyncio.sleep(_SOON)  # for a server that takes connections and ends them at once
 
     def _failed(self, server: str, said: str) -> None:
         self._tried.add(server)

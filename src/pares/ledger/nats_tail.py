@@ -172,7 +172,7 @@ class _Tail:
     async def _listen(self, epoch: Epoch) -> None:
         """Entries as they come; returns when the consumer is to be made anew."""
         pushed, whole = 0, True
-        while whole and self._wanted() and not epoch.over.done():
+        while whole and self._wanted() and self._window.open and not epoch.over.done():
             try:
                 async with asyncio.timeout(_SILENCE):
                     messages = [await self._came.get()]

@@ -166,10 +166,7 @@ class TailedLog:
     def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
         """Entries as the service has them now, whatever the tail knows."""
         service = self._open()
-        first, end = service.ends(self._topic, window.partition, offset)
-        if window.known > end:
-            service.replaced(self._topic)
-        window.expect(end, at_least=False)
+        first, end = self._bounds(window, offset)
         if offset < first:
             raise gap(self.url, window.partition, offset, first)
         if offset > end:
@@ -191,9 +188,19 @@ class TailedLog:
         return self._ends(partition)[1]
 
     def _ends(self, partition: int) -> tuple[int, int]:
-        service = self._there(partition)
-        first, end = service.ends(self._topic, partition)
-        service.window(self._topic, partition).expect(end, at_least=False)
+        return self._bounds(self._there(partition).window(self._topic, partition))
+
+    def _bounds(self, window: Window, least: int = 0) -> tuple[int, int]:
+        """The log's first offset and the next one, by the service; the window hears of it."""
+        service = self._service
+        had, known = window.high if window.open else 0, window.known
+        first, end = service.ends(self._topic, window.partition, least)
+        if known > end:
+            service.replaced(self._topic)
+        if had > end:
+            # It has what is not in the log any more: a position that is found anew must not be read from it.
+            window.shut()
+        window.expect(end, at_least=False)
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:
