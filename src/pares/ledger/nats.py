@@ -12,8 +12,8 @@ What it promises is `Log`'s, and how:
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
   ledger to the same partition is acknowledged, never after; see `nats_append`. There is at most one such append a partition
   and ledger;
-- a reader is told of appends: the server pushes them (see `nats_tail`). An empty answer of `read` is at most 50 ms old: it
-  never misses what this ledger has appended, or what an `end` of it has told of;
+- a reader is told of appends: the server pushes them (see `nats_tail`). An empty answer of `read` is at most 0.3 s old, and
+  only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of;
 - a stream that was deleted and made anew has another identity, and is noticed within a second by whoever follows it.
 
 It is also a `Bus`, of core NATS (see `nats_bus`): what is published there is not kept. Without a stream the URL means that

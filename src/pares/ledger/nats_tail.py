@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 BEAT: Final = 0.25
 """Seconds after which an idle consumer says so."""
-_SILENCE: Final = 2.5 * BEAT
+_SILENCE: Final = 4 * BEAT
+_FRESH: Final = 1.2 * BEAT
+"""Seconds for which the server's last word counts. An idle reader that looks ten times a second need not ask then."""
 _AGAIN: Final = 0.05
 _UNUSED: Final = 60.0
 """Seconds after which a partition is no longer followed that nobody has read and that has no bell."""
@@ -51,7 +53,7 @@ class Tails:
 
     def window(self, topic: str, partition: int) -> Window:
         with self._lock:
-            return self._windows.setdefault((topic, partition), Window(topic, partition))
+            return self._windows.setdefault((topic, partition), Window(topic, partition, _FRESH))
 
     def follow(self, window: Window, offset: int) -> None:
         """Follow the partition from `offset` on, unless it is followed already."""

@@ -16,7 +16,7 @@ from .base import MAX_READ_BYTES, Entry
 from .bell import PipeBell
 
 FRESH: Final = 0.05
-"""Seconds for which the service's last word on the end of a partition is taken for its end."""
+"""Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
 _KEEP: Final = 8192
 _KEEP_BYTES: Final = 8 << 20
 """Entries, and bytes, that are kept of each partition."""
@@ -25,9 +25,10 @@ _KEEP_BYTES: Final = 8 << 20
 class Window:
     """The newest entries of one partition, as far as they have come. `changed` guards every field."""
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, fresh: float = FRESH) -> None:
         self.topic = topic
         self.partition = partition
+        self._fresh = fresh
         self.changed = threading.Condition()
         self.open = False
         """Whether the thread follows this partition."""
@@ -49,7 +50,7 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < self.heard + FRESH):
+            if found or (offset == self.high >= self.known and self.used < self.heard + self._fresh):
                 return found
             return None
 
