@@ -107,6 +107,27 @@ def test_a_tail_that_is_ahead_of_an_answer_is_not_doubted() -> None:
     assert [entry.payload for entry in log.read(0)] == [b"a", b"b"]
 
 
+def test_a_tail_that_is_ahead_of_an_append_is_not_doubted() -> None:
+    """The tail brings what was appended before the append has returned."""
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    shelf.push()
+    append = shelf.append
+
+    def pushed(topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        offsets = append(topic, payloads, partition)
+        shelf.push()
+        shelf.window(topic, partition).expect(offsets[-1] + 1, at_least=True)
+        return offsets
+
+    shelf.append = pushed  # type: ignore[method-assign]
+    assert [log.append(b"%d" % number) for number in range(3)] == [0, 1, 2]
+    assert shelf.doubts == 0
+    shelf.entries.clear()  # and one that was begun anew is
+    assert log.append(b"new") == 0
+    assert shelf.doubts == 1
+
+
 def test_an_end_that_was_told_of_is_waited_for() -> None:
     shelf = Shelf()
     log = ShelfLog(shelf, "t", "shelf://")

@@ -128,6 +128,7 @@ class Epoch:
             await self.client.publish(subject, payload, reply, dict(headers) if headers else None)
         except (nats.errors.Error, OSError) as error:
             raise Lost(str(error)) from None
+        _heed()
 
     async def subscribe(self, subject: str, handler: Callable[[Msg], Awaitable[None]]) -> Subscription:
         """Have every message on the subject handed over; none is dropped here."""
@@ -152,6 +153,7 @@ class Epoch:
         client: Any = self.client
         # A PING of the client's overtakes what waits to be written: so that first.
         await client._flush_pending(force_flush=True)
+        _heed()
         await client.flush()
         if client._reading_task is None or client._reading_task.done():
             raise Lost("its client has ceased to read")  # then a flush asks nobody
@@ -193,6 +195,7 @@ class Epoch:
                 await self.client.close()
         except Exception as error:
             log.debug("%s: %s", self.server, error)
+        _heed()
 
     async def _watch(self) -> None:
         """Ask whoever has been silent for a while."""
@@ -252,3 +255,10 @@ class Epoch:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _heed() -> None:
+    """The client swallows a cancellation that meets it while it writes; whoever has waited for the client asks here."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

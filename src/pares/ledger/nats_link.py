@@ -164,9 +164,12 @@ class Link:
         epoch, self._epoch = self._epoch, None
         if epoch is not None:
             await epoch.leave()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # Again, if need be: the client may swallow it.
+            _, left = await asyncio.wait(tasks, timeout=0.1)
+            tasks = [*left]
 
     async def _first(self) -> None:
         settings = self.settings

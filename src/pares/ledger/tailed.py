@@ -135,9 +135,10 @@ class TailedLog:
         service = self._there(partition)
         if not payloads:
             return []
-        offsets = service.append(self._topic, payloads, partition)
         window = service.window(self._topic, partition)
-        if offsets[-1] < window.known:
+        known = window.known  # now: the tail may bring what is appended before the append has returned
+        offsets = service.append(self._topic, payloads, partition)
+        if offsets[-1] < known:
             # The log was longer before: it is another one, and everything that was known of it is void.
             service.replaced(self._topic)
             window.expect(offsets[-1] + 1, at_least=False)
