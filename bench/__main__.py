@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 from dataclasses import asdict
 from pathlib import Path
 
+from bench import on_kafka
 from bench.cases import CASES, Row
-
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
-
-
-def machine() -> str:
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
+from bench.figures import machine, put
 
 
 def table(rows: list[Row]) -> str:
@@ -28,25 +21,37 @@ def table(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures pares on this machine.")
-    parser.add_argument("--only", action="append", choices=sorted(CASES), help="only this case; may be given again")
+    parser.add_argument("--only", action="append", metavar="CASE", help="only this case; may be given again")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
+    parser.add_argument("--ledger", choices=["sqlite", "kafka"], default="sqlite", help="kafka: on brokers of its own")
+    parser.add_argument("--nodes", type=int, action="append", help="brokers; may be given again (default: 1, then 3)")
+    parser.add_argument("--rounds", type=int, default=50, help="kills, and handovers, on Kafka (default: 50)")
+    parser.add_argument(
+        "--minutes", type=float, default=10, help="false takeovers are waited for, on Kafka (default: 10)"
+    )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
+    parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
+    cases = on_kafka.cases(options) if options.ledger == "kafka" else CASES
+    if unknown := set(options.only or ()) - cases.keys():
+        parser.error(f"no case on {options.ledger}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     rows: list[Row] = []
-    for name in options.only or CASES:
-        for row in CASES[name](options.quick):
+    for name in options.only or cases:
+        for row in cases[name](options.quick):
             rows.append(row)
             if not options.json:
                 met = {None: "", True: "met", False: "MISSED"}[row.met]
-                print(f"{row.what:58} {row.figures:40} {row.target:18} {met}", flush=True)
+                print(f"{row.what:72} {row.figures:40} {row.target:18} {met}", flush=True)
+    if options.table:
+        print(f"\n{machine()}:\n\n{table(rows)}", flush=True)
+    if options.ledger == "kafka" and options.write is not None:
+        on_kafka.put(options.write, f"{machine()}:\n\n{table(rows)}")
+        options.write = None
     if options.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     if options.write is not None:
-        text = options.write.read_text()
-        before, rest = text.split(BEGIN)
-        after = rest.split(END)[1]
-        options.write.write_text(f"{before}{BEGIN}\n{machine()}:\n\n{table(rows)}\n{END}{after}")
+        put(options.write, f"{machine()}:\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,10 +36,10 @@ def spread(values: list[float], unit: str = "ms", digits: int = 1) -> str:
     return f"{low:.{digits}f} / {middle:.{digits}f} / {high:.{digits}f} {unit} (n={len(values)})"
 
 
-def crash(session: float, proof: bool, rounds: int) -> list[float]:
+def crash(session: float, proof: bool, rounds: int, url: str | None = None) -> list[float]:
     """Milliseconds from SIGKILL to the successor's belief; a new process replaces the dead one each time."""
     found: list[float] = []
-    with Troupe() as troupe:
+    with Troupe(url) as troupe:
         for i in range(3):
             troupe.start(f"m{i}", session=session, proof=proof)
         leader, _ = troupe.hear("lead")
@@ -68,20 +69,26 @@ def takeovers(quick: bool) -> Iterator[Row]:
         )
 
 
-def handovers(quick: bool) -> Iterator[Row]:
+def handed_over(rounds: int, url: str | None = None) -> list[float]:
+    """Milliseconds from the call of hand_over() to the other's belief."""
     found: list[float] = []
-    with Troupe() as troupe:
+    with Troupe(url) as troupe:
         troupe.start("m0")
         leader, _ = troupe.hear("lead")
         troupe.start("m1")
         time.sleep(3)
-        for _ in range(10 if quick else 50):
+        for _ in range(rounds):
             time.sleep(0.3)
             heir = "m1" if leader == "m0" else "m0"
             troupe.players[leader].say(f"hand r {heir}")
             _, asked = troupe.hear("handing")
             leader, at = troupe.hear("lead", after=asked)
             found.append((at - asked) / 1e6)
+    return found
+
+
+def handovers(quick: bool) -> Iterator[Row]:
+    found = handed_over(10 if quick else 50)
     yield Row(
         "handover, from hand_over() to the other's belief", spread(found), "p50 <= 4 ms", statistics.median(found) <= 4
     )
@@ -232,22 +239,27 @@ def until_even(observer: pares.Observer, members: int) -> dict[tuple[str, int], 
     raise TimeoutError("the roles are not shared evenly after a minute")
 
 
-def false_takeovers(quick: bool) -> Iterator[Row]:
-    """Both cores burning, 3 members: how often leadership moves although nobody died."""
-    import subprocess
-
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 2)]
+def unprovoked(seconds: float, *, loaded: bool, url: str | None = None) -> int:
+    """How often leadership moves among 3 members although nobody dies; `loaded`: while every core burns."""
+    burners: list[subprocess.Popen[bytes]] = []
     try:
-        with Troupe() as troupe:
+        with Troupe(url) as troupe:
             for i in range(3):
                 troupe.start(f"m{i}")
             troupe.hear("lead")
-            time.sleep(10 if quick else 60)
-            moves = sum(1 for line in list(troupe.lines.queue) if line[1] == "lead")
+            if loaded:
+                burn = [sys.executable, "-c", "while True: pass"]
+                burners += [subprocess.Popen(burn) for _ in range(os.cpu_count() or 2)]
+            time.sleep(seconds)
+            return sum(1 for line in list(troupe.lines.queue) if line[1] == "lead")
     finally:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+def false_takeovers(quick: bool) -> Iterator[Row]:
+    moves = unprovoked(10 if quick else 60, loaded=True)
     yield Row(
         f"takeovers from a live leader, {10 if quick else 60} s, all cores loaded, session 1 s",
         str(moves),

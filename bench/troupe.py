@@ -9,21 +9,24 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+from bench.part import ANSWERS
+from pares.dev.process import guarded
 
 PATIENCE = 60.0
 
 
 class Player:
-    """One process with one member."""
+    """One process with one member. It can't outlive this one, not even frozen (on Linux)."""
 
-    def __init__(self, troupe: Troupe, name: str, session: float, roles: str, proof: bool) -> None:
+    def __init__(self, troupe: Troupe, name: str, command: Sequence[str]) -> None:
         self.name = name
-        command = [sys.executable, "-m", "bench.worker", troupe.url, name, str(session), roles]
         self.process = subprocess.Popen(
-            command + ([] if proof else ["noproof"]),
+            guarded(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -36,7 +39,10 @@ class Player:
     def _listen(self, troupe: Troupe, out: IO[str] | None) -> None:
         for line in out or ():
             words = line.split()
-            (self.lines if words[0] == "cpu" else troupe.lines).put([self.name, *words] if words[0] != "cpu" else words)
+            if words[0] in ANSWERS:
+                self.lines.put(words)
+            else:
+                troupe.lines.put([self.name, *words])
 
     def say(self, text: str) -> None:
         assert self.process.stdin is not None
@@ -46,18 +52,42 @@ class Player:
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
 
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
     def cpu(self) -> float:
         """Seconds of processor time that it has used."""
-        self.say("cpu")
-        return float(self.lines.get(timeout=PATIENCE)[1])
+        return float(self._ask("cpu"))
+
+    def sent(self) -> int:
+        """TCP segments with data that it has sent; -1 where the system can't say."""
+        return int(self._ask("sent"))
+
+    def watched(self, since: int) -> Iterator[tuple[str, int, int, bool]]:
+        """What it answered to those who asked whether it leads, at that time of the stopwatch or later: (form of the question,
+        times yes before the first no, when the last of them, whether there was a no)."""
+        self.say(f"watched {since}")
+        while rest := self._answer():
+            yield rest[0], int(rest[1]), int(rest[2]), rest[3] == "1"
+
+    def _ask(self, word: str) -> str:
+        self.say(word)
+        return self._answer()[0]
+
+    def _answer(self) -> list[str]:
+        """What follows the word."""
+        try:
+            return self.lines.get(timeout=PATIENCE)[1:]
+        except queue.Empty:
+            raise TimeoutError(f"{self.name} did not answer in {PATIENCE:g} s") from None
 
 
 class Troupe:
-    """The processes of one benchmark, on a fresh SQLite ledger; all are gone when it is left."""
+    """The processes of one benchmark, on the ledger `url` or a fresh SQLite one; all are gone when it is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="pares-bench-")
-        self.url = f"sqlite:///{self._folder.name}/bench.db"
+        self.url = url or f"sqlite:///{self._folder.name}/bench.db"
         self.players: dict[str, Player] = {}
         self.lines: queue.Queue[list[str]] = queue.Queue()
         """What players tell: [name, word, ...]."""
@@ -65,7 +95,12 @@ class Troupe:
         """What was told while something else was waited for: two players' lines may come in either order."""
 
     def start(self, name: str, *, session: float = 1.0, roles: str = "r", proof: bool = True) -> Player:
-        player = self.players[name] = Player(self, name, session, roles, proof)
+        command = [sys.executable, "-m", "bench.worker", self.url, name, str(session), roles]
+        return self.cast(name, command if proof else [*command, "noproof"])
+
+    def cast(self, name: str, command: Sequence[str]) -> Player:
+        """Starts whatever speaks as `bench.part` says."""
+        player = self.players[name] = Player(self, name, command)
         return player
 
     def hear(self, word: str, *, role: str = "r", after: int = 0, by_other_than: str = "") -> tuple[str, int]:

@@ -2,8 +2,8 @@
 
     python -m bench.worker URL NAME SESSION ROLES [noproof]
 
-Lines out: `lead ROLE NS TOKEN`, `lost ROLE NS`, `cpu SECONDS`; NS is the stopwatch, which all processes of a host share.
-Lines in: `hand ROLE NAME` hands a role over, `cpu` asks for the processor time used so far, the end of the input ends it.
+Lines out: `ready - NS`, `lead ROLE NS TOKEN`, `lost ROLE NS`, `handing ROLE NS`, and the answers in `bench.part`.
+Lines in: `hand ROLE [NAME]` hands a role over, and the questions in `bench.part`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pares
+from bench.part import play, tell
 from pares.runtime.clock import stopwatch
-
-_told = threading.Lock()
-
-
-def tell(*words: object) -> None:
-    with _told:
-        sys.stdout.write(" ".join(map(str, words)) + "\n")
-        sys.stdout.flush()
 
 
 class Blind:
@@ -69,6 +62,15 @@ def main() -> None:
         elif isinstance(event, pares.Revoked | pares.Fenced):
             tell("lost", event.role, now)
 
+    def ready() -> None:
+        while member.state == "joining":
+            time.sleep(0.02)
+        tell("ready", "-", stopwatch())
+
+    def hand(role: str, to: str | None = None) -> None:
+        tell("handing", role, stopwatch())
+        member.hand_over(role, to)
+
     few = len(names) <= 10
     member = pares.Member(ledger, group="bench", roles=names, name=name, session=float(session))
     if few:
@@ -77,13 +79,8 @@ def main() -> None:
         # Events are heard from the first look on; a member may lead before that.
         for role in names:
             threading.Thread(target=lambda role=role: first(member.wait(role)), daemon=True).start()
-    for line in sys.stdin:
-        words = line.split()
-        if words[0] == "hand":
-            tell("handing", words[1], stopwatch())
-            member.hand_over(words[1], words[2])
-        elif words[0] == "cpu":
-            tell("cpu", time.process_time())
+    threading.Thread(target=ready, daemon=True).start()
+    play({"holds()": lambda: member.holds(names[0])}, {"hand": hand})
     member.close()
 
 

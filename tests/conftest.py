@@ -27,14 +27,24 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-REAL = ("tests/dev/test_dev_cli", "tests/dev/test_dev_jars", "tests/dev/test_dev_kafka", "tests/dev/test_dev_process")
-REAL += ("tests/dev/test_dev_security", "tests/ledger/test_kafka")
+REAL = (
+    "tests/dev/test_dev_cli",
+    "tests/dev/test_dev_jars",
+    "tests/dev/test_dev_kafka",
+    "tests/dev/test_dev_process",
+    "tests/dev/test_dev_security",
+    "tests/fence/test_kafka_fence",
+    "tests/ledger/test_kafka",
+    "tests/spark/test_audit_kafka",
+    "tests/cli/test_demo_kafka",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too."""
+    """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too. (bench marks its own.)"""
     for item in items:
-        on_kafka = "kafka" in getattr(getattr(item, "callspec", None), "params", {}).values()
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        on_kafka = "kafka" in (params.get("stage"), params.get("buses"), params.get("ledger"))
         if on_kafka or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 
@@ -53,9 +63,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
     """One broker for the whole run, which nobody may harm; each test makes topics of its own."""
+    from kafka_tools import STEADY
     from pares.dev import Kafka
 
-    with Kafka() as kafka:
+    with Kafka(settings=STEADY) as kafka:
         yield kafka
 
 

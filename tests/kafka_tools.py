@@ -6,8 +6,10 @@ that kills, freezes or fills a broker starts one of its own: `with pares.dev.Kaf
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -19,6 +21,9 @@ from pares.dev import Kafka
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
 Settings = Mapping[str, str]
+STEADY = {"broker.session.timeout.ms": "60000"}
+"""For a broker that nobody harms. A dev broker that is alone counts as gone after two silent seconds, and a busy machine brings
+those about: its partitions have no leader for a moment, and tests fail that look for something else."""
 
 
 def _nothing(error: KafkaError) -> None:
@@ -45,10 +50,19 @@ def new_topic(kafka: Kafka, *, partitions: int = 1, settings: Settings | None = 
 
 
 def write(
-    kafka: Kafka, topic: str, values: Sequence[bytes], *, user: str | None = None, patience: float = PATIENCE
+    kafka: Kafka,
+    topic: str,
+    values: Sequence[bytes | None],
+    *,
+    user: str | None = None,
+    patience: float = PATIENCE,
+    times: Sequence[int] | None = None,
 ) -> list[int]:
     """Appends to partition 0, one by one; returns the offsets. Raises `KafkaException` if one was not acknowledged within
-    `patience` seconds; then it may be there all the same."""
+    `patience` seconds; then it may be there all the same.
+
+    `times`: of each value, wall-clock ms, which the topic keeps if its times are the writers'; then all are sent at once.
+    """
     timeout = int(patience * 1000)
     producer = Producer({**client(kafka, user), "acks": "all", "linger.ms": 0, "message.timeout.ms": timeout})
     offsets: list[int] = []
@@ -60,9 +74,12 @@ def write(
         else:
             offsets.append(message.offset() or 0)
 
-    for value in values:
-        producer.produce(topic, value, partition=0, on_delivery=delivered)
-        producer.flush(2 * patience)
+    for at, value in enumerate(values):
+        # 0 stands for the client's own clock.
+        stamp = 0 if times is None else times[at]
+        producer.produce(topic, value, partition=0, on_delivery=delivered, timestamp=stamp)
+        if times is None or at == len(values) - 1:
+            producer.flush(2 * patience)
         if failed:
             raise KafkaException(failed[0])
     return offsets
@@ -83,3 +100,13 @@ def read(kafka: Kafka, topic: str, *, user: str | None = None) -> list[bytes]:
         raise TimeoutError(f"the end of {topic} was not reached in {PATIENCE} s")
     finally:
         consumer.close()
+
+
+def make_certificate(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that it has signed itself, in one file."""
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem -subj /CN=pares-tests"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
+    return both

@@ -78,9 +78,10 @@ def cluster() -> Generator[Cluster]:
     """A Kafka of one node on which rights can be taken away, and groups have three members at most."""
     from kafka_stages import AUTHORIZER, Cluster
 
+    from kafka_tools import STEADY
     from pares.dev import Kafka
 
-    with Kafka(settings={**AUTHORIZER, "group.max.size": "3"}) as kafka:
+    with Kafka(settings={**AUTHORIZER, **STEADY, "group.max.size": "3"}) as kafka:
         yield Cluster(kafka)
 
 

@@ -116,6 +116,8 @@ class Cluster:
 class KafkaStage(Stage):
     """A topic of its own for each test, all on one Kafka."""
 
+    often = 30  # each time four clients begin and end, a quarter of a second
+
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
         self.cluster = cluster

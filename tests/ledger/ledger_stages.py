@@ -38,6 +38,9 @@ for number in range(count):
 class Stage(ABC):
     """One ledger to be tested, and what can be done to it from outside."""
 
+    often = 150
+    """How many times a test opens and closes it that looks for what is left behind."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._opened: list[Ledger] = []

@@ -1,4 +1,4 @@
-"""What can happen to a Kafka ledger while it is in use: topics that go, brokers that stand still, rebalances."""
+"""What can happen to a Kafka ledger while it is in use: topics that go, brokers that stand still, forks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
 import pytest
 from kafka_stages import Cluster, until
@@ -14,8 +14,10 @@ from kafka_stages import Cluster, until
 import pares.ledger
 from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
-from pares.ledger import Group, Membership, as_bus
+from pares.ledger import as_bus
 from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka_seek import Seeker
+from pares.ledger.kafka_tail import FRESH
 
 HANG = 60.0
 
@@ -130,6 +132,35 @@ def test_looking_back_does_not_move_the_tail(cluster: Cluster, topic: str) -> No
     ledger.close()
 
 
+def test_who_is_told_asks_for_nothing(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, other = opened(cluster, topic), opened(cluster, topic)
+    bell = ledger.bell()
+    other.append(b"first")
+    assert ledger.read(0, timeout=HANG)[0].payload == b"first"
+    asked: list[int] = []
+    ends = Seeker.ends
+
+    def asking(seeker: Seeker, topic: str, partition: int, timeout: float | None = None) -> tuple[int, int]:
+        asked.append(partition)
+        return ends(seeker, topic, partition, timeout)
+
+    monkeypatch.setattr(Seeker, "ends", asking)
+    for number in range(1, 10):
+        writer = ledger if number % 2 else other
+        writer.append(b"%d" % number)
+        assert ledger.read(number, timeout=HANG)[0].payload == b"%d" % number
+        time.sleep(0.1)  # as long as a member waits for a bell
+        assert ledger.read(number + 1) == []
+    assert asked == [], "neither its own appends nor another's make a reader ask the partition's leader"
+    time.sleep(1.5 * FRESH)
+    assert ledger.read(10) == ledger.read(10) == []
+    assert asked == [0], "but silence does, once for a while"
+    assert bell is not None
+    bell.close()
+    ledger.close()
+    other.close()
+
+
 def test_many_partitions(cluster: Cluster, topic: str) -> None:
     ledger, other = opened(cluster, topic, partitions=16), opened(cluster, topic)
     bells = [ledger.bell(partition) for partition in range(16)]
@@ -198,100 +229,6 @@ def append_again(ledger: pares.ledger.Log, payload: bytes) -> int:
             return ledger.append(payload)
         except LedgerUnavailable:
             assert time.monotonic() < end
-
-
-# Groups --------------------------------------------------------------------------------------------------------------
-
-
-class Member:
-    """One member of a group, and what it was told."""
-
-    def __init__(self, ledger: Group, group: str, partitions: int) -> None:
-        self.held: set[int] = set()
-        self.told: list[tuple[str, list[int]]] = []
-        self.membership: Membership = ledger.join(group, partitions, self.assigned, self.revoked, self.lost)
-
-    def assigned(self, numbers: Sequence[int]) -> None:
-        self.held.update(numbers)
-        self.told.append(("assigned", [*numbers]))
-
-    def revoked(self, numbers: Sequence[int]) -> None:
-        assert self.held.issuperset(numbers)
-        self.held.difference_update(numbers)
-        self.told.append(("revoked", [*numbers]))
-
-    def lost(self, numbers: Sequence[int]) -> None:
-        self.held.difference_update(numbers)
-        self.told.append(("lost", [*numbers]))
-
-
-def balance(members: list[Member], partitions: int) -> None:
-    end = time.monotonic() + HANG
-    while sorted(number for member in members for number in member.held) != list(range(partitions)) or not all(
-        member.held for member in members
-    ):
-        assert time.monotonic() < end, [member.told for member in members]
-        for member in members:
-            member.membership.poll(0.02)
-
-
-def poll(*members: Member) -> None:
-    """Let them run for a while."""
-    end = time.monotonic() + HANG / 4
-    while time.monotonic() < end:
-        for member in members:
-            member.membership.poll(0.05)
-
-
-def test_a_group_shares_out_the_partitions(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic, partitions=6)
-    one = Member(ledger, topic, 6)
-    balance([one], 6)
-    assert one.told == [("assigned", [0, 1, 2, 3, 4, 5])]
-    two = Member(ledger, topic, 6)
-    balance([one, two], 6)
-    assert sorted(map(len, (one.held, two.held))) == [3, 3]
-    assert one.membership.reassignment_bound == 6.0
-    held = sorted(one.held)
-    one.membership.leave()
-    one.membership.leave()
-    assert one.told[-1] == ("revoked", held)
-    balance([two], 6)
-    two.membership.leave()
-    ledger.close()
-
-
-def test_a_group_of_other_size_than_the_log(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic)
-    one = Member(ledger, topic, 3)
-    balance([one], 3)
-    one.membership.leave()
-    ledger.close()
-
-
-def test_more_members_than_a_group_may_have(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic, partitions=4)
-    members = [Member(ledger, topic, 4) for _ in range(3)]
-    balance(members, 4)
-    surplus = Member(ledger, topic, 4)
-    with pytest.raises(LedgerUnavailable, match=r"group\.max\.size"):
-        poll(surplus, *members)
-    for member in [surplus, *members]:
-        member.membership.leave()
-    ledger.close()
-
-
-def test_what_a_callback_raises_comes_out_of_poll(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic)
-
-    def fails(numbers: Sequence[int]) -> None:
-        raise ValueError(f"no use for {numbers}")
-
-    membership = ledger.join(topic, 1, fails, lambda _: None, lambda _: None)
-    with pytest.raises(ValueError, match="no use for"):
-        membership.poll(HANG)
-    membership.leave()
-    ledger.close()
 
 
 FORKED = """

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,13 @@ import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Kafka
 from pares.dev.settings import Security
-from pares.ledger import MAX_PAYLOAD
+from pares.ledger import MAX_PAYLOAD, Ledger
 from pares.ledger.kafka import KafkaLedger
+
+
+def pares_open(url: str, **options: object) -> closing[Ledger]:
+    return closing(pares.ledger.open(url, **options))
+
 
 SECRET = "correct-horse-battery"
 
@@ -55,6 +61,9 @@ def test_a_password_has_no_place_in_a_url() -> None:
     with pytest.raises(ConfigError, match=r"sasl\.password") as caught:
         pares.ledger.open(f"kafka://me:{SECRET}@host:9092/t")
     assert SECRET not in str(caught.value)
+    with pytest.raises(ConfigError, match=r"the client setting sasl\.password has no place in a URL") as caught:
+        pares.ledger.open(f"kafka://host:9092/t?sasl.password={SECRET}")
+    assert SECRET not in str(caught.value)
 
 
 def test_settings_that_the_promises_stand_on_are_refused(tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ def test_without_the_client_it_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith(CapabilityError.__name__)
-    assert "pip install pares[kafka]" in done.stdout
+    assert "pip install 'pares[kafka]'" in done.stdout
 
 
 def test_nobody_is_there() -> None:
@@ -161,6 +170,15 @@ def test_credentials_and_rights(
     root = pares.ledger.open(guarded.topic_url("given"), options=guarded.client())
     assert root.append(b"x") == 0
     root.close()
+    # Who may read the topic reads it, with no right to any group; the client asks for one's coordinator all the same.
+    for _ in range(5):
+        ledger = pares.ledger.open(guarded.topic_url("given"), options=guarded.client("reader"))
+        bell = ledger.bell()
+        assert [entry.payload for entry in ledger.read(0, max_records=1, timeout=30)] == [b"x"]
+        assert ledger.read(1, timeout=0.3) == []
+        assert bell is not None
+        bell.close()
+        ledger.close()
     output = capfd.readouterr()
     for text in [*texts, caplog.text, output.out, output.err]:
         assert SECRET not in text
@@ -238,6 +256,38 @@ def test_a_compacted_topic(cluster: Cluster) -> None:
     assert ("problem", "cleanup.policy=compact,delete") in [(a, b.partition(":")[0]) for a, b in ledger.checks()]
     ledger.close()
     cluster.delete(topic)
+
+
+def test_looking_on_makes_and_changes_nothing(cluster: Cluster) -> None:
+    topic = cluster.name()
+    url = f"kafka://{cluster.bootstrap}/{topic}"
+    with pytest.raises(ConfigError, match=f"there is no topic {topic} .*start a member"):
+        pares.ledger.open(url, readonly=True)
+    assert cluster.topics(topic) == []
+    with pares_open(url) as ledger:
+        ledger.append(b"a")
+    with pares_open(url, readonly=True, partitions=3) as ledger:
+        assert [entry.payload for entry in ledger.read(0)] == [b"a"]
+        assert ledger.partitions == 1, "it does not grow either"
+        assert isinstance(ledger, KafkaLedger)
+        for what in (lambda: ledger.append(b"b"), lambda: ledger.trim(1), ledger.remove):
+            with pytest.raises(CapabilityError, match="opened read-only"):
+                what()
+        with pytest.raises(ConfigError, match="there is no topic"):
+            ledger.topic("other")
+    cluster.set(topic, "cleanup.policy", "compact")
+    with pares_open(url, readonly=True) as ledger:
+        assert ledger.end() == 1, "a topic that can't carry a group can be looked at"
+    cluster.delete(topic)
+
+
+def test_a_topic_is_removed(cluster: Cluster) -> None:
+    topic = cluster.name()
+    with pares_open(f"kafka://{cluster.bootstrap}/{topic}") as ledger:
+        assert isinstance(ledger, KafkaLedger)
+        ledger.remove()
+        until(lambda: cluster.topics(topic) == [])
+        ledger.remove()
 
 
 def test_messages_that_are_too_small_for_a_log(cluster: Cluster) -> None:

@@ -552,7 +552,7 @@ def test_a_forked_child_can_use_nothing_inherited(stage: Stage) -> None:
     assert payloads(ledger) == [b"x", b"y"]
 
 
-def test_opened_and_closed_by_the_hundred_leaks_nothing(stage: Stage) -> None:
+def test_opened_and_closed_again_and_again_leaks_nothing(stage: Stage) -> None:
     def cycle() -> None:
         ledger = pares.ledger.open(stage.url)
         ledger.append(b"x")
@@ -565,7 +565,7 @@ def test_opened_and_closed_by_the_hundred_leaks_nothing(stage: Stage) -> None:
 
     cycle()
     before, threads = descriptors(), threading.active_count()
-    for _ in range(150):
+    for _ in range(stage.often):
         cycle()
     assert descriptors() == before
     assert threading.active_count() == threads

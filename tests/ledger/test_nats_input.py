@@ -311,6 +311,28 @@ def test_a_payload_that_the_stream_does_not_take(server: Server) -> None:
     server.delete(stream)
 
 
+def test_looking_on_only(server: Server) -> None:
+    stream = server.name()
+    with pytest.raises(ConfigError, match=rf"no stream {stream}, and readonly makes nothing"):
+        pares.ledger.open(server.nats.stream_url(stream), readonly=True)
+    assert not server.streams(stream)
+    ledger = pares.ledger.open(server.nats.stream_url(stream, prefix=f"{stream}-"))
+    ledger.append(b"x")
+    with server.denied(f"pares.log.{stream}.>", "$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.PURGE.>"):
+        looker = pares.ledger.open(server.nats.stream_url(stream, prefix=f"{stream}-", readonly=1))
+        assert isinstance(looker, NatsLedger)
+        assert looker.readonly
+        assert [entry.payload for entry in looker.read(0)] == [b"x"]
+        for use in (lambda: looker.append(b"y"), lambda: looker.append_many([b"y"]), lambda: looker.trim(1)):
+            with pytest.raises(CapabilityError, match="opened read-only"):
+                use()
+        with pytest.raises(ConfigError, match="readonly makes nothing"):
+            looker.topic("orders")
+        looker.close()
+    ledger.close()
+    server.delete(stream)
+
+
 def test_more_replicas_than_servers(server: Server) -> None:
     with pytest.raises(ConfigError, match=r"with 3 replicas.*replication="):
         pares.ledger.open(server.nats.stream_url(server.name(), replication=3))

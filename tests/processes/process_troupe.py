@@ -82,13 +82,13 @@ class Worker:
 
 
 class Troupe:
-    """Three workers (after each SIGKILL a new one comes) that share a few roles on a SQLite ledger."""
+    """Three workers (after each SIGKILL a new one comes) that share a few roles on the ledger `url`."""
 
-    def __init__(self, folder: Path, session: float, roles: tuple[str, ...] = ("A", "B", "C", "D")) -> None:
+    def __init__(self, folder: Path, url: str, session: float, roles: tuple[str, ...] = ("A", "B", "C", "D")) -> None:
         self.folder = folder
         self.session = session
         self.roles = roles
-        self.url = f"sqlite:///{folder}/group.db"
+        self.url = url
         self.random = random.Random(f"{session} {roles}")
         self.workers: list[Worker] = []
         self.dead: list[Worker] = []

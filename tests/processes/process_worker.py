@@ -1,6 +1,6 @@
 """A worker for the tests with real processes: leads what it gets, samples its beliefs densely, writes behind a fence.
 
-    python process_worker.py LEDGER NAME ROLES SESSION FOLDER
+    python process_worker.py LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
 It looks at its beliefs in a tight loop while it leads anything, so that the first thing it does after SIGCONT is a check.
 Its other thread writes a row for each role it leads, every few milliseconds; and once a term was taken from it and the
@@ -10,6 +10,7 @@ successor has written, it tries to write once more in the old term's name: such 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sqlite3
@@ -27,13 +28,18 @@ from pares.fence import SqlFence
 from pares.runtime.clock import stopwatch
 
 WRITE_EVERY: Final = 0.005
+ZOMBIE: Final = 5.0
+"""Seconds for which a lost term is remembered, to be tried once its successor has written."""
 BREATH: Final = 0.0002
-"""Pause after a burst of checks, so that the member's own thread, and other processes, get their turn."""
+"""Seconds to pause after a burst of checks, so that the member's own thread, and other processes, get their turn."""
 
 
 class Worker:
-    def __init__(self, ledger: str, name: str, roles: list[str], session: float, folder: Path) -> None:
+    def __init__(
+        self, ledger: str, name: str, roles: list[str], session: float, folder: Path, breath: float = BREATH
+    ) -> None:
         self.name = name
+        self.breath = breath
         self.roles = roles
         self.gap = int(2 * session * 1e9)
         self.recorder = Recorder(folder / f"{name}.beliefs")
@@ -84,7 +90,7 @@ class Worker:
                         recorder.believed(number, term.token, called, stopwatch())
                 if not leads:
                     break
-            time.sleep(BREATH if leads else 0.0005)
+            time.sleep(self.breath if leads else max(self.breath, 0.0005))
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
@@ -93,17 +99,19 @@ class Worker:
         connection.execute("PRAGMA synchronous=OFF")
         fence = SqlFence()
         terms: dict[str, pares.Term] = {}
+        zombies: list[tuple[pares.Term, float]] = []
         while not self.stopping.wait(WRITE_EVERY):
             for role in self.roles:
                 old, term = terms.get(role), self.me.term(role)
                 if term is not None:
                     self.put(connection, fence, term, "leader")
                 if old is not None and old is not term and not old:
-                    self.try_as_zombie(connection, fence, old)
+                    zombies.append((old, time.monotonic() + ZOMBIE))
                 if term is not None:
                     terms[role] = term
                 elif old is not None and not old:
                     del terms[role]
+            zombies = [(old, end) for old, end in zombies if not self.tried_as_zombie(connection, fence, old, end)]
         connection.close()
 
     def put(self, connection: sqlite3.Connection, fence: SqlFence, term: pares.Term, kind: str) -> str:
@@ -121,26 +129,26 @@ class Worker:
             return "busy"  # another process, perhaps a frozen one, holds the lock
         return "accepted"
 
-    def try_as_zombie(self, connection: sqlite3.Connection, fence: SqlFence, old: pares.Term) -> None:
-        """Once somebody with a higher token has written, nothing may be written under this one."""
-        end = time.monotonic() + 5.0
-        while time.monotonic() < end and not self.stopping.is_set():
-            try:
-                seen = fence.seen(connection, old.role)
-            except sqlite3.OperationalError:
-                seen = None
-            if seen is not None and seen > old.token:
-                outcome = self.put(connection, fence, old, "zombie")
-                if outcome != "busy":
-                    self.say(zombie=old.role, token=old.token, outcome=outcome)
-                    return
-            time.sleep(WRITE_EVERY)
+    def tried_as_zombie(self, connection: sqlite3.Connection, fence: SqlFence, old: pares.Term, end: float) -> bool:
+        """Once somebody with a higher token has written, nothing may be written under this one. Until then, or until the
+        instant `end`, it is not tried: False."""
+        try:
+            seen = fence.seen(connection, old.role)
+        except sqlite3.OperationalError:
+            seen = None
+        if seen is None or seen <= old.token:
+            return time.monotonic() > end
+        outcome = self.put(connection, fence, old, "zombie")
+        if outcome != "busy":
+            self.say(zombie=old.role, token=old.token, outcome=outcome)
+        return outcome != "busy"
 
 
 def main() -> None:
     sys.setswitchinterval(0.0005)
-    ledger, name, roles, session, folder = sys.argv[1:]
-    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder))
+    logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
+    ledger, name, roles, session, folder, *breath = sys.argv[1:]
+    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *map(float, breath))
     signal.signal(signal.SIGTERM, lambda *_: worker.stopping.set())
     worker.run()
 

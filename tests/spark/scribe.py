@@ -14,6 +14,7 @@ from typing import Any
 
 from pares.core import records as r
 from pares.core.reader import Reader, Taken
+from pares.dev import Kafka
 from pares.ledger import open as open_ledger
 
 BASE = 1_000_000
@@ -184,6 +185,17 @@ class Scribe:
             connection.executemany("UPDATE entries SET timestamp_ms = ? WHERE id = ?", times)
         connection.close()
         return url
+
+    def save_kafka(self, kafka: Kafka, **options: str) -> str:
+        """Puts the log into a topic of its own, with its times, by a plain client; returns the URL."""
+        from kafka_tools import new_topic, write
+
+        topic = new_topic(kafka, settings={"message.timestamp.type": "CreateTime", "retention.ms": "-1"})
+        offsets = write(
+            kafka, topic, [payload for _, _, payload in self.entries], times=[at for _, at, _ in self.entries]
+        )
+        assert offsets == [offset for offset, _, _ in self.entries]
+        return kafka.topic_url(topic, **options)
 
 
 def story(seed: int, roles: int = 20, members: int = 6, steps: int = 400) -> Scribe:

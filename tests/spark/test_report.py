@@ -47,6 +47,7 @@ TABLES = {
 SUMMARY = {
     "from_ms": 1000, "to_ms": 2000, "members": 1, "roles": 2, "seats": 2, "exclusive": True, "overlap_ms": 0, "terms": 3,
     "takeovers": {}, "gaps": {}, "overlaps": {"certain": 0, "unsure": 0, "expected": 0, "double_ms": 0},
+    "log_from": 0, "records_from": 0,
 }  # fmt: skip
 RESULT = AuditResult(
     NASTY,

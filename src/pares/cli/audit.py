@@ -87,6 +87,8 @@ def _show(result: AuditResult, out: Path | None) -> None:
         times.add_row(cause, str(numbers["count"]), str(numbers["p50_ms"]), str(numbers["max_ms"]))
     if times.row_count:
         screen.print(times)
+    if result.cut_off is not None:
+        screen.print(Text(result.cut_off, style="yellow"), soft_wrap=True)
     for line in _counts(result.summary):
         screen.print(Text(line), soft_wrap=True)
     if out is not None:

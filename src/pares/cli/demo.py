@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import check_folder, chosen
+from pares.cli.options import check_folder
 from pares.cli.output import console, print_json
 from pares.core.errors import ConfigError
 
@@ -27,7 +27,11 @@ def demo(
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", metavar="URL", help="Use and keep this ledger. Default: one that is removed at the end."
+            "--ledger",
+            metavar="URL",
+            help="Where the log is. Default: a SQLite file, removed at the end. kafka: a Kafka that the demo starts on this "
+            "machine and ends again. kafka://HOST:PORT: a topic of its own there, deleted at the end; with /TOPIC behind it "
+            "that topic, new or empty, and kept. Any other ledger is used and kept.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Decides whom the faults meet, and the prices.")] = 1,
@@ -48,9 +52,9 @@ def demo(
     from pares.demo.show import run
     from pares.demo.stage import Options
     from pares.demo.summary import show
+    from pares.demo.where import check
 
-    if ledger is not None:
-        chosen(ledger)
+    check(ledger)
     if audit:
         if report.is_dir():
             raise ConfigError(f"--report: {report} is a folder: name a file, such as {report / 'report.html'}")
@@ -69,7 +73,7 @@ def demo(
     if json:
         print_json(summary.document())
     else:
-        show(out, summary, overlap=overlap, kept=ledger is not None)
+        show(out, summary, overlap=overlap)
     raise typer.Exit(summary.exit_code)
 
 

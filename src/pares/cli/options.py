@@ -105,9 +105,18 @@ def check_folder(option: str, folder: Path) -> None:
 def opened(url: str | None, *, write: bool = False) -> Iterator[Ledger]:
     """That ledger, closed when the command is done. Commands that only look ask for no permission to write."""
     from pares.ledger import open as open_ledger
+    from pares.ledger import parse
+    from pares.ledger.registry import LOOK_ONLY
 
     url = existing(url)
-    ledger = open_ledger(url) if write or sqlite_file(url) is None else open_ledger(url, readonly=True)
+    if parse(url).scheme not in LOOK_ONLY:
+        ledger = open_ledger(url)
+    else:
+        ledger = open_ledger(url, readonly=True)
+        if write:
+            # Opened to write at once, a mistyped name would be made.
+            ledger.close()
+            ledger = open_ledger(url)
     try:
         yield ledger
     finally:

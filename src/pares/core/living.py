@@ -47,6 +47,9 @@ from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
 
 SNAPSHOT_TRIES: Final = 5
+TELL_MS: Final = 5
+"""How long the news of a planned end waits for its barrier: one that returns at once lets it go in one append with the release
+or transfer. [each handover waits for an append that nobody needs]"""
 MARKS: Final = 50
 """Marks in one record: also with the longest names they fit."""
 
@@ -75,6 +78,7 @@ class Living:
         self._told: list[tuple[Seat, int, str, int, str]] = []
         self._marks: dict[Seat, tuple[int, int]] = {}
         """(token, mark) that the world does not show yet."""
+        self._wall_us = 0
         self._live_at = 0
         self._undeclared = {role.name: role for role in config.roles}
         self._watch_key: object = None
@@ -133,6 +137,7 @@ class Living:
     def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
+        self._wall_us = wall_us
         self.outbox.due_ms = self._due_ms()
         self.moves.look(world, now)
         if self.outbox.doubtful(now):
@@ -148,7 +153,8 @@ class Living:
         if self.outbox.quiet:
             self._decide(now, effects, wakes)
         if not self.tenures.left:
-            self._tell(wall_us, now)
+            if self._may_tell(now):
+                self._tell(now)
             self._beat(now, wakes)
         wakes += self.moves.wakes
         self._watch(effects)
@@ -220,8 +226,10 @@ class Living:
     def _leave(self, now: int) -> None:
         """Leaves when every term is given up; until then it drains, so that nobody hands it more."""
         if all(t.phase is Phase.GIVEN and t.sent_to is not None for t in self.tenures.by_seat.values()):
-            self._write(records.Leave, now)
-            self.tenures.left = True
+            self._tell(now)  # a leave is the last word
+            if not self.tenures.history:
+                self._write(records.Leave, now)
+                self.tenures.left = True
         elif not self.reader.world.members[self.me].draining:
             self._write(records.Ask, now, drain=self.me)
 
@@ -365,12 +373,17 @@ class Living:
 
     # Telling and beating ---------------------------------------------------------------------------------------------
 
-    def _tell(self, wall_us: int, now: int) -> None:
+    def _may_tell(self, now: int) -> bool:
+        """False for a moment while barriers run that began just now."""
+        stopped = self.tenures.stopped_at() if self.tenures.history else None
+        return stopped is None or self.moves.due(stopped + TELL_MS * MS, now)
+
+    def _tell(self, now: int) -> None:
         history = self.tenures.history
         while history and self.outbox.room():
             self._told.append(history.pop(0))
             seat, token, what, at, why = self._told[-1]
-            wall_ms = (wall_us - (now - at) // 1000) // 1000
+            wall_ms = (self._wall_us - (now - at) // 1000) // 1000
             self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
 
     def _due_ms(self) -> int:

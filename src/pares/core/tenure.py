@@ -194,6 +194,11 @@ class Tenures:
             if tenure.token == token and tenure.phase is Phase.STOPPING:
                 tenure.returned = True
 
+    def stopped_at(self) -> int | None:
+        """When the last planned end began whose barrier still runs; None if none does."""
+        running = [t.barrier_until for t in self.by_seat.values() if t.phase is Phase.STOPPING and not t.returned]
+        return max(running) - self._barrier_ns if running else None
+
     def overdue_barriers(self, now: int) -> list[Effect]:
         """Barriers that did not return in time: the term is fenced, then released."""
         effects: list[Effect] = []

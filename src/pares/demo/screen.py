@@ -75,6 +75,14 @@ class Screen(Protocol):
         """Something takes a while."""
         ...
 
+    def busy_until_told(self, text: str) -> None:
+        """Something takes a while; `progress` may say how far it is, `close` that it is over."""
+        ...
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """What takes a while is so far."""
+        ...
+
     def close(self) -> None:
         """The live part is over."""
         ...
@@ -90,6 +98,8 @@ class Silent:
     def busy(self, text: str) -> AbstractContextManager[object]:
         return nullcontext()
 
+    def busy_until_told(self, text: str) -> None: ...
+    def progress(self, text: str, done: int, total: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -99,6 +109,7 @@ class Plain:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._steady = time.monotonic()
+        self._quarter = 0
 
     def note(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
@@ -119,6 +130,15 @@ class Plain:
         self.note(text)
         return nullcontext()
 
+    def busy_until_told(self, text: str) -> None:
+        self.note(text)
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        quarter = 4 * done // max(1, total)
+        if quarter > self._quarter:
+            self._quarter = quarter
+            self.note(f"{text}: {done} of {total} files")
+
     def close(self) -> None: ...
 
 
@@ -128,24 +148,38 @@ class Table(Plain):
     def __init__(self, console: Console) -> None:
 
         super().__init__(console)
-        self.live = Live(console=console, auto_refresh=False, transient=True)
+        self.live = self._new_live()
         self._shown = 0.0
+
+    def _new_live(self) -> Live:
+        return Live(console=self.console, auto_refresh=False, transient=True)
 
     def show(self, frame: Frame) -> None:
         # Ten times a second is as much as an eye can follow, and leaves the machine to the members.
         if time.monotonic() - self._shown < 0.1:
             return
         self._shown = time.monotonic()
-        if not self.live.is_started:
-            self.live.start()
-        self.live.update(draw(frame, self.console.height), refresh=True)
+        self._draw(draw(frame, self.console.height))
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         return self.console.status(text)
 
+    def busy_until_told(self, text: str) -> None:
+        self._draw(Text(text))
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        self._draw(Text(f"{text}: {done} of {total} files"))
+
+    def _draw(self, what: RenderableType) -> None:
+        if not self.live.is_started:
+            self.live.start()
+        self.live.update(what, refresh=True)
+
     def close(self) -> None:
         if self.live.is_started:
             self.live.stop()
+            # One that is started again would first go up by as many lines as it had, over what was printed since.
+            self.live = self._new_live()
 
 
 def colour(name: str) -> str:

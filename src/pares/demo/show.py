@@ -18,6 +18,7 @@ from pares.core.errors import CapabilityError
 from pares.demo.screen import Screen
 from pares.demo.stage import Options, Stage, new_folder, remove_folder
 from pares.demo.summary import Summary, audited, summarise
+from pares.demo.where import Where, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
     """Plays the demo, has it audited (with `report` None: not), and returns the numbers.
 
     Promised: whatever happens, Ctrl-C included, every process that was started is gone when this returns or raises, and so
-    is the folder with the table and, unless the options name one, the ledger.
+    is the folder with the table and, unless the options name one, the ledger (see `where`).
     """
     options.check()
     why_not = "it was not asked for (--no-audit)" if report is None else _why_no_spark()
@@ -39,26 +40,34 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
         screen.note(f"No audit at the end: {why_not}\n")
     folder = new_folder()
     try:
-        stage = Stage(options, screen, folder)
-        rehearsal = None
-        try:
-            if why_not is None:
-                rehearsal = Rehearsal(stage.ledger.url, stage.group, stage.quotes_file)
-            outcome = stage.play()
-        finally:
-            stage.close()
-        result = written = None
-        if rehearsal is not None and report is not None:
-            with screen.busy("\nThe members are gone. Spark audits the log and the table of quotes ..."):
-                try:
-                    rehearsal.end()
-                    result = audited(outcome.ledger, outcome.group, outcome.quotes)
-                    written = _report(result, report)
-                except CapabilityError as error:
-                    why_not = str(error)
-        return summarise(outcome, result, written, why_not)
+        with prepared(options.ledger, folder, screen) as where:
+            return _play(options, where, screen, folder, report, why_not)
     finally:
         remove_folder(folder)
+
+
+def _play(
+    options: Options, where: Where, screen: Screen, folder: Path, report: Path | None, why_not: str | None
+) -> Summary:
+    """The run and its audit, on a log that is there. `why_not`: why there can be no audit."""
+    stage = Stage(options, where, screen, folder)
+    rehearsal = None
+    try:
+        if why_not is None:
+            rehearsal = Rehearsal(where.url, stage.group, stage.quotes_file)
+        outcome = stage.play()
+    finally:
+        stage.close()
+    result = written = None
+    if rehearsal is not None and report is not None:
+        with screen.busy("\nThe members are gone. Spark audits the log and the table of quotes ..."):
+            try:
+                rehearsal.end()
+                result = audited(outcome.ledger, outcome.group, outcome.quotes)
+                written = _report(result, report)
+            except CapabilityError as error:
+                why_not = str(error)
+    return summarise(outcome, result, written, why_not, kept=where.kept)
 
 
 class Rehearsal:

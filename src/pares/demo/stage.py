@@ -12,15 +12,16 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
 from pares.demo.cast import Actor, Cast, Settings
 from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen, short
-from pares.ledger import Ledger, parse
-from pares.ledger import open as open_ledger
+from pares.demo.where import Where, open_patiently
+from pares.demo.worker import Unplugged, locks_in
+from pares.ledger import Ledger, parse, partition_of
 from pares.runtime import Admin
 from pares.view import Move, Story, name_of
 
@@ -31,8 +32,8 @@ SETTLE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.02
 OVERTURE: Final = f"""\
 Processes share price feeds: of each instrument one of them is the leader, and
-publishes a quote every {TICK_MS} ms. All that they have in common is a log in a SQLite
-file. Some of them will be killed, frozen and drained.
+publishes a quote every {TICK_MS} ms. All that they have in common is a log in {{log}}.
+Some of them will be killed, frozen and drained.
 """
 MODE: Final = "Non-exclusive mode: rather two leaders for a moment than none.\n"
 
@@ -83,18 +84,17 @@ class Outcome:
 class Stage:
     """One run. `play` does it all; `close` leaves nothing behind, whenever it is called."""
 
-    def __init__(self, options: Options, screen: Screen, folder: Path) -> None:
+    def __init__(self, options: Options, where: Where, screen: Screen, folder: Path) -> None:
         options.check()
-        self.options, self.screen, self.folder = options, screen, folder
-        url = options.ledger or f"sqlite:///{folder / 'ledger.db'}"
-        self.ledger = open_ledger(url)
+        self.options, self.where, self.screen, self.folder = options, where, screen, folder
+        self.ledger = open_patiently(where.url)
         self.quotes_file = folder / "quotes.db"
         self.quotes = Quotes(self.quotes_file, fenced=False)
-        self.group = GROUP if options.ledger is None else f"{GROUP}-{now_ms()}"
-        self.story = Story(self.ledger, self.group)
+        self.group = GROUP if where.fresh else f"{GROUP}-{now_ms()}"
+        self.story = Story(self.ledger, self.group, partition=partition_of(where.url))
         self.cast = Cast(
             Settings(
-                ledger=url,
+                ledger=where.url,
                 group=self.group,
                 quotes=self.quotes_file,
                 roles=tickers(options.roles),
@@ -118,11 +118,11 @@ class Stage:
 
     def play(self) -> Outcome:
         """Everything up to the last member's leaving. Raises `ParesError` if the members do not get going."""
-        self.screen.note(OVERTURE + (MODE if self.options.overlap else ""))
+        self.screen.note(OVERTURE.format(log=self.where.words) + (MODE if self.options.overlap else ""))
         for _ in range(self.options.members):
             self.cast.start()
         self._settle()
-        self.admin = Admin(self.ledger, group=self.group)
+        self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
         steps = schedule(self.options.seconds, overlap=self.options.overlap)
         while self.at < self.options.seconds:
             due = bool(steps) and self.at >= steps[0].at
@@ -240,7 +240,7 @@ class Stage:
         for did, _ in self.story.dids:
             (believed if did.what == "lead" else stopped).setdefault(did.token, did.at)
         return Outcome(
-            ledger=self.ledger.url,
+            ledger=self.where.url,
             group=self.group,
             overlap=self.options.overlap,
             quotes=self.quotes_file,

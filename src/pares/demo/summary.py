@@ -6,6 +6,7 @@ the same two sources, and the screen says so: then nobody has checked the promis
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pares.core.errors import CapabilityError
-from pares.core.reasons import CLOSED, DRAINED
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, DRAINED, FENCED, LEASE_RAN_OUT
 from pares.demo.quotes import TICK_MS
 from pares.demo.stage import Outcome
 from pares.view import name_of
@@ -41,7 +42,16 @@ CAUSES: Final = {
     "release": "the leader had given it up",
 }
 """The audit's words for causes, and those of the screen, in its order."""
-FAULTS: Final = {"killed": "crash", "frozen": "freeze", "cut off": "cut", DRAINED: "drain", CLOSED: "leave"}
+FAULTS: Final = {
+    "killed": "crash",
+    "frozen": "freeze",
+    "cut off": "cut",
+    DRAINED: "drain",
+    CLOSED: "leave",
+    FENCED: "lapse",
+    LEASE_RAN_OUT: "lapse",
+    BARRIER_TIMED_OUT: "slow barrier",
+}
 """The demo's words, and the members' own, for what the audit calls something else."""
 
 
@@ -66,6 +76,8 @@ class Summary:
     why_no_audit: str | None
     ledger: str
     group: str
+    kept: bool
+    """Whether the ledger is still there for a look at it."""
 
     @property
     def exit_code(self) -> int:
@@ -91,10 +103,14 @@ class Summary:
             "report": None if self.report is None else str(self.report),
             "audited": self.why_no_audit is None,
             "why_not_audited": self.why_no_audit,
+            "ledger": self.ledger if self.kept else None,
+            "group": self.group,
         }
 
 
-def summarise(outcome: Outcome, result: AuditResult | None, report: Path | None, why_not: str | None) -> Summary:
+def summarise(
+    outcome: Outcome, result: AuditResult | None, report: Path | None, why_not: str | None, *, kept: bool
+) -> Summary:
     """The numbers: the audit's where there is one."""
     count = outcome.count
     broken = [p.promise for p in result.promises if p.verdict == "broken"] if result else []
@@ -116,6 +132,7 @@ def summarise(outcome: Outcome, result: AuditResult | None, report: Path | None,
         why_no_audit=why_not,
         ledger=outcome.ledger,
         group=outcome.group,
+        kept=kept,
     )
 
 
@@ -158,8 +175,8 @@ def _in_order(found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     }
 
 
-def show(console: Console, summary: Summary, *, overlap: bool, kept: bool) -> None:
-    """The last lines. `kept`: the ledger is still there for a look at it."""
+def show(console: Console, summary: Summary, *, overlap: bool) -> None:
+    """The last lines."""
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("takeovers", no_wrap=True)
@@ -190,8 +207,9 @@ def show(console: Console, summary: Summary, *, overlap: bool, kept: bool) -> No
         console.print(f"\nreport: {summary.report}", soft_wrap=True, style="bold")
     if summary.why_no_audit is not None:
         console.print(f"\n[yellow]No audit:[/] {summary.why_no_audit}", soft_wrap=True)
-    if kept:
-        console.print(f"\nlook at it: pares history --ledger {summary.ledger} --group {summary.group}", soft_wrap=True)
+    if summary.kept:
+        ledger = shlex.quote(summary.ledger)
+        console.print(f"\nlook at it: pares history --ledger {ledger} --group {summary.group}", soft_wrap=True)
 
 
 def _promises(summary: Summary) -> str:

@@ -33,8 +33,10 @@ EXCHANGE_SECONDS = 0.03
 class Unplugged:
     """A ledger whose cable can be pulled: it fails as one does that is out of reach, until the time given is over."""
 
-    def __init__(self, ledger: Any) -> None:
+    def __init__(self, ledger: Any, locks: Path) -> None:
         self._ledger = ledger
+        self.place = ledger.place or locks
+        """Where members put what proves their death."""
         self._until = 0.0
 
     def pull(self, seconds: float) -> None:
@@ -65,6 +67,11 @@ class Unplugged:
 
     def identity(self) -> str:
         return self._reach().identity()
+
+
+def locks_in(folder: Path) -> Path:
+    """Where the members of a ledger that has no folder have their locks: in the demo's, so that nothing is left elsewhere."""
+    return folder / "locks"
 
 
 class Publisher:
@@ -139,7 +146,7 @@ def main() -> None:
     options = arguments()
     die_with_parent(options.parent)
     roles = options.roles.split(",")
-    ledger = Unplugged(open_ledger(options.ledger))
+    ledger = Unplugged(open_ledger(options.ledger), locks_in(options.quotes.parent))
     quotes = Quotes(options.quotes, fenced=options.overlap == 0, seed=options.seed)
     publisher = Publisher(quotes, options.name, options.epoch_ms)
     member = Member(

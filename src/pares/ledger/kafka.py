@@ -13,37 +13,61 @@ What it promises is `Log`'s, and how:
   ledger to the same partition is acknowledged, never after; see `kafka_append`. There is at most one such append a partition
   and ledger;
 - a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`); a bell rings
-  for its own partition alone. An empty answer of `read` is
-  at most 50 ms old: it never misses what this ledger has appended, or what an `end` of it has told of.
+  for its own partition alone. An empty answer of `read` is as fresh as the brokers' last word to that thread: milliseconds
+  old as a rule, at most a second if it has lost them and doesn't know yet. It never misses what this ledger has appended, or
+  what an `end` of it has told of; and after an append that failed it is the leader's own answer.
 
 What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
-a quarter of a second; `identity` asks the brokers at least every few seconds.
+a quarter of a second; where the client library is at a loss (see `Appender.renew`), `identity` asks the brokers, after a second
+without news. Then all clients are made anew.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import CapabilityError, LedgerUnavailable
 
 from .address import Address, Options
 from .base import (
+    Bell,
     Entry,
     Log,
     Membership,
     check_partitions,
+    check_payload,
+    check_payloads,
+    check_records,
+    gap,
     grown_partitions,
+    rewound,
 )
-from .kafka_append import Appender
+from .kafka_append import Appender, check_partition
 from .kafka_seek import Seeker
-from .kafka_settings import Settings, take
-from .kafka_tail import Tails
-from .kafka_topic import Topics, checks
+from .kafka_settings import Settings, log, take
+from .kafka_tail import TailBell, Tails, Window
+from .kafka_topic import Topic, Topics, checks
 from .lifetime import Lifetime, keep_after_fork
-from .tailed import Known, TailedLog
-from .window import Window
+
+if TYPE_CHECKING:
+    from .kafka_topic import Asked
+
+_LOOK: Final = 3.0
+"""Seconds after which the brokers are asked again for the id of a topic that the tail follows: it hears sooner if it is another
+one. Nobody waits for the answer: any broker may be asked, also one that is silent while the partition's leader is not."""
+_QUIET: Final = 1.0
+"""The same when the tail hears nothing: it may hear nothing of that either."""
+_ASIDE: Final = 2.0
+"""Seconds for which that answer is not waited for then."""
+_NEWS: Final = 0.3
+"""Seconds for which a topic that is not there is asked for again."""
+_PAUSE: Final = 0.02
+_ASK_AGAIN: Final = 1.0
+"""Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
 
 
 class _Shared:
@@ -57,57 +81,63 @@ class _Shared:
         self.seeker = Seeker(settings, where)
         self.appender = Appender(settings, where, self.topics.largest, self.seeker.ends)
         self.tails = Tails(settings, where, self.replaced)
-        self.known = Known()
+        self.known: dict[str, tuple[str, int, float]] = {}
+        """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        self._last: dict[str, str] = {}
+        """Of each topic: the identity that it had when it was last there."""
+        self._asked: dict[str, tuple[Asked, float]] = {}
+        """Of topics: what the brokers are being asked, and since when."""
         keep_after_fork(self)
 
-    @property
-    def timeout(self) -> float:
-        return self.settings.timeout
-
-    @property
-    def retention(self) -> float | None:
-        return self.settings.retention
-
     def look(self, topic: str) -> tuple[str, int]:
+        """A topic's identity and number of partitions, by the brokers, now."""
+        self._asked.pop(topic, None)
         asked = time.monotonic()
         found = self.topics.describe(topic)
+        while found is None and time.monotonic() < asked + _NEWS:
+            # Any broker may be asked, and one that hears of a new topic later than the others says that there is none.
+            time.sleep(_PAUSE)
+            found = self.topics.describe(topic)
+        return self._take(topic, found, asked)
+
+    def look_aside(self, topic: str) -> None:
+        """Ask the brokers for the topic's identity, or take what they have answered; don't wait for it."""
+        asked = self._asked.pop(topic, None)
+        if asked is not None and asked[0].done():
+            try:
+                self._take(topic, self.topics.answer(topic, asked[0]), asked[1])
+                return
+            except LedgerUnavailable as error:
+                log.debug("%s", error)
+                asked = None
+        self._asked[topic] = asked or (self.topics.ask(topic), time.monotonic())
+
+    def _take(self, topic: str, found: Topic | None, asked: float) -> tuple[str, int]:
         if found is None:
-            self.known.forget(topic)
+            self.known.pop(topic, None)
             raise LedgerUnavailable(
                 f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
             )
-        if self.known.put(topic, found.identity, found.partitions, asked):
-            self.seeker.forget()
+        if self._last.setdefault(topic, found.identity) != found.identity:
+            self._last[topic] = found.identity
+            self._renew(topic)
+        self.known[topic] = (found.identity, found.partitions, asked)
         return found.identity, found.partitions
 
+    def _renew(self, topic: str) -> None:
+        """It is another topic of that name: new clients, which know nothing of the one before."""
+        self.seeker.renew()
+        self.tails.renew()
+        self.appender.renew(topic)
+
     def replaced(self, topic: str) -> None:
+        """It may be another topic now: whoever wants to know its identity has to ask."""
         self.seeker.forget()
-        self.known.doubt(topic)
-
-    def refresh(self, topic: str) -> None:
-        self.appender.refresh(topic)
-
-    def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        return self.seeker.ends(topic, partition)
-
-    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
-        return self.seeker.fetch(topic, partition, offset, end, max_records)
-
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        return self.appender.append(topic, payloads, partition)
-
-    def trim(self, topic: str, partition: int, before: int) -> None:
-        self.topics.delete_before(topic, partition, before)
-        self.seeker.forget()
-
-    def window(self, topic: str, partition: int) -> Window:
-        return self.tails.window(topic, partition)
-
-    def follow(self, window: Window, offset: int) -> None:
-        self.tails.follow(window, offset)
-
-    def follows(self, topic: str) -> bool:
-        return self.tails.follows(topic)
+        self.tails.forget(topic)
+        self._asked.pop(topic, None)
+        known = self.known.get(topic)
+        if known is not None:
+            self.known[topic] = (known[0], known[1], -_LOOK)
 
     def close(self) -> None:
         if self.lifetime.end():
@@ -117,14 +147,170 @@ class _Shared:
             self.topics.close()
 
 
-class KafkaLog(TailedLog):
+class KafkaLog:
     """One topic as a log."""
 
     kind = "kafka"
+    place: Path | None = None
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
-        super().__init__(shared, topic, url)
         self._shared = shared
+        self._topic = topic
+        self._closed = False
+        self.url = url
+
+    @property
+    def retention(self) -> float | None:
+        return self._shared.settings.retention
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the ledger was opened to look on only."""
+        return self._shared.settings.readonly
+
+    @property
+    def partitions(self) -> int:
+        return self._open().look(self._topic)[1]
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        check_payload(payload)
+        return self._append((payload,), partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        check_payloads(payloads)
+        return self._append(payloads, partition)
+
+    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        self._may_write()
+        shared = self._there(partition)
+        if not payloads:
+            return []
+        window = shared.tails.window(self._topic, partition)
+        try:
+            offsets = shared.appender.append(self._topic, payloads, partition)
+        except LedgerUnavailable:
+            window.doubt()  # the tail's broker may be silent as well: who reads now is to ask
+            raise
+        if offsets[-1] < window.known:
+            # The log was longer before: it is another one, and everything that was known of it is void.
+            shared.replaced(self._topic)
+            window.expect(offsets[-1] + 1, at_least=False)
+        else:
+            window.expect(offsets[-1] + 1, at_least=True)
+        return offsets
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        check_records(max_records)
+        shared = self._there(partition)
+        window = shared.tails.window(self._topic, partition)
+        deadline = time.monotonic() + timeout
+        while True:
+            found = window.take(offset, max_records)
+            if found is None and window.comes(offset):
+                found = window.take(offset, max_records)
+            if found is None:
+                found = self._look_up(window, offset, max_records)
+            if found:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            shared.tails.follow(window, offset)
+            window.wait(offset, min(left, _ASK_AGAIN))
+            self._open()
+
+    def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
+        """Entries as the partition's leader has them now, whatever the tail knows."""
+        shared = self._open()
+        first, end = shared.seeker.ends(self._topic, window.partition)
+        if window.known > end:
+            shared.replaced(self._topic)
+        window.answered(end)
+        if offset < first:
+            raise gap(self.url, window.partition, offset, first)
+        if offset > end:
+            raise rewound(self.url, window.partition, offset, end)
+        if offset == end:
+            if window.bells:
+                shared.tails.follow(window, end)
+            return []
+        if window.reach(offset, shared.settings.timeout):
+            found = window.take(offset, max_records)
+            if found:
+                return found
+        return shared.seeker.fetch(self._topic, window.partition, offset, end, max_records)
+
+    def start(self, partition: int = 0) -> int:
+        return self._ends(partition)[0]
+
+    def end(self, partition: int = 0) -> int:
+        return self._ends(partition)[1]
+
+    def _ends(self, partition: int) -> tuple[int, int]:
+        shared = self._there(partition)
+        first, end = shared.seeker.ends(self._topic, partition)
+        shared.tails.window(self._topic, partition).answered(end)
+        return first, end
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        self._may_write()
+        shared = self._there(partition)
+        first, end = self._ends(partition)
+        if before > end:
+            raise rewound(self.url, partition, before, end)
+        if before > first:
+            shared.topics.delete_before(self._topic, partition, before)
+            shared.seeker.forget()
+            shared.tails.window(self._topic, partition).trimmed(before)
+
+    def identity(self) -> str:
+        shared = self._open()
+        known = shared.known.get(self._topic)
+        now = time.monotonic()
+        if known is not None and (heard := shared.tails.heard(self._topic)) is not None:
+            lately = now < heard + _QUIET
+            ask_at = known[2] + (_LOOK if lately else _QUIET)
+            if now >= ask_at:
+                shared.look_aside(self._topic)
+                known = shared.known.get(self._topic, known)
+            if lately or now < ask_at + _ASIDE:
+                return known[0]
+        return shared.look(self._topic)[0]
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        shared = self._there(partition)
+        window = shared.tails.window(self._topic, partition)
+        bell = TailBell(window)
+        try:
+            if not window.open:
+                shared.tails.follow(window, shared.seeker.ends(self._topic, partition)[1])
+        except LedgerUnavailable:
+            pass  # out of reach: the first read that reaches the log has it followed
+        return bell
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _may_write(self) -> None:
+        if self.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
+
+    def _open(self) -> _Shared:
+        self._shared.lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        return self._shared
+
+    def _there(self, partition: int) -> _Shared:
+        """The clients; raises unless the log is open and has this partition."""
+        shared = self._open()
+        known = shared.known.get(self._topic)
+        if known is None or not 0 <= partition < known[1]:
+            there = shared.look(self._topic)[1]
+            check_partition(partition, there, self.url)
+            if not self.readonly:
+                shared.appender.refresh(self._topic)
+        return shared
 
 
 class KafkaLedger(KafkaLog):
@@ -132,7 +318,8 @@ class KafkaLedger(KafkaLog):
 
     Options: `partitions` (grows an existing topic), `replication` (of a new one), `retention` (seconds, or "none"),
     `timeout` (seconds that a request may take before it is given up; 1), `prefix` (before the names of the topics that
-    `topic` is asked for), `config` (a properties file with client settings) and `options` (the same as a dictionary).
+    `topic` is asked for), `config` (a properties file with client settings), `options` (the same as a dictionary), and
+    `readonly` (to look on only: it makes nothing, needs no right to write, and takes topics that could not carry a group).
 
     `topic(name)` is the Kafka topic of that name, where Kafka allows the name. It is also a `Group`, by Kafka's own.
     """
@@ -143,6 +330,10 @@ class KafkaLedger(KafkaLog):
         super().__init__(shared, settings.topic, settings.url)
         try:
             shared.topics.connect()
+            if settings.readonly:
+                shared.topics.found(settings.topic)
+                shared.look(settings.topic)
+                return
             there = shared.topics.settle(settings.topic, settings.partitions or 1).partitions
             if grown_partitions(self.url, there, settings.partitions) > there:
                 self._grow(settings.partitions or there)
@@ -153,19 +344,20 @@ class KafkaLedger(KafkaLog):
             raise
 
     def _grow(self, partitions: int) -> None:
-        self._open()
-        shared = self._shared
+        shared = self._open()
         shared.topics.grow(self._topic, partitions)
         deadline = time.monotonic() + 5.0
         while shared.look(self._topic)[1] < partitions and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def topic(self, name: str, partitions: int = 4) -> Log:
-        self._open()
-        shared = self._shared
+        shared = self._open()
         full = shared.settings.topic_name(name)
         check_partitions(partitions, f"topic {name!r}")
-        shared.topics.settle(full, partitions)
+        if self.readonly:
+            shared.topics.found(full)
+        else:
+            shared.topics.settle(full, partitions)
         shared.look(full)
         return KafkaLog(shared, full, f"{self.url}#{quote(name, safe='')}")
 
@@ -180,8 +372,8 @@ class KafkaLedger(KafkaLog):
         """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`."""
         from .kafka_group import KafkaMembership
 
-        self._open()
-        shared = self._shared
+        self._may_write()
+        shared = self._open()
         check_partitions(partitions, f"group {group!r}")
         topic = self._topic
         if shared.look(topic)[1] != partitions:
@@ -190,10 +382,17 @@ class KafkaLedger(KafkaLog):
             shared.topics.settle(topic, partitions)
         return KafkaMembership(shared.settings, shared.lifetime, topic, group, (on_assigned, on_revoked, on_lost))
 
+    def remove(self) -> None:
+        """Delete the ledger's topic with all that is in it, for everybody; nothing happens if it isn't there.
+
+        Raises `LedgerUnavailable` if the brokers refuse (the user has no right, or they allow no deletion).
+        """
+        self._may_write()
+        self._open().topics.delete(self._topic)
+
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the topic and its settings: (good, note, warning or problem, and the text)."""
-        self._open()
-        shared = self._shared
+        shared = self._open()
         return [*checks(shared.topics, shared.settings, self.retention)]
 
     def close(self) -> None:

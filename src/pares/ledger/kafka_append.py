@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
-from .base import MAX_BATCH, MAX_BATCH_BYTES
+from .base import MAX_BATCH, MAX_BATCH_BYTES, no_such_partition
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
 from .kafka_settings import Settings, log
@@ -76,7 +76,8 @@ class Appender:
         self._where = where
         self._largest = largest
         self._ask = ask
-        self._producer: Any = None
+        self._producers: dict[str, Any] = {}
+        """By topic: one for each that was made anew, and one, of the topic "", for all others."""
         self._turn = threading.Lock()
         self._shaken: set[tuple[str, int]] = set()
         """Partitions in which an append is of unknown outcome."""
@@ -84,18 +85,22 @@ class Appender:
         """Why the producer can't go on."""
         self._troubles = 0
         self._told = ""
-        self._warm = False
+        self._anew: set[str] = set()
+        """Topics that were deleted and made anew while this ledger was open."""
+        self._warm: set[str] = set()
+        """Topics, as above, whose producer has a number from the brokers."""
 
     @property
     def told(self) -> str:
         """What the client has last said of its connections."""
         return self._told
 
-    def connect(self) -> Any:
-        """The producer; made if there is none."""
-        if self._producer is None:
+    def connect(self, topic: str) -> Any:
+        """The producer for this topic; made if there is none."""
+        key = self._key(topic)
+        if key not in self._producers:
             self._fatal = None
-            self._producer = new_client(
+            self._producers[key] = new_client(
                 "Producer",
                 self._settings,
                 {
@@ -111,7 +116,29 @@ class Appender:
                     "error_cb": self._error,
                 },
             )
-        return self._producer
+        return self._producers[key]
+
+    def renew(self, topic: str) -> None:
+        """The topic was made anew. A producer that knew the old one may go on asking the broker that led it, for ever: it
+        takes the new one's first epochs for old news (librdkafka's issue 4898). What it may still have on the wire was meant
+        for a log that is gone, so nothing is lost with it; but it is for other topics too, and goes on serving those.
+        """
+        with self._turn:
+            if topic in self._anew:
+                self._drop(topic)
+            self._anew.add(topic)
+
+    def _key(self, topic: str) -> str:
+        return topic if topic in self._anew else ""
+
+    def _drop(self, topic: str) -> None:
+        """The next append makes another producer."""
+        key = self._key(topic)
+        self._warm.discard(key)
+        producer = self._producers.pop(key, None)
+        if producer is not None:
+            # Nothing of it may be sent any more; the client itself ends when it is forgotten.
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
         """The offsets of `payloads`, appended in one record batch if that is not larger than the topic allows."""
@@ -125,8 +152,8 @@ class Appender:
                 # Raises if the leader doesn't answer; then nothing was sent.
                 self._ask(topic, partition)
                 deadline = max(deadline, time.monotonic() + self._settings.timeout / 2)
-            producer = self.connect()
-            if not self._warm:
+            producer = self.connect(topic)
+            if self._key(topic) not in self._warm:
                 deadline = max(deadline, time.monotonic() + _FIRST)
             offsets: list[int] = []
             for part in self._parts(topic, payloads):
@@ -137,7 +164,7 @@ class Appender:
                     error.unknown = error.unknown or bool(offsets)
                     raise
             self._shaken.discard((topic, partition))
-            self._warm = True
+            self._warm.add(self._key(topic))
             return offsets
         finally:
             self._turn.release()
@@ -196,7 +223,7 @@ class Appender:
                     # Why it can't go on, it says to its callback. The next append makes another one.
                     self._serve(producer, 0)
                     why = self._fatal or why
-                    self._producer, self._warm = None, False
+                    self._drop(topic)
                 raise unavailable(why, self._where, "append", told=self._told) from None
 
     def _give_up(self, producer: Any, sent: _Sent, never: int) -> None:
@@ -212,11 +239,11 @@ class Appender:
         kafka = client_module()
         error = sent.error or kafka.KafkaError(kafka.KafkaError._MSG_TIMED_OUT)
         # Without a number from the brokers the producer has never sent anything.
-        never = self._fatal is not None and not self._warm
+        never = self._fatal is not None and self._key(topic) not in self._warm
         error = self._fatal or error
         certain = not sent.offsets and (never or (not sent.left and refused(error) and not troubled))
         if error.fatal() or error.code() == _FATAL:
-            self._producer, self._warm = None, False
+            self._drop(topic)
         if not certain:
             self._shaken.add((topic, partition))
         if certain and error.code() in TOO_LARGE:
@@ -242,7 +269,7 @@ class Appender:
         """Have the producer look at the topic again; False if no broker answers."""
         kafka = client_module()
         try:
-            self.connect().list_topics(topic, timeout=self._settings.timeout)
+            self.connect(topic).list_topics(topic, timeout=self._settings.timeout)
         except kafka.KafkaException as error:
             log.debug("%s: no news of %s: %s", self._where, topic, error)
             return False
@@ -259,8 +286,8 @@ class Appender:
         """Give the producer back. An append that another thread is in the middle of ends first, or fails."""
         got = self._turn.acquire(timeout=self._settings.timeout + _LAST_WORDS)
         try:
-            producer, self._producer = self._producer, None
-            if producer is not None:
+            producers, self._producers = [*self._producers.values()], {}
+            for producer in producers:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
                 self._serve(producer, _LAST_WORDS, flush=True)
                 if len(producer) == 0 and got:
@@ -269,3 +296,9 @@ class Appender:
         finally:
             if got:
                 self._turn.release()
+
+
+def check_partition(partition: int, partitions: int, url: str) -> None:
+    """Raise unless the log has this partition."""
+    if not 0 <= partition < partitions:
+        raise no_such_partition(partition, partitions, url)

@@ -1,4 +1,4 @@
-"""librdkafka's clients: imported when needed, made from settings."""
+"""librdkafka's clients: imported when needed, made from settings, and left alone in forked children."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def client_module(name: str = "confluent_kafka") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise CapabilityError(f"Kafka ledgers need confluent-kafka ({error}): pip install pares[kafka]") from error
+        raise CapabilityError(f"Kafka ledgers need confluent-kafka ({error}): pip install 'pares[kafka]'") from error
 
 
 def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:

@@ -78,6 +78,8 @@ def advice(error: KafkaError) -> str:
         return "the user has no right to do that; have the brokers' ACLs changed"
     if code in GONE:
         return "the topic, or its partition, is not there; somebody deleted it, or has not made it yet"
+    if code in MOVING:
+        return "the partition has no leader at the moment, or another one; try again soon, and look whether all brokers run"
     if code in (19, 20):
         return "too few replicas are in sync; bring the brokers back that are down"
     if code == GROUP_MAX_SIZE:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, TopicPartition
 
 _SESSION_MS: Final = 6000
+_TURN: Final = 0.1
 _SILENT: Final = (-187, -195)
 """No broker can be reached."""
 _FOR_GOOD: Final = (GROUP_AUTHORIZATION, GROUP_MAX_SIZE, 24, 26)
@@ -80,7 +81,8 @@ class KafkaMembership:
             raise Lifetime.closed_error(self._where)
         deadline = time.monotonic() + timeout
         while True:
-            message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+            # In short turns: a callback or an error that comes in the middle of one does not end it.
+            message = self._consumer.poll(max(0.0, min(_TURN, deadline - time.monotonic())))
             if self._raised is not None:
                 raised, self._raised = self._raised, None
                 raise raised

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry
 from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
+from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
 from .kafka_settings import Settings, log
-from .window import limited
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -89,6 +88,12 @@ class Seeker:
         with self._lock:
             self._entries = []
 
+    def renew(self) -> None:
+        """Ask through a new client: the old one may look for a topic that was made anew where the one before was."""
+        with self._lock, self._making:
+            self._entries = []
+            self._consumer = None  # not closed: another thread may be asking through it, and ends it when it is done
+
     def _kept(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         """What was read ahead; only for who reads on, one after the other."""
         if self._ahead != (topic, partition) or not self._entries:
@@ -121,6 +126,8 @@ class Seeker:
                     if error is not None:
                         if error.code() == PARTITION_EOF or (error.code() in LOST_POSITION and entries):
                             return entries
+                        if error.code() == GROUP_AUTHORIZATION:
+                            continue  # said of a group that nobody joins: who may only read the topic reads all the same
                         if error.fatal() or not error.retriable():
                             raise unavailable(error, self._where, f"read at offset {offset}")
                         continue
@@ -193,3 +200,13 @@ def to_entry(message: Message) -> Entry:
     """A record as an entry. A record without a value, which nobody here writes, is an empty one."""
     value: Any = message.value()
     return Entry(message.offset() or 0, message.timestamp()[1], value if isinstance(value, bytes) else b"")
+
+
+def limited(entries: list[Entry], max_records: int) -> list[Entry]:
+    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
+    total = 0
+    for count, entry in enumerate(entries[:max_records]):
+        total += len(entry.payload)
+        if total > MAX_READ_BYTES and count:
+            return entries[:count]
+    return entries[:max_records]

@@ -23,6 +23,8 @@ from .client_options import client_settings, hosts, scrubbed
 
 log: Final = logging.getLogger("pares.kafka")
 client_log: Final = logging.getLogger("pares.kafka.client")
+# What is wrong is raised; a program that has not set up logging need not have it on its console as well.
+log.addHandler(logging.NullHandler())
 
 PORT: Final = 9092
 TIMEOUT: Final = 1.0
@@ -92,6 +94,8 @@ class Settings:
     connect: float
     """Seconds that opening the ledger may take until a broker has answered."""
     prefix: str
+    readonly: bool
+    """Whether it was opened to look on only: nothing is made, changed or appended."""
     client: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -152,10 +156,18 @@ def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
     if "@" in address.host:
         raise ConfigError(
-            "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}"
+            "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}, "
+            "or in a properties file that the URL names, ?config=FILE"
         )
     servers = ",".join(hosts(address, "broker", PORT, "kafka://HOST:PORT[,HOST:PORT...]/TOPIC"))
     topic = _topic(address)
+    for name in address.query:
+        if "." in name:
+            # The URL is not repeated: the value may be a secret.
+            raise ConfigError(
+                f"kafka://{servers}/{topic}: the client setting {name} has no place in a URL, which others can read: put it "
+                "into a properties file, ?config=FILE, or into options={...}"
+            )
     retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
     partitions = options.whole("partitions")
     if partitions is not None:
@@ -167,6 +179,7 @@ def take(address: Address, options: Options) -> Settings:
         raise ConfigError(
             f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
         )
+    readonly = options.flag("readonly")
     client, path = client_settings(options, "sasl.username")
     options.finish()
     _refuse_ours(client)
@@ -180,6 +193,7 @@ def take(address: Address, options: Options) -> Settings:
         patience or TIMEOUT,
         patience or CONNECT,
         prefix or "",
+        readonly,
         client,
     )
 

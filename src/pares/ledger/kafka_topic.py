@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
@@ -29,7 +29,11 @@ from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refu
 from .kafka_settings import CONNECT, Settings, log
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka import KafkaError
+
+    Asked: TypeAlias = Future[Any]
 
 USUAL_LARGEST: Final = 1_048_588
 """`max.message.bytes` of a topic for which nobody has said anything."""
@@ -94,11 +98,19 @@ class Topics:
 
     def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
         """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
-        kafka = client_module()
         wait = timeout or self._settings.timeout
+        return self.answer(topic, self.ask(topic, wait), wait, hidden=hidden)
+
+    def ask(self, topic: str, timeout: float | None = None) -> Asked:
+        """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
+        wait = timeout or self._settings.timeout
+        return self._admin.describe_topics(client_module().TopicCollection([topic]), request_timeout=wait)[topic]
+
+    def answer(self, topic: str, asked: Asked, wait: float = 0.0, *, hidden: bool = False) -> Topic | None:
+        """As `describe`."""
+        kafka = client_module()
         try:
-            asked = self._admin.describe_topics(kafka.TopicCollection([topic]), request_timeout=wait)
-            found: Any = _result(asked[topic], wait)
+            found: Any = _result(asked, wait)
         except kafka.KafkaException as error:
             why: KafkaError = error.args[0]
             if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
@@ -132,18 +144,22 @@ class Topics:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
-    def settle(self, topic: str, partitions: int) -> Topic:
-        """The topic, made if it isn't there, once every partition has a leader."""
+    def settle(self, topic: str, partitions: int, own: Mapping[str, str] | None = None) -> Topic:
+        """The topic, made if it isn't there, once every partition has a leader.
+
+        With `own` it is no log but somebody else's: it is made with these settings before a log's, and who asks for it looks
+        by itself whether one that was there suits.
+        """
         deadline = time.monotonic() + max(self._settings.timeout, CONNECT)
         made = False
         while True:
             found = self.describe(topic, max(0.1, min(deadline - time.monotonic(), CONNECT)), hidden=not made)
             if found is not None and found.led:
-                if not made:
+                if not made and own is None:
                     self._refuse_unfit(topic)
                 return found
             if found is None and not made:
-                self._create(topic, partitions)
+                self._create(topic, partitions, own or {})
                 made = True
             elif time.monotonic() > deadline:
                 raise LedgerUnavailable(
@@ -151,6 +167,27 @@ class Topics:
                 )
             else:
                 time.sleep(0.01)
+
+    def found(self, topic: str) -> Topic:
+        """The topic as it is, for a ledger that only looks on. Raises `ConfigError` if it isn't there."""
+        found = self.describe(topic, max(self._settings.timeout, CONNECT), hidden=True)
+        if found is None:
+            raise ConfigError(
+                f"{self._where}: there is no topic {topic} that this user may see: correct its name, or start a member, "
+                "which makes it"
+            )
+        return found
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic with all that is in it; nothing happens if it isn't there."""
+        kafka = client_module()
+        wait = max(self._settings.timeout, CONNECT)
+        try:
+            asked = self._admin.delete_topics([topic], operation_timeout=wait, request_timeout=wait)
+            _result(asked[topic], wait)
+        except kafka.KafkaException as error:
+            if error.args[0].code() not in GONE:
+                raise unavailable(error.args[0], self._where, f"delete the topic {topic}", told=self._told) from error
 
     def grow(self, topic: str, partitions: int) -> None:
         """Have the topic so many partitions."""
@@ -174,7 +211,7 @@ class Topics:
         except kafka.KafkaException as error:
             raise unavailable(error.args[0], self._where, f"trim {topic}", told=self._told) from error
 
-    def _create(self, topic: str, partitions: int) -> None:
+    def _create(self, topic: str, partitions: int, own: Mapping[str, str]) -> None:
         kafka, admin = client_module(), client_module("confluent_kafka.admin")
         replicas = self._settings.replication or max(1, min(_REPLICAS, self.brokers))
         config = {
@@ -186,6 +223,7 @@ class Topics:
             "retention.ms": str(-1 if self._settings.retention is None else math.ceil(self._settings.retention * 2000)),
             "segment.ms": str(_SEGMENT_MS),
             "segment.bytes": str(_SEGMENT_BYTES),
+            **own,
         }
         log.info("%s: making the topic %s: %d partitions, %d replicas", self._where, topic, partitions, replicas)
         try:

@@ -29,6 +29,8 @@ from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import quote
 
+from pares.core.errors import CapabilityError, ConfigError
+
 from .address import Address, Options
 from .base import Entry, Log, check_partitions, grown_partitions
 from .lifetime import Lifetime, keep_after_fork
@@ -142,6 +144,14 @@ class _Shared:
         """See to it that the log is there."""
         self._do(partial(self.streams.settle, topic, partitions), f"make the stream {topic}", self.settings.connect)
 
+    def found(self, topic: str) -> None:
+        """Raise `ConfigError` unless the log is there."""
+        if self._do(partial(self.streams.describe, topic), "look for the log", self.settings.connect) is None:
+            raise ConfigError(
+                f"{self.settings.url}: there is no stream {topic}, and readonly makes nothing: start a member first"
+            )
+        self.look(topic)
+
     def grow(self, topic: str, there: int, partitions: int) -> None:
         async def work(epoch: Epoch) -> None:
             for partition in range(there, partitions):
@@ -176,15 +186,25 @@ class NatsLog(TailedLog):
         super().__init__(shared, topic, url)
         self._shared = shared
 
+    @property
+    def readonly(self) -> bool:
+        """Whether the ledger was opened to look on only."""
+        return self._shared.settings.readonly
+
+    def _may_write(self) -> None:
+        if self.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
+
 
 class NatsLedger(NatsLog):
     """A NATS server or cluster with JetStream, and in it the stream that the URL names; made when it is missing.
 
     Options: `partitions` (grows an existing log), `replication` (of new streams), `retention` (seconds, or "none"), `timeout`
     (seconds that a request may take before it is given up; 1), `prefix` (before the names of the streams that `topic` is asked
-    for), `monitor` (HOST:PORT of each server's monitoring, for `pares doctor`), `config` (a properties file with client
-    settings) and `options` (the same as a dictionary): `user` and `password`, `token`, `creds` or `nkey` (files), `tls_ca`,
-    `tls_cert`, `tls_key` (PEM files), `tls_hostname`, `tls_first`.
+    for), `readonly` (to look on only: it makes nothing, and needs no right to write), `monitor` (HOST:PORT of each server's
+    monitoring, for `pares doctor`), `config` (a properties file with client settings) and `options` (the same as a dictionary):
+    `user` and `password`, `token`, `creds` or `nkey` (files), `tls_ca`, `tls_cert`, `tls_key` (PEM files), `tls_hostname`,
+    `tls_first`.
 
     `topic(name)` is the stream of that name, where NATS allows the name. It is also a `Bus`.
     """
@@ -194,6 +214,9 @@ class NatsLedger(NatsLog):
         super().__init__(shared, settings.stream, settings.url)
         try:
             shared.link.connect()
+            if settings.readonly:
+                shared.found(settings.stream)
+                return
             shared.settle(settings.stream, settings.partitions or 1)
             there = shared.look(settings.stream)[1]
             if (wanted := grown_partitions(self.url, there, settings.partitions)) > there:
@@ -207,8 +230,11 @@ class NatsLedger(NatsLog):
         self._open()
         full = self._shared.settings.stream_name(name)
         check_partitions(partitions, f"topic {name!r}")
-        self._shared.settle(full, partitions)
-        self._shared.look(full)
+        if self.readonly:
+            self._shared.found(full)
+        else:
+            self._shared.settle(full, partitions)
+            self._shared.look(full)
         return NatsLog(self._shared, full, f"{self.url}#{quote(name, safe='')}")
 
     def publish(self, subject: str, payload: bytes) -> None:

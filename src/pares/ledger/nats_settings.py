@@ -61,6 +61,7 @@ class Settings:
     connect: float
     """Seconds that opening the ledger may take until a server has answered."""
     prefix: str
+    readonly: bool
     monitors: tuple[str, ...]
     """Where the servers say how they are configured."""
     client: Mapping[str, Any] = field(repr=False)
@@ -142,6 +143,7 @@ def take(address: Address, options: Options) -> Settings:
         raise ConfigError(
             f"{address.url}: prefix={prefix} is no beginning of a stream's name: use letters, digits, '_', '-'"
         )
+    readonly = options.flag("readonly")
     monitor = options.take("monitor")
     monitors = (
         hosts(Address(address.url, "", str(monitor), "", {}), "monitoring port", 8222, "HOST:PORT") if monitor else []
@@ -163,6 +165,7 @@ def take(address: Address, options: Options) -> Settings:
         patience or TIMEOUT,
         patience or CONNECT,
         prefix or "",
+        readonly,
         tuple(monitors),
         client,
     )

@@ -26,6 +26,10 @@ _EXAMPLES: Final = (
 )
 
 
+LOOK_ONLY: Final = frozenset({"kafka", "nats", "sqlite"})
+"""Schemes whose ledgers know the option `readonly`: whoever only looks makes nothing, and needs no right to write."""
+
+
 class ClosableBus(Bus, Protocol):
     """What `open_bus` returns."""
 

@@ -15,7 +15,6 @@ Python's back) the child refuses to open the same file.
 """
 
 import contextlib
-import ctypes
 import os
 import random
 import sqlite3
@@ -24,7 +23,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pares.core.errors import ForkedError, LedgerUnavailable, ParesError
 
@@ -277,6 +276,7 @@ _all_lock = threading.Lock()
 _fork_lock = threading.Lock()
 _held: list[threading.Lock] = []
 _kept: list[LedgerFile] = []
+_keep_for_ever: Callable[[Any], None] | None = None
 
 
 def _alive() -> "list[LedgerFile]":
@@ -293,6 +293,11 @@ def _refuse_inherited(path: str, inode: Inode) -> None:
 
 
 def _before_fork() -> None:
+    # In the child it is too late for an import, and few processes fork while they use a ledger.
+    import ctypes
+
+    global _keep_for_ever
+    _keep_for_ever = lambda it: ctypes.pythonapi.Py_IncRef(ctypes.py_object(it))  # noqa: E731
     deadline = time.monotonic() + _FORK_PATIENCE
     for lock in (_fork_lock, _all_lock):
         if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -315,9 +320,9 @@ def _after_fork_in_child() -> None:
     _held.clear()
     for file in _alive():
         for side in file.sides:
-            if side.connection is not None:
+            if side.connection is not None and _keep_for_ever is not None:
                 # Never to be closed here, not even at the interpreter's end: so one reference too many.
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(side.connection))
+                _keep_for_ever(side.connection)
                 _kept.append(file)
 
 

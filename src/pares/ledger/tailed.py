@@ -131,7 +131,11 @@ class TailedLog:
         check_payloads(payloads)
         return self._append(payloads, partition)
 
+    def _may_write(self) -> None:
+        """Raise if the log was opened to look on only."""
+
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        self._may_write()
         service = self._there(partition)
         if not payloads:
             return []
@@ -205,6 +209,7 @@ class TailedLog:
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:
+        self._may_write()
         service = self._there(partition)
         first, end = self._ends(partition)
         if before > end:

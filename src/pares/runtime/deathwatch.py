@@ -35,14 +35,16 @@ NEVER_NS: Final = 2**63
 class _Watched:
     """One member that is watched."""
 
-    def __init__(self, statement: Lock, candidate: Candidate | None, pidfd: int) -> None:
+    def __init__(self, statement: Lock, candidate: Candidate | None) -> None:
         self.statement = statement
         self.candidate = candidate
-        self.pidfd = pidfd
+        self.pidfd = -1
         self.due = 0
         """When the lock is to be tried next; 0 = at the next check."""
         self.hurry = 0
         """How many attempts are still to be made at once."""
+        self.deaf = True
+        """Whether nothing will wake us any more: there is no pidfd, or it has fired."""
 
 
 class DeathWatch:
@@ -59,12 +61,16 @@ class DeathWatch:
         self._watched: dict[str, _Watched] = {}
         self._proven: dict[str, Lock] = {}
         self._pids: dict[int, _Watched] = {}
+        self._spent: list[_Watched] = []
+        """Of who was proven dead: closed later, as whoever has just heard of a death has better things to do."""
         with forks.guard:
             self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "pidfd_open") else None
             forks.add(self)
 
     def watch(self, members: Mapping[str, Lock]) -> None:
         """Watches exactly these members, by what their `join` stated; who is watched already goes on being watched."""
+        while self._spent:
+            self._close(self._spent.pop())
         for member in [m for m, w in self._watched.items() if members.get(m) != w.statement]:
             self._drop(member)
         for member in [m for m, statement in self._proven.items() if members.get(m) != statement]:
@@ -100,10 +106,11 @@ class DeathWatch:
                 watched.hurry -= 1
                 watched.due = now + AT_ONCE_NS
             else:
-                watched.due = now + (SOON_NS if watched.pidfd < 0 else SELDOM_NS)
+                watched.due = now + (SOON_NS if watched.deaf else SELDOM_NS)
         for member in dead:
-            self._proven[member] = self._watched[member].statement
-            self._drop(member)
+            gone = self._watched.pop(member)
+            self._spent.append(gone)
+            self._proven[member] = gone.statement
         return dead
 
     def poll_interval(self, now_ns: int | None = None) -> float | None:
@@ -121,12 +128,13 @@ class DeathWatch:
             self.close_in_child()
 
     def close_in_child(self) -> None:
-        for watched in self._watched.values():
+        for watched in (*self._watched.values(), *self._spent):
             if watched.candidate is not None:
                 watched.candidate.close_in_child()
             if watched.pidfd >= 0:
                 os.close(watched.pidfd)
         self._watched.clear()
+        self._spent.clear()
         self._pids.clear()
         self._proven.clear()
         if self._epoll is not None:
@@ -136,40 +144,40 @@ class DeathWatch:
     def _add(self, member: str, statement: Lock) -> None:
         with forks.guard:
             candidate = Candidate.open(self._folder, member, statement)
-            watched = _Watched(statement, candidate, -1)
+            watched = _Watched(statement, candidate)
             if candidate is not None and self._epoll is not None and _holds_lock(statement):
                 with contextlib.suppress(OSError):
                     watched.pidfd = os.pidfd_open(statement.pid)
-                    self._epoll.register(watched.pidfd, select.EPOLLIN)
+                    # Once: having fired, it would fire for ever, and has nothing more to say.
+                    self._epoll.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
                     self._pids[watched.pidfd] = watched
+                    watched.deaf = False
             self._watched[member] = watched
 
     def _drop(self, member: str) -> None:
+        self._close(self._watched.pop(member))
+
+    def _close(self, watched: _Watched) -> None:
         with forks.guard:
-            watched = self._watched.pop(member)
-            self._unhook(watched)
+            if watched.pidfd >= 0:
+                self._pids.pop(watched.pidfd, None)
+                if (
+                    self._epoll is not None
+                ):  # closing is not enough: a child forked behind Python's back may have it open
+                    with contextlib.suppress(OSError):
+                        self._epoll.unregister(watched.pidfd)
+                os.close(watched.pidfd)
+                watched.pidfd = -1
             if watched.candidate is not None:
                 watched.candidate.close()
 
-    def _unhook(self, watched: _Watched) -> None:
-        if watched.pidfd >= 0:
-            self._pids.pop(watched.pidfd, None)
-            if self._epoll is not None:
-                with contextlib.suppress(OSError):
-                    self._epoll.unregister(watched.pidfd)
-            os.close(watched.pidfd)
-            watched.pidfd = -1
-
     def _woken(self) -> None:
-        """Notes whose pidfd has fired, and stops listening to it: it would fire for ever, and has nothing more to
-        say."""
+        """Notes whose pidfd has fired."""
         if self._epoll is None or not self._pids:
             return
         for pidfd, _ in self._epoll.poll(0):
             watched = self._pids[pidfd]
-            watched.due, watched.hurry = 0, AT_ONCE_TRIES
-            with forks.guard:
-                self._unhook(watched)
+            watched.due, watched.hurry, watched.deaf = 0, AT_ONCE_TRIES, True
 
 
 def _holds_lock(statement: Lock) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -30,6 +31,7 @@ from pares.core.protocol import (
     Event,
     Failed,
     Jumped,
+    Lead,
     Read,
     Ready,
     Report,
@@ -57,6 +59,9 @@ LOOK_EVERY: Final = SECOND // 2
 """How often to look whether the log is still the same one."""
 SHORTEST: Final = 0.0005
 """Seconds between two rounds when nothing rings: no mistake of anybody's makes this thread spin."""
+BREATH: Final = 0.00005
+"""Seconds for which this thread stands back when a term has begun: whoever waits for it runs at once, and not when this thread
+has written its next records."""
 TRIM_EVERY: Final = 60 * SECOND
 TRIM_AT_ONCE: Final = 5_000
 """Entries trimmed in one go."""
@@ -190,7 +195,8 @@ class Loop:
             if appended or self._requests:
                 while self._requests:
                     self._step(self._requests.popleft())
-                self._read()
+                if appended:
+                    self._read()
                 continue
             break
         if self._waiting and not self._requests and self.claims.settled:
@@ -202,7 +208,7 @@ class Loop:
 
     def _step(self, event: Event) -> bool:
         """One step, and its effects. Whether something was appended."""
-        appended = False
+        appended = leads = False
         for effect in self.claims.step(event, stopwatch()):
             if isinstance(effect, Append):
                 self._append(effect)
@@ -220,6 +226,9 @@ class Loop:
                     self.over = effect
                 if not isinstance(effect, Closed | Stop):
                     self._carry(effect)
+                leads = leads or isinstance(effect, Lead)
+        if leads:
+            time.sleep(BREATH)
         return appended
 
     def _append(self, append: Append) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pares.core.changes import Change
-from pares.core.errors import LedgerGap, LedgerRewound
+from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.reader import Reader, State
 from pares.core.records import check_name
 from pares.core.world import World
@@ -52,7 +52,8 @@ class Observer:
     def read(self, timeout: float = 0.0) -> list[Change]:
         """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
 
-        A log that was replaced, cut or emptied is read from its beginning again (R12).
+        A log that was replaced, cut or emptied is read from its beginning again (R12). Raises `LedgerUnavailable` if nothing
+        could be read.
         """
         with self._lock:
             changes: list[Change] = []
@@ -69,6 +70,10 @@ class Observer:
             except (LedgerGap, LedgerRewound):
                 self._attach()
                 return changes
+            except LedgerUnavailable:
+                if not changes:
+                    raise
+                return changes  # they are read, and would never be told again; the next call says what the matter is
 
     @property
     def adrift(self) -> bool:

@@ -23,9 +23,9 @@ from urllib.parse import quote
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.registry import open as open_ledger
-from pares.spark import fold, intervals, verdict
+from pares.spark import intervals, verdict
 from pares.spark import writes as sink
-from pares.spark.logs import first_and_end, open_to_read
+from pares.spark.logs import open_to_read
 from pares.spark.session import session
 from pares.spark.verdict import Promise, Row
 
@@ -49,7 +49,7 @@ _FAULTS: Final = "SELECT at_ms, member, fault FROM {faults}"
 _ORDER: Final = ("offset", "from_ms", "at_ms", "first_ms", "role", "seat", "token", "token_a", "member", "key", "seq")
 _HEAD: Final = """
 SELECT min(at_ms) FILTER (WHERE kind = 'first') AS from_ms, max(at_ms) FILTER (WHERE kind = 'last') AS to_ms,
-       max(offset) FILTER (WHERE kind = 'last') AS last_offset,
+       min(offset) FILTER (WHERE kind = 'first') AS first_offset, max(offset) FILTER (WHERE kind = 'last') AS last_offset,
        coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
        max(cause) FILTER (WHERE kind = 'newer') AS newer,
        max(overlap_ms) AS overlap_ms,
@@ -72,6 +72,17 @@ class AuditResult:
     summary: Mapping[str, Any]
     promises: list[Promise]
     _rows: dict[str, list[Row]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def cut_off(self) -> str | None:
+        """What is to be said of a log whose beginning is deleted; None if all of it is there."""
+        start = self.summary["log_from"]
+        if start == 0:
+            return None
+        return (
+            f"The log begins at offset {start}: what stood before it was deleted, by retention or a trim, and is not audited. "
+            f"The group's history is known from offset {self.summary['records_from']} on; older terms have no beginning."
+        )
 
     @property
     def exit_code(self) -> int:
@@ -113,6 +124,7 @@ class AuditResult:
             "group": self.group,
             "ledger": self.ledger,
             "summary": dict(self.summary),
+            "cut_off": self.cut_off,
             "promises": [promise._asdict() for promise in self.promises],
             "exit_code": self.exit_code,
         }
@@ -126,6 +138,7 @@ def audit(
     out: str | Path | None = None,
     spark: SparkSession | None = None,
     *,
+    options: Mapping[str, str] | None = None,
     clock_error_ms: int = 0,
     slack_ms: int = SLACK_MS,
     form: Literal["parquet", "jsonl"] = "parquet",
@@ -141,33 +154,35 @@ def audit(
     `faults`  what was done to the members: the same, or an iterable, of (at_ms, member id or name, fault); it tells causes
               and deaths to the millisecond.
     `out`     a folder to write the tables into, as `form`.
+    `options` settings of a Kafka ledger's clients, as for a member; secrets are better in a file of your own, which the URL
+              names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
 
     Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, and for a
-    group that writes a newer format than this version reads.
+    group that writes a newer format than this version reads, `LedgerUnavailable` for a ledger that can't be reached, and
+    `LedgerGap` for one whose beginning is deleted faster than it can be read.
     """
     check_name("a group's name", group)
     if clock_error_ms < 0 or slack_ms < 0:
         raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
-    with open_to_read(ledger) as opened:
-        url, partition = opened.log.url, opened.partition
-        start, end = first_and_end(opened.log, partition)
+    with open_to_read(ledger, options) as opened:
+        pass  # what is no ledger is said before Spark is started
     spark = spark if spark is not None else session()
     # Only now: these need pyspark, and if it is not there, `session` has said so.
     from pares.spark import rows as rows_
-    from pares.spark.source import LedgerSource
+    from pares.spark.reading import Reading
 
-    spark.dataSource.register(LedgerSource)
-    source = spark.read.format("pares").option("url", url).option("partition", str(partition))
-    log = source.option("start", str(start)).option("end", str(end)).option("envelope", "false").load()
-    facts = fold.facts(log, group, start).cache()
+    reading = Reading(spark, opened.log.url, opened.partition, options or {}, ledger)
+    head, facts = reading.fold(group, _HEAD)
     try:
+        if head["from_ms"] is None:
+            raise ConfigError(reading.nothing(group))
+        if head["newer"] is not None:
+            raise CapabilityError(head["newer"])
         faulty = rows_.load_faults(spark, faults)
         rows = None if writes is None else rows_.load_writes(spark, writes)
-        result = _audit(spark, facts, faulty, rows, group, ledger, clock_error_ms, slack_ms)
-        if result is None:
-            raise ConfigError(_nothing(spark, url, partition, group, start))
+        result = _audit(spark, head, facts, faulty, rows, group, ledger, clock_error_ms, slack_ms)
     finally:
         facts.unpersist()
     if out is not None:
@@ -198,6 +213,7 @@ def warm_up(spark: SparkSession) -> None:
 
 def _audit(
     spark: SparkSession,
+    head: Row,
     facts: DataFrame,
     faults: DataFrame,
     writes: DataFrame | None,
@@ -205,12 +221,7 @@ def _audit(
     ledger: str,
     clock_error_ms: int,
     slack_ms: int,
-) -> AuditResult | None:
-    head: Row = spark.sql(_HEAD, facts=facts).toArrow().to_pylist()[0]
-    if head["from_ms"] is None:
-        return None
-    if head["newer"] is not None:
-        raise CapabilityError(head["newer"])
+) -> AuditResult:
     window = intervals.Window(head["from_ms"], head["to_ms"], head["floor"])
     with _interpreted(spark):
         frames, checks, double_ms, terms = _of_log(facts, faults, window, group, clock_error_ms, slack_ms)
@@ -309,6 +320,8 @@ def _summary(head: Row, rows: dict[str, list[Row]], counted: Row, double_ms: int
     summary: dict[str, Any] = {
         "from_ms": head["from_ms"],
         "to_ms": head["to_ms"],
+        "log_from": head["log_from"],
+        "records_from": head["first_offset"],
         "records_to": head["last_offset"],
         "members": head["members"],
         "roles": head["roles"],
@@ -338,20 +351,6 @@ def _summary(head: Row, rows: dict[str, list[Row]], counted: Row, double_ms: int
             "missing": sum(row["missing"] for row in rows["missing_writes"]),
         }
     return summary
-
-
-def _nothing(spark: SparkSession, url: str, partition: int, group: str, start: int) -> str:
-    """Why there is nothing to audit."""
-    log = spark.read.format("pares").option("url", url).option("partition", str(partition)).load()
-    groups = [row["g"] for row in log.where("g IS NOT NULL").select("g").distinct().sort("g").limit(10).collect()]
-    where = f"partition {partition} of {url}"
-    if group in groups:
-        return (
-            f"{where} begins at offset {start} and has no snapshot of group {group!r} from there on: "
-            "what its records mean can't be known. Audit before the log is trimmed, or after the next snapshot"
-        )
-    has = f"it has records of {', '.join(map(repr, groups))}" if groups else "it has no records of any group"
-    return f"there is no group {group!r} in {where}: {has}"
 
 
 def _text(value: Any) -> Any:

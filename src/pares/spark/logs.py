@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import NamedTuple
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pares.core.errors import CapabilityError
-from pares.ledger.base import Log
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
+from pares.ledger.base import Entry, Log
+from pares.ledger.registry import LOOK_ONLY, parse, partition_of
 from pares.ledger.registry import open as open_ledger
-from pares.ledger.registry import parse, partition_of
+
+TIMEOUT: Final = 5.0
+"""Seconds that brokers are given for one answer, unless the URL says otherwise; a member gives them one."""
+PATIENCE: Final = 30.0
+"""Seconds for which a read that fails is tried again. A member must know at once that its ledger is out of reach; whoever
+looks back over a whole log had better wait than begin anew."""
+_PAUSE: Final = 0.2
+_ROWS: Final = 5000
 
 
 class Opened(NamedTuple):
@@ -20,16 +29,24 @@ class Opened(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_to_read(url: str) -> Iterator[Opened]:
+def open_to_read(url: str, client: Mapping[str, str] | None = None) -> Iterator[Opened]:
     """The ledger's log (with `#name`: that topic of it), closed afterwards; read-only where the ledger knows such a thing.
 
-    Raises `CapabilityError` for a ledger that lives in one process only: Spark's workers are other processes.
+    `client`: settings of a Kafka ledger's clients, beside those of the URL's `config`.
+    Raises `CapabilityError` for a ledger that lives in one process only: Spark's workers are other processes; and
+    `ConfigError` for client settings of a ledger that has none.
     """
     place, _, topic = url.partition("#")
     scheme = parse(place).scheme
     if scheme == "memory":
         raise CapabilityError(f"{url} lives inside one process, and Spark reads from others: use sqlite:///FILE")
-    options = {"readonly": True} if scheme == "sqlite" else {}
+    options: dict[str, object] = {"readonly": True} if scheme in LOOK_ONLY else {}
+    if scheme == "kafka" and "timeout" not in parse(place).query:
+        options["timeout"] = TIMEOUT
+    if client:
+        if scheme != "kafka":
+            raise ConfigError(f"{place} is no Kafka ledger: it takes no client settings ({', '.join(sorted(client))})")
+        options["options"] = dict(client)
     ledger = open_ledger(place, **options)
     try:
         yield Opened(ledger.topic(unquote(topic)) if topic else ledger, partition_of(place))
@@ -41,3 +58,28 @@ def first_and_end(log: Log, partition: int) -> tuple[int, int]:
     """Where the log begins and ends now. The end is asked for first: what is trimmed in between is not missed."""
     end = log.end(partition)
     return min(log.start(partition), end), end
+
+
+def entries_of(log: Log, partition: int, low: int, high: int) -> Iterator[list[Entry]]:
+    """The entries of the range, in order, in portions. Raises `LedgerGap` for a beginning that is no longer there."""
+    while low < high:
+        entries = _read(log, partition, low)
+        if not entries:
+            return
+        low = entries[-1].offset + 1
+        if low > high:
+            entries = [entry for entry in entries if entry.offset < high]
+        if entries:
+            yield entries
+
+
+def _read(log: Log, partition: int, offset: int) -> list[Entry]:
+    """What stands at `offset` and after it, however long the brokers take to say it, within `PATIENCE`."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return log.read(offset, partition, max_records=_ROWS)
+        except LedgerUnavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)

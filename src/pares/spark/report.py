@@ -71,6 +71,7 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "ledger": result.ledger,
         "when": datetime.fromtimestamp(summary["from_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "summary": summary,
+        "cut_off": result.cut_off,
         "promises": [promise._asdict() for promise in result.promises],
         "exit_code": result.exit_code,
         "left_out": len(terms) - len(drawn),

@@ -9,6 +9,11 @@ ranges of offsets by `splits`. The ranges are fixed when the read is planned, so
 and records that arrive meanwhile are in none of them.
 
 A ledger is opened read-only here, where it can be: an audit must not be able to change what it judges.
+
+Kafka is read by this source too, and not by Spark's own connector. That one would have to be downloaded, in exactly the
+version of this Spark, and it takes Java's client settings: whoever has told pares how to reach the brokers (TLS, SASL) would
+have to say it again, in other words, for the audit. So what a member can read, an audit can, with nothing more
+installed and nothing more to say. It costs no more than it must: for the fold every entry has to pass through Python anyway.
 """
 
 from __future__ import annotations
@@ -21,15 +26,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pares.core.errors import ConfigError
 from pares.core.records import Unknown
-from pares.spark.logs import first_and_end, open_to_read
+from pares.spark.logs import entries_of, first_and_end, open_to_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pares.ledger.base import Entry, Log
+    from pares.ledger.base import Entry
 
-_ROWS: Final = 5000
 _PLAIN: Final = "offset bigint, partition int, timestamp_ms bigint, payload binary"
+_CLIENT: Final = "kafka."
 _ENVELOPE: Final = "v bigint, k string, g string, m string, n bigint, b bigint, s bigint"
 _envelope = msgspec.json.Decoder(Unknown)
 
@@ -38,8 +43,11 @@ class LedgerSource(DataSource):
     """Batch reads of a ledger.
 
     Options: `url`, or the path given to `load`; `partition`: a number, or `all`; without it the one that the URL names;
-    `start` and `end`: offsets, the end exclusive (default: all there is); `splits`: into how many Spark partitions each log
-    partition is cut (default 1, which keeps its order); `envelope`: `false` leaves the decoded columns out.
+    `start` and `end`: offsets, the end exclusive (default: all there is; a `start` that is no longer in the log is an error,
+    `LedgerGap`, and not a shorter answer); `splits`: into how many Spark partitions each log
+    partition is cut (default 1, which keeps its order); `envelope`: `false` leaves the decoded columns out; `kafka.NAME`: the
+    setting NAME of a Kafka ledger's clients (librdkafka's names), beside those in the file that the URL's `config` names.
+    Spark redacts options of its own accord where they look like secrets; nothing here repeats their values.
 
     Columns: offset, partition, timestamp_ms, payload; and, for records of pares, v, k, g, m, n, b, s (see the records'
     envelope), NULL for a payload that has none.
@@ -74,16 +82,17 @@ class LedgerReader(DataSourceReader):
         self._partition = options.get("partition")
         self._start, self._end = _number(options, "start"), _number(options, "end")
         self._splits = _number(options, "splits") or 1
+        self._client = {name.removeprefix(_CLIENT): text for name, text in options.items() if name.startswith(_CLIENT)}
 
     def partitions(self) -> Sequence[InputPartition]:
         ranges: list[InputPartition] = []
-        with open_to_read(self._url) as opened:
+        with open_to_read(self._url, self._client) as opened:
             log = opened.log
             wanted = opened.partition if self._partition is None else self._partition
             numbers = range(log.partitions) if wanted == "all" else [int(wanted)]
             for partition in numbers:
                 low, high = first_and_end(log, partition)
-                low = max(low, self._start or 0)
+                low = low if self._start is None else self._start
                 high = high if self._end is None else min(high, self._end)
                 step = max(1, -(-(high - low) // self._splits))
                 ranges += [OffsetRange(partition, at, min(at + step, high)) for at in range(low, high, step)]
@@ -93,22 +102,9 @@ class LedgerReader(DataSourceReader):
         assert isinstance(partition, OffsetRange)
         if partition.low >= partition.high:
             return
-        with open_to_read(self._url) as opened:
+        with open_to_read(self._url, self._client) as opened:
             for entries in entries_of(opened.log, partition.partition, partition.low, partition.high):
                 yield _batch(entries, partition.partition, self._envelope)
-
-
-def entries_of(log: Log, partition: int, low: int, high: int) -> Iterator[list[Entry]]:
-    """The entries of the range, in order, in portions."""
-    while low < high:
-        entries = log.read(low, partition, max_records=_ROWS)
-        if not entries:
-            return
-        low = entries[-1].offset + 1
-        if low > high:
-            entries = [entry for entry in entries if entry.offset < high]
-        if entries:
-            yield entries
 
 
 def _batch(entries: list[Entry], partition: int, envelope: bool) -> pa.RecordBatch:

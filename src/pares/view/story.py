@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pares.core.changes import Change, DidChanged, PauseChanged, SeatChanged
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.reader import WINDOW, Reader, State
+from pares.core.reasons import FENCED
 from pares.core.records import BadRecord, Seat, decode
 from pares.core.world import World
 
@@ -65,6 +66,8 @@ class Move:
         """The cause in words."""
         said = f": {self.why}" if self.why else ""
         before = name_of(self.before)
+        if self.cause == "released" and self.why == FENCED:
+            return f"{before}'s lease had run out"
         return {
             "first": "nobody had held it",
             "handover": f"{before} handed it over{said}",

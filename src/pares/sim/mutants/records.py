@@ -1,4 +1,4 @@
-"""Mutants of what records do to the world: R2, R3, R5, R9, R11, R14, R15, R17, and of snapshots: R10."""
+"""Mutants of what records do to the world: R2, R3, R5, R6, R9, R11, R14, R15, R17, and of snapshots: R10."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def _no_compare() -> list[Patch]:
     return [(fold, "claim_stands", lambda world, seat, over: True)]
 
 
+_quick_view = World.quick_view
+
+
+def _no_quick_view(world: World, member: str) -> Any:
+    """No version is old enough for the reader's short way with beats: all records go through `fold`, and so `sender`."""
+    members, base, _, me, due = _quick_view(world, member)
+    return members, base, -1, me, due
+
+
 def _late_copies_count() -> list[Patch]:
     def sender(world: World, record: Any) -> Any:
         member = world.members.get(record.m)
@@ -24,7 +33,7 @@ def _late_copies_count() -> list[Patch]:
             return member
         return None
 
-    return [(fold, "sender", sender)]
+    return [(fold, "sender", sender), (World, "quick_view", _no_quick_view)]
 
 
 def _version_too_high_counts() -> list[Patch]:
@@ -32,7 +41,7 @@ def _version_too_high_counts() -> list[Patch]:
         member = world.members.get(record.m)
         return member if member is not None and record.n > member.n and record.b == world.base else None
 
-    return [(fold, "sender", sender)]
+    return [(fold, "sender", sender), (World, "quick_view", _no_quick_view)]
 
 
 def _release_without_token() -> list[Patch]:
@@ -43,6 +52,20 @@ def _release_without_token() -> list[Patch]:
         return state if state is not None and state.holder == member.id else held_by(world, member, seat, token)
 
     return [(fold, "_held_by", any_term)]
+
+
+def _transfer_to_anybody() -> list[Patch]:
+    whole = fold._transfer  # pyright: ignore[reportPrivateUsage]
+
+    def to_anybody(world: World, offset: int, member: Any, record: Transfer, changes: list[Any]) -> None:
+        seat = fold._held_by(world, member, record.seat, record.token)  # pyright: ignore[reportPrivateUsage]
+        to = world.members.get(record.to)
+        if seat is None or to is None:
+            whole(world, offset, member, record, changes)
+        else:
+            fold._seize(world, offset, seat, to, record, changes, record.why)  # pyright: ignore[reportPrivateUsage]
+
+    return [(fold.EFFECTS, Transfer, to_anybody)]  # type: ignore[list-item]
 
 
 def _removal_frees() -> list[Patch]:
@@ -160,6 +183,18 @@ RECORDS: Final = (
             "settle": 0.02,
             "ranks": True,
             "weather": {"slow": 0.3, "unknown": 0.15},
+        },
+    ),
+    Mutant(
+        "transfer-to-anybody",
+        "R6",
+        "a transfer makes a holder of whom it names, also one that drains, under a pause, or with a seat of that role",
+        _transfer_to_anybody,
+        {
+            "faults": {"freeze": 1.0, "close": 1.0},
+            "acts": {"hand_over": 2.0, "ask": 1.0, "drain": 2.0, "pause": 2.0},
+            "settle": 0.02,
+            "weather": {"slow": 0.5},
         },
     ),
     Mutant(

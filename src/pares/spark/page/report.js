@@ -74,7 +74,8 @@ function head() {
     el("h1", {}, D.title),
     el("p", {class: "sub"}, `group ${D.group} on ${D.ledger}, from ${D.when}` + (S.exclusive ? "" : `, non-exclusive (overlap ${ms(S.overlap_ms)})`)),
     el("span", {class: `verdict ${word[1]}`}, word[0]),
-    el("div", {class: "facts"}, ...facts.map(([v, l]) => el("div", {class: "fact"}, el("b", {}, v), el("span", {}, l)))));
+    el("div", {class: "facts"}, ...facts.map(([v, l]) => el("div", {class: "fact"}, el("b", {}, v), el("span", {}, l)))),
+    ...(D.cut_off ? [el("p", {class: "note"}, D.cut_off)] : []));
 }
 function promises() {
   at("promises").append(el("h2", {}, "What was promised"), el("ul", {class: "promises"}, ...D.promises.map(p =>

@@ -1,0 +1,24 @@
+"""How figures get into a document: between two marks, with the machine they come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+def machine() -> str:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
+
+
+def put(file: Path, figures: str) -> None:
+    """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
+    text = file.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"{file} must have the lines {BEGIN} and {END}, once each, and in this order")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    file.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}")

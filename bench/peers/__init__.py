@@ -1,0 +1,1 @@
+"""pares beside what one would pick instead: the same harness, the same machine, real servers, one run."""

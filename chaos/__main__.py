@@ -1,0 +1,157 @@
+"""`python -m chaos`: brings a scene up, makes the faults, says what came of them.
+
+Exit codes: 0 all promises kept; 1 the run could not be made or finished; 2 wrong usage; 3 a promise was broken, leadership came
+back late, or a member ended by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from chaos import report
+from chaos.faults import KINDS
+from chaos.judge import Outcome
+from chaos.mutant import SHOWN
+from chaos.run import Result, Tell, audit, possible, run
+from chaos.scene import Scene, find_faketime, scratch
+from pares.core.errors import ParesError
+
+
+def _options(words: list[str] | None) -> argparse.Namespace:
+    kinds = "\n".join(f"  {kind.name:16} {kind.what}" for kind in KINDS.values())
+    parser = argparse.ArgumentParser(
+        prog="python -m chaos",
+        description="Faults on three real brokers and some members, each in a network of its own. Needs root's rights.",
+        epilog=f"kinds of faults:\n{kinds}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--faults", type=int, default=200, metavar="N", help="how many (200)")
+    parser.add_argument(
+        "--seed", type=int, metavar="S", help="draws what is drawn; printed; by default another one each time"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], choices=KINDS, metavar="KIND", help="only this kind; repeatable"
+    )
+    parser.add_argument("--session", type=float, default=1.0, metavar="SECONDS", help="the members' session (1.0)")
+    parser.add_argument("--members", type=int, default=3, metavar="N", help="how many members (3)")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="keep logs, beliefs, the sink and report.json in this folder"
+    )
+    parser.add_argument(
+        "--faketime", type=Path, metavar="FILE", help="libfaketimeMT.so.1, if it is not where Debian puts it"
+    )
+    parser.add_argument("--no-audit", action="store_true", help="without the audit by Spark at the end")
+    parser.add_argument(
+        "--mutant", choices=SHOWN, help="break this rule on purpose in all members: the run has to fail"
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
+    options = parser.parse_args(words)
+    if options.faults < 1 or not 1 <= options.members <= 9 or not 0.1 <= options.session <= 60:
+        parser.error("--faults is 1 or more, --members 1 to 9, --session 0.1 to 60")
+    if options.write is not None and (not options.write.is_file() or report.BEGIN not in options.write.read_text()):
+        parser.error(f"--write: {options.write} has no line {report.BEGIN}")
+    if options.faketime is not None and not options.faketime.is_file():
+        parser.error(f"--faketime: {options.faketime} is no file")
+    return options
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _progress(console: Console, faults: int) -> Iterator[Tell]:
+    """Tells of the run: a bar on a terminal, else a line for each fault."""
+    if not console.is_terminal:
+
+        def line(what: str, outcome: Outcome | None) -> None:
+            if outcome is not None:
+                console.print(_line(outcome), soft_wrap=True, highlight=False)
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("three brokers start", total=faults)
+
+        def move(what: str, outcome: Outcome | None) -> None:
+            if outcome is not None:
+                bar.console.print(_line(outcome), soft_wrap=True, highlight=False)
+                bar.advance(task)
+            else:
+                bar.update(task, description=what)
+
+        yield move
+
+
+def _line(outcome: Outcome) -> str:
+    led = "NOT LED AGAIN" if outcome.led is None else f"led again after {outcome.led:.3f} s"
+    wrong = "".join(f" BROKEN: {words}." for words in outcome.broken())
+    wrong += "".join(f" {words}." for words in outcome.fallen)
+    return (
+        f"{outcome.number:4} {outcome.kind:16} {outcome.what}, {outcome.lasted:.1f} s; {led}, no leader for "
+        f"{outcome.without:.3f} s.{wrong}"
+    )
+
+
+def _run(options: argparse.Namespace, result: Result, folder: Path, console: Console) -> None:
+    faketime = options.faketime or find_faketime()
+    kinds, result.not_made = possible(faketime, options.only)
+    if not kinds:
+        result.aborted = "none of the faults can be made here"
+        return
+    try:
+        with (
+            _progress(console, options.faults) as tell,
+            Scene(folder, options.session, options.members, result.seed, faketime, options.mutant) as scene,
+        ):
+            result.notes = scene.notes
+            run(scene, result, kinds, tell)
+            if not options.no_audit:
+                tell("Spark audits the log", None)
+                audit(scene, result)
+    except ParesError as error:
+        result.aborted = str(error)
+    except KeyboardInterrupt:
+        result.aborted = "interrupted"
+
+
+def main(words: list[str] | None = None) -> int:
+    options = _options(words)
+    signal.signal(signal.SIGTERM, _interrupt)
+    seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
+    result = Result(seed, options.session, options.faults)
+    said = Console(stderr=True)
+    said.print(f"seed {seed}", highlight=False)
+    began = time.monotonic()
+    try:
+        with scratch(options.out) as folder:
+            _run(options, result, folder, said)
+            result.seconds = time.monotonic() - began
+            report.write(result, folder)
+    except ParesError as error:
+        result.aborted = str(error)
+    if options.json:
+        print(json.dumps(report.to_json(result), indent=1))
+    else:
+        report.show(result, Console(width=None if sys.stdout.isatty() else 160))
+    if options.write is not None:
+        report.put(result, options.write)
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The members of a run: the worker processes of tests/processes, each in a network of its own."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from process_beliefs import Belief, beliefs
+from process_judge import Write
+
+from chaos import WORKERS
+from chaos.net import Net
+from pares.dev.process import Started, start
+from pares.runtime.clock import stopwatch
+
+ROLES: Final = ("A", "B", "C", "D")
+BREATH: Final = 0.002
+"""Seconds between two bursts of a member's looks at its beliefs: an overlap is seen from twice that on. More looks would take
+the processors from the brokers."""
+LATELY: Final = 100_000_000
+"""Nanoseconds: whoever has found a role its own within them leads it, as far as one can see from outside."""
+_SINK: Final = """
+CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT, token INTEGER, member TEXT, kind TEXT,
+                     at_ms INTEGER DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)))
+"""
+
+
+class Crew:
+    """Members that share the roles A to D. One that ends by itself is an event, and gets a successor at the same place."""
+
+    def __init__(
+        self, folder: Path, net: Net, places: list[str], url: str, session: float, mutant: str | None = None
+    ) -> None:
+        self.folder, self.net, self.places, self.url, self.session = folder, net, places, url, session
+        self._script = [str(WORKERS / "process_worker.py")]
+        if mutant is not None:
+            self._script = [str(Path(__file__).with_name("mutant.py")), mutant]
+        self._running: dict[str, tuple[str, Started]] = {}
+        self._born: list[str] = []
+        self._last = 0
+        sink = sqlite3.connect(folder / "sink.db")
+        sink.execute("PRAGMA journal_mode=WAL")
+        with sink:
+            sink.execute(_SINK)
+        sink.close()
+
+    def begin(self) -> None:
+        for place in self.places:
+            self._enlist(place)
+
+    def _enlist(self, place: str) -> None:
+        name = f"w{len(self._born) + 1}"
+        self._born.append(name)
+        told = [self.url, name, ",".join(ROLES), str(self.session), str(self.folder), str(BREATH)]
+        command = [sys.executable, *self._script, *told]
+        process = start(
+            [*self.net.prefix(place), *command], log=self.folder / f"{name}.log", folder=self.folder, survive=False
+        )
+        self._running[place] = (name, process)
+
+    def fallen(self) -> list[str]:
+        """Members that have ended by themselves since the last look, in words; each has a successor now."""
+        found: list[str] = []
+        for place, (name, process) in list(self._running.items()):
+            code = process.ended()
+            if code is not None:
+                words = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
+                found.append(f"member {name} ended with {code}: {' '.join(words)}")
+                self._enlist(place)
+        return found
+
+    def names(self) -> dict[str, str]:
+        """Of each place, who is there now."""
+        return {place: name for place, (name, _) in self._running.items()}
+
+    # Beliefs ---------------------------------------------------------------------------------------------------------
+
+    def beliefs(self) -> list[Belief]:
+        """Of all members, those that ended too."""
+        paths = (self.folder / f"{name}.beliefs" for name in self._born)
+        return [belief for path in paths if path.exists() for belief in beliefs(path)]
+
+    def leaders(self) -> dict[int, str]:
+        """Of each role that is led now: the place of its leader."""
+        now, places = stopwatch(), {name: place for place, name in self.names().items()}
+        return {b.role: places[b.member] for b in self.beliefs() if b.last > now - LATELY and b.member in places}
+
+    def all_led(self) -> bool:
+        return len(self.leaders()) == len(ROLES)
+
+    # Writes ----------------------------------------------------------------------------------------------------------
+
+    def new_writes(self) -> list[Write]:
+        """The sink's rows since the last call, in the order in which they were committed."""
+        sink = sqlite3.connect(self.folder / "sink.db", timeout=30)
+        try:
+            query = "SELECT id, role, token, member, kind FROM writes WHERE id > ? ORDER BY id"
+            rows = sink.execute(query, (self._last,)).fetchall()
+        finally:
+            sink.close()
+        if rows:
+            self._last = rows[-1][0]
+        return [Write(*row[1:]) for row in rows]
+
+    def last_writes(self, base: int) -> str:
+        """The name of a table in the sink with the writes under tokens from `base` on, in the order in which they were made."""
+        sink = sqlite3.connect(self.folder / "sink.db", timeout=30)
+        with sink:
+            sink.execute("DROP TABLE IF EXISTS last_writes")
+            sink.execute("CREATE TABLE last_writes AS SELECT * FROM writes WHERE token >= ? ORDER BY id", (base,))
+        sink.close()
+        return "last_writes"
+
+    def end(self) -> None:
+        for _, process in self._running.values():
+            process.identity.signal(signal.SIGTERM)
+        until = time.monotonic() + 10
+        for _, process in self._running.values():
+            if not process.wait(max(0.0, until - time.monotonic())):
+                process.identity.signal(signal.SIGKILL)
+                process.wait(10)
+        self._running.clear()

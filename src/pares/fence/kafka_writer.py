@@ -1,0 +1,220 @@
+"""One transactional producer of librdkafka's, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ConfigError, ParesError
+from pares.fence.kafka_tokens import Passed, encode, key
+from pares.ledger.kafka_client import client_module, new_client
+from pares.ledger.kafka_errors import TOO_LARGE, unavailable
+from pares.ledger.kafka_settings import Settings, log
+from pares.ledger.lifetime import keep_after_fork
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+_FENCED: Final = (-144, 47, 90)
+"""Another producer with this id came after this one: librdkafka's word for it, and the brokers', old and new."""
+_LOST: Final = (48, 49, 59)
+"""The brokers know nothing of this transaction, or of this producer, any more."""
+_ID_AUTHORIZATION: Final = 53
+_INVALID_TIMEOUT: Final = 50
+_EARLIER: Final = (-172, -150)
+"""The producer can do nothing any more, because of an earlier error."""
+_FULL: Final = -184
+_PURGED: Final = (-151, -152)
+_PATIENCE: Final = 5.0
+"""Seconds that passing the fence may take at least: a coordinator is found, its log written."""
+
+
+class Fenced(ParesError):
+    """The brokers refused the writer: another one with its id came after it.
+
+    `certain`: what it was writing was not committed. Else its commit may have happened, before the other one came.
+    """
+
+    def __init__(self, certain: bool) -> None:
+        super().__init__("fenced")
+        self.certain = certain
+
+
+class Writer:
+    """A producer for one term. After any error but `ConfigError` of `produce` it is broken, and good for nothing."""
+
+    def __init__(self, settings: Settings, where: str, id: str, token: int, timeout_ms: int) -> None:
+        self.token: Final = token
+        self.broken = False
+        self.lost: ParesError | None = None
+        """What became of the transaction, for whoever asks again."""
+        self._number = 0
+        self._id = id
+        self._settings = settings
+        self._where = where
+        self._timeout_ms = timeout_ms
+        self._patience = max(settings.timeout, _PATIENCE)
+        self._told = ""
+        self._failed: tuple[KafkaError, str] | None = None
+        self._producer: Any = new_client(
+            "Producer",
+            settings,
+            {
+                "transactional.id": id,
+                "transaction.timeout.ms": timeout_ms,
+                "message.timeout.ms": timeout_ms,
+                "socket.timeout.ms": min(settings.milliseconds, timeout_ms - 100),
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "error_cb": self._error,
+            },
+        )
+        keep_after_fork(self)
+
+    def init(self) -> None:
+        """From here on no producer that came before with this id can commit anything."""
+        with self._errors("begin to write for the seat"):
+            self._producer.init_transactions(self._patience)
+
+    def put_down(self, group: str | None, role: str, seat: int, *, below: int | None) -> int:
+        """Commits the token to the fence's topic, the predecessor's deleted. The offset of the record."""
+        passed = Passed(group, role, seat, self.token, time.time_ns() // 1_000_000)
+        offsets: list[int] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                offsets.append(message.offset() or 0)
+
+        topic = self._settings.topic
+        self.begin()
+        self.produce(topic, encode(passed), key(group, role, seat, self.token), delivered, {"partition": 0})
+        if below is not None:
+            self.produce(topic, None, key(group, role, seat, below), None, {"partition": 0})
+        self.commit()
+        return offsets[0]
+
+    def begin(self) -> None:
+        with self._errors("begin a transaction"):
+            self._producer.begin_transaction()
+        self._number += 1
+        self._failed = None
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        on_delivery: Callable[[Any, Message], None] | None,
+        options: dict[str, Any],
+    ) -> None:
+        number = self._number
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            # What an aborted transaction purged is told of later, and no failure of the next one.
+            if error is not None and self._failed is None and number == self._number:
+                self._failed = (error, topic)
+            if on_delivery is not None:
+                on_delivery(error, message)
+
+        end = time.monotonic() + self._timeout_ms / 1000
+        with self._errors(f"write to {topic}"):
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, on_delivery=delivered, **options)
+                    self._producer.poll(0)
+                    return
+                except BufferError:
+                    if time.monotonic() > end:
+                        raise self._broke(client_module().KafkaError(_FULL), f"write to {topic}") from None
+                    self._producer.poll(0.05)
+
+    def send_offsets(self, positions: Sequence[Any], group_metadata: object) -> None:
+        with self._errors("commit a consumer's positions"):
+            self._producer.send_offsets_to_transaction(list(positions), group_metadata, self._patience)
+
+    def commit(self) -> None:
+        """Raises unless the transaction is committed."""
+        with self._errors("write"):
+            # First all that can fail without doubt.
+            if self._producer.flush(self._timeout_ms / 1000):
+                raise self._broke(client_module().KafkaError(-192), "write")
+        if self._failed is not None:
+            error, topic = self._failed
+            if error.code() in _PURGED:
+                # Not its own fault: the transaction had failed before. Nothing is sent now, and why is said.
+                with self._errors(f"write to {topic}"):
+                    self._producer.commit_transaction(self._patience)
+            raise self._broke(error, f"write to {topic}")
+        with self._errors("commit", sent=True):
+            self._producer.commit_transaction(self._patience)
+
+    def abort(self) -> bool:
+        """Whether the transaction is surely over, and the writer good for another."""
+        if self.broken or self._failed is not None:
+            return False
+        try:
+            self._producer.abort_transaction(self._patience)
+        except client_module().KafkaException as error:
+            log.debug("%s: could not abort: %s", self._where, error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Ends the client. What is still open is aborted by whoever passes next, or by the brokers when its time is up."""
+        self.broken = True
+        with contextlib.suppress(client_module().KafkaException):
+            self._producer.purge()
+        self._producer = None
+
+    # Errors ----------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _errors(self, doing: str, *, sent: bool = False) -> Iterator[None]:
+        kafka = client_module()
+        try:
+            yield
+        except kafka.KafkaException as error:
+            raise self._broke(error.args[0], doing, sent=sent) from None
+
+    def _broke(self, error: KafkaError, doing: str, *, sent: bool = False) -> Exception:
+        self.broken = True
+        code = error.code()
+        root: Any = error
+        if code in _EARLIER:
+            root = self._cause() or root
+            code = root.code()
+        if code in _FENCED or code in _LOST:
+            return Fenced(certain=not sent)
+        if code == _ID_AUTHORIZATION:
+            return ConfigError(
+                f"{self._where}: the user has no right to the transactional id {self._id!r} ({root.name()}): have it granted "
+                "(kafka-acls.sh --add --allow-principal User:NAME --operation Write --operation Describe "
+                f"--transactional-id {self._id.partition('/')[0]}/ --resource-pattern-type prefixed)"
+            )
+        if code == _INVALID_TIMEOUT:
+            return ConfigError(
+                f"{self._where}: the brokers allow no transaction of {self._timeout_ms / 1000:g} s ({root.name()}): give a "
+                "smaller transaction_timeout, or raise the brokers' transaction.max.timeout.ms"
+            )
+        if code in TOO_LARGE:
+            return ConfigError(
+                f"{self._where}: could not {doing}: the record is too large for the topic's max.message.bytes, or the client's "
+                f"message.max.bytes ({root.name()}: {root.str()}): raise it, or write less; nothing was written"
+            )
+        unknown = sent and not error.txn_requires_abort()
+        return unavailable(root, self._where, doing, unknown=unknown, told=self._told)
+
+    def _cause(self) -> KafkaError | None:
+        """What broke the producer before: the client tells it once, to whoever polls, or with the records that it cost."""
+        try:
+            self._producer.poll(0)
+        except client_module().KafkaException as error:
+            return error.args[0]
+        return None if self._failed is None else self._failed[0]
+
+    def _error(self, error: KafkaError) -> None:
+        self._told = self._settings.scrubbed(error.str())
+        log.debug("%s: %s", self._where, self._told)

@@ -1,0 +1,76 @@
+"""The short form of `make chaos`: a fault of each sort on three real brokers, and no promise is broken; and one that has to be.
+
+Where networks of one's own can't be made these tests are skipped, and say what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chaos.mutant import SHOWN
+
+from chaos import net
+from pares.core.errors import CapabilityError
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = [
+    "member-cut",
+    "member-deaf",
+    "leader-cut",
+    "slow-link",
+    "broker-kill",
+    "broker-freeze",
+    "topic-anew",
+    "disk-full",
+]
+pytestmark = [pytest.mark.processes, pytest.mark.brokers]
+
+
+def missing() -> str:
+    try:
+        net.require_rights()
+    except CapabilityError as error:
+        return str(error)
+    return ""
+
+
+def chaos(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chaos", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.timeout(600)
+def test_a_fault_of_each_sort(tmp_path: Path) -> None:
+    if why := missing():
+        pytest.skip(why)
+    only = [word for kind in KINDS for word in ("--only", kind)]
+    out = tmp_path / "out"
+    done = chaos("--faults", str(len(KINDS)), "--seed", "1", *only, "--no-audit", "--json", "--out", str(out))
+    told = json.loads(done.stdout)
+    assert told["aborted"] is None, done.stderr
+    assert told["broken"] == []
+    assert told["misses"] == []
+    assert told["members_ended"] == []
+    assert done.returncode == 0
+    assert sorted(fault["kind"] for fault in told["faults"]) == sorted(KINDS)
+    assert told["terms"] >= len(KINDS), "there was something to believe"
+    assert told["writes"] > 100
+    assert json.loads((out / "report.json").read_text())["seed"] == 1
+    assert "pares-chaos" not in Path("/proc/mounts").read_text()
+    assert not list(Path("/run/netns").glob("pares-chaos-*"))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", SHOWN)
+def test_a_broken_rule_makes_it_fail(mutant: str) -> None:
+    if why := missing():
+        pytest.skip(why)
+    done = chaos("--faults", "2", "--seed", "1", "--only", "member-cut", "--mutant", mutant, "--no-audit", "--json")
+    told = json.loads(done.stdout)
+    assert told["aborted"] is None, done.stderr
+    assert any("both believed" in words for words in told["broken"])
+    assert done.returncode == 3

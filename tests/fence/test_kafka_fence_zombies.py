@@ -1,0 +1,136 @@
+"""A leader that is frozen for longer than its session, and goes on writing when it wakes up: real processes, a real broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from kafka_tools import PATIENCE, client, new_topic
+from pares.dev import Kafka
+
+PROGRAM = Path(__file__).with_name("kafka_zombie.py")
+pytestmark = pytest.mark.processes
+
+
+class Process:
+    """A leader in a process of its own, and what it has said."""
+
+    def __init__(self, kafka: Kafka, topic: str, name: str, where: str) -> None:
+        urls = [kafka.topic_url(f"{topic}-group"), kafka.topic_url(f"{topic}-fence", timeout=5)]
+        command = [sys.executable, str(PROGRAM), *urls, topic, name, where]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._said: list[dict[str, Any]] = []
+        self._errors: list[str] = []
+        for stream, take in ((self._process.stdout, self._hear), (self._process.stderr, self._errors.append)):
+            threading.Thread(
+                target=lambda stream=stream, take=take: [take(line) for line in stream or ()], daemon=True
+            ).start()
+
+    def _hear(self, line: str) -> None:
+        self._said.append(json.loads(line))
+
+    def said(self, what: str) -> list[dict[str, Any]]:
+        return [one for one in [*self._said] if one["what"] == what]
+
+    def numbers(self, what: str) -> list[int]:
+        return [one["number"] for one in self.said(what)]
+
+    def until(self, done: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert self._process.poll() is None, self._errors
+            assert time.monotonic() < end, self._said
+            time.sleep(0.01)
+
+    def frozen(self) -> bool:
+        with open(f"/proc/{self._process.pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+
+    def thaw(self) -> None:
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+            self.thaw()
+        try:
+            self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+
+
+@pytest.fixture
+def start(kafka: Kafka) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start(topic: str, name: str, where: str = "never") -> Process:
+        started.append(Process(kafka, topic, name, where))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()
+
+
+def seen(kafka: Kafka, topic: str, level: str) -> list[dict[str, Any]]:
+    consumer = Consumer({**client(kafka), "group.id": "judge", "enable.partition.eof": True, "isolation.level": level})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[dict[str, Any]] = []
+    while (message := consumer.poll(PATIENCE)) is not None:
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
+            break
+        found.append(json.loads(message.value() or b""))
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("where", ["between", "inside", "late"])
+def test_a_zombie_writes_nothing(kafka: Kafka, start: Callable[..., Process], where: str) -> None:
+    topic = new_topic(kafka)
+    zombie = start(topic, "a", where)
+    zombie.until(lambda: zombie.said("leads"))
+    successor = start(topic, "b")
+    zombie.until(zombie.frozen)
+    successor.until(lambda: len(successor.said("committed")) > 2)
+    before = zombie.numbers("committed")
+    if where == "inside":
+        held_back = [one for one in seen(kafka, topic, "read_uncommitted") if one["member"] == "a"]
+        assert max(one["number"] for one in held_back) == max(before) + 1, "the brokers have its record"
+    assert not zombie.said("thawed")
+    zombie.thaw()
+    zombie.until(lambda: zombie.said("stale"))
+    after = len(successor.said("committed"))
+    successor.until(lambda: len(successor.said("committed")) > after + 2)
+
+    refused = zombie.said("stale")[0]
+    mine, its = successor.said("leads")[-1]["token"], zombie.said("leads")[-1]["token"]
+    assert (refused["token"], refused["seen"]) == (its, mine)
+    assert its < mine
+    assert zombie.numbers("committed") == before, "nothing was committed after it froze"
+    # Where it came late it shut its successor out, once; nowhere else does it reach anything.
+    assert len(successor.said("unavailable")) <= (1 if where == "late" else 0)
+    assert not successor.said("stale")
+
+    successor.end()
+    found = seen(kafka, topic, "read_committed")
+    assert [one["number"] for one in found if one["member"] == "a"] == before
+    assert [one["token"] for one in found] == sorted(one["token"] for one in found)
+    theirs = [one["number"] for one in found if one["member"] == "b"]
+    assert set(successor.numbers("committed")) <= set(theirs)
+    assert len(set(theirs)) == len(theirs)
+    certain = {one["number"] for one in successor.said("unavailable") if not one["unknown"]}
+    assert not certain & set(theirs)
