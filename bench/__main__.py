@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+import pares
 from bench import on_kafka
 from bench.cases import CASES, Row
 from bench.figures import machine, put
@@ -36,6 +38,8 @@ def main() -> None:
     cases = on_kafka.cases(options) if options.ledger == "kafka" else CASES
     if unknown := set(options.only or ()) - cases.keys():
         parser.error(f"no case on {options.ledger}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
+    # As after installation: a process that compiles for itself keeps the compiler's leavings, and takes longer to end.
+    compileall.compile_dir(Path(pares.__file__).parent, quiet=2)
     rows: list[Row] = []
     for name in options.only or cases:
         for row in cases[name](options.quick):
