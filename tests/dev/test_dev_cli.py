@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from pares.dev import jars, probe
+from pares.dev.place import Place
 from pares.dev.process import Identity, identify
-from pares.dev.settings import Place, Security
+from pares.dev.settings import Security
 
 PATIENCE = 120.0
 

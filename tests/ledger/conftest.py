@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from bus_stages import Buses
 from ledger_stages import STAGES, SqliteStage, Stage
+
+from pares.ledger import Bus, TailBus, as_bus, open_bus
 
 if TYPE_CHECKING:
     from kafka_stages import Cluster
+    from nats_stages import Server
 
 
-@pytest.fixture(params=[*sorted(STAGES), "kafka"])
+KINDS = [*sorted(STAGES), "nats", "kafka"]
+NATIVE = ["nats ledger", "core nats"]
+
+
+@pytest.fixture(params=KINDS)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Stage]:
     """Every kind of ledger in turn."""
-    if request.param == "kafka":
+    stage = make_stage(request.param, request, tmp_path)
+    yield stage
+    stage.close()
+
+
+def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage:
+    if kind == "kafka":
         from kafka_stages import KafkaStage
 
-        stage: Stage = KafkaStage(tmp_path, request.getfixturevalue("cluster"))
-    else:
-        stage = STAGES[request.param](tmp_path)
-    yield stage
+        return KafkaStage(folder, request.getfixturevalue("cluster"))
+    if kind == "nats":
+        from nats_stages import NatsStage
+
+        return NatsStage(folder, request.getfixturevalue("server"))
+    return STAGES[kind](folder)
+
+
+@pytest.fixture(params=[*KINDS, *NATIVE])
+def buses(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Buses]:
+    """Every kind of bus in turn: on each kind of log, and those that a service brings along."""
+    kind: str = request.param
+    stage = make_stage("nats" if kind in NATIVE else kind, request, tmp_path)
+
+    def make() -> tuple[Bus, Callable[[], None]]:
+        if kind == "core nats":
+            core = open_bus(stage.url.partition("/t-")[0])
+            return core, core.close
+        ledger = stage.open()
+        if kind == "nats ledger":
+            bus = as_bus(ledger)
+            assert bus is ledger
+            return bus, ledger.close
+        tail = TailBus(ledger.topic("bus", 1))
+        return tail, tail.close
+
+    buses = Buses(make)
+    yield buses
+    buses.close()
     stage.close()
 
 
@@ -44,3 +83,14 @@ def cluster() -> Generator[Cluster]:
 
     with Kafka(settings={**AUTHORIZER, **STEADY, "group.max.size": "3"}) as kafka:
         yield Cluster(kafka)
+
+
+@pytest.fixture(scope="session")
+def server() -> Generator[Server]:
+    """A NATS on which rights can be taken away."""
+    from nats_stages import OPEN, Server
+
+    from pares.dev import Nats
+
+    with Nats(settings=OPEN) as nats:
+        yield Server(nats)

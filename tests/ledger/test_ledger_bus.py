@@ -1,13 +1,14 @@
-"""A bus made of a log."""
+"""What every bus promises; and buses made of a log."""
 
 import threading
 import time
 
 import pytest
+from bus_stages import Buses
 from ledger_stages import Stage, descriptors
 
 from pares.core.errors import ConfigError
-from pares.ledger import MAX_PAYLOAD, Bus, TailBus, as_bus
+from pares.ledger import MAX_PAYLOAD, Bus, TailBus
 from pares.ledger import bus as bus_module
 
 HANG = 60.0
@@ -31,11 +32,9 @@ class Heard:
             return self.messages
 
 
-def test_reaches_all_who_listen_to_the_subject(stage: Stage) -> None:
-    one, two = as_bus(stage.open()), as_bus(stage.open())
+def test_reaches_all_who_listen_to_the_subject(buses: Buses) -> None:
+    one, two = buses.new(), buses.new()
     assert isinstance(one, Bus)
-    assert isinstance(one, TailBus)
-    assert isinstance(two, TailBus)
     here, there, other = Heard(), Heard(), Heard()
     one.publish("a", b"before anybody listened")
     one.listen("a", here)
@@ -45,15 +44,20 @@ def test_reaches_all_who_listen_to_the_subject(stage: Stage) -> None:
         (one, two)[number % 2].publish("a", b"%d" % number)
     one.publish("a b", b"\n\0")
     expected = [b"%d" % number for number in range(100)]
-    assert here.wait(100) == expected
-    assert there.wait(100) == expected
+    for heard in (here, there):
+        heard.wait(100)
+        # Of each publisher in the order sent; how two of them mix is nobody's promise.
+        for turn in (0, 1):
+            assert [message for message in heard.messages if int(message) % 2 == turn] == expected[turn::2]
     assert other.wait(1) == [b"\n\0"]
-    one.close()
-    two.close()
 
 
-def test_stops_when_told_to(stage: Stage) -> None:
-    bus = TailBus(stage.open().topic("bus", 1))
+def test_stops_when_told_to(buses: Buses) -> None:
+    bus, warm = buses.new(), Heard()
+    stop_warm = bus.listen("a", warm)
+    bus.publish("a", b"what the ledger itself needs for this stays")
+    warm.wait(1)
+    stop_warm()
     threads, before = threading.active_count(), descriptors()
     first, second = Heard(), Heard()
     stop_first, stop_second = bus.listen("a", first), bus.listen("a", second)
@@ -68,16 +72,17 @@ def test_stops_when_told_to(stage: Stage) -> None:
     stop_second()
     assert threading.active_count() == threads
     for _ in range(50):
-        bus.listen("a", first)
-        bus.listen("b", first)
-        bus.close()
+        stops = [bus.listen("a", first), bus.listen("b", first)]
+        for stop in stops:
+            stop()
     assert threading.active_count() == threads
-    assert descriptors() == before
+    # A client may connect to its brokers when it likes; what leaks in each round would be 50.
+    assert descriptors() < before + 25
     assert first.messages == [b"1"]
 
 
-def test_a_listener_can_stop_itself(stage: Stage) -> None:
-    bus = TailBus(stage.open().topic("bus", 1))
+def test_a_listener_can_stop_itself(buses: Buses) -> None:
+    bus = buses.new()
     stopped = threading.Event()
 
     def once(payload: bytes) -> None:
@@ -87,13 +92,21 @@ def test_a_listener_can_stop_itself(stage: Stage) -> None:
     stop = bus.listen("a", once)
     bus.publish("a", b"x")
     assert stopped.wait(HANG)
-    bus.close()
 
 
-def test_an_exception_in_a_listener_is_reported_and_ends_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_can_publish(buses: Buses) -> None:
+    bus, heard = buses.new(), Heard()
+    bus.listen("question", lambda payload: bus.publish("answer", payload + b"!"))
+    bus.listen("answer", heard)
+    for number in range(10):
+        bus.publish("question", b"%d" % number)
+    assert heard.wait(10) == [b"%d!" % number for number in range(10)]
+
+
+def test_an_exception_in_a_listener_is_reported_and_ends_nothing(buses: Buses, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(threading, "excepthook", lambda arguments: reported.append(str(arguments.exc_value)))
-    bus, heard = TailBus(stage.open().topic("bus", 1)), Heard()
+    bus, heard = buses.new(), Heard()
 
     def fails(payload: bytes) -> None:
         raise ValueError(payload.decode())
@@ -104,7 +117,32 @@ def test_an_exception_in_a_listener_is_reported_and_ends_nothing(stage: Stage, m
     bus.publish("a", b"2")
     heard.wait(2)
     assert reported == ["1", "2"]
-    bus.close()
+
+
+def test_subjects_of_any_kind(buses: Buses) -> None:
+    """What a service gives a meaning to has none here."""
+    bus = buses.new()
+    subjects = ["a", "A", "a.b", "a.*", ">", "*", "a b", "$SYS", "%2E", "a~b", "\u20ac" * 200, "x" * 200]
+    heard = {subject: Heard() for subject in subjects}
+    for subject, listener in heard.items():
+        bus.listen(subject, listener)
+    for subject in subjects:
+        bus.publish(subject, subject.encode())
+    for subject, listener in heard.items():
+        assert listener.wait(1) == [subject.encode()]
+
+
+def test_bad_messages(buses: Buses) -> None:
+    bus = buses.new()
+    with pytest.raises(ConfigError, match="subject"):
+        bus.publish("a\nb", b"x")
+    with pytest.raises(ConfigError, match="subject"):
+        bus.listen("", print)
+    with pytest.raises(ConfigError, match="over the limit"):
+        bus.publish("a", b"x" * (MAX_PAYLOAD + 1))
+
+
+# Buses made of a log -------------------------------------------------------------------------------------------------
 
 
 def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
@@ -125,8 +163,7 @@ def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
 def test_ends_with_its_ledger(stage: Stage) -> None:
     threads = threading.active_count()
     ledger = stage.open()
-    bus = as_bus(ledger)
-    assert isinstance(bus, TailBus)
+    bus = TailBus(ledger.topic("bus", 1))
     bus.listen("a", Heard())
     ledger.close()
     deadline = time.monotonic() + HANG
@@ -146,14 +183,3 @@ def test_old_messages_are_deleted(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     bus.publish("a", b"x")
     assert log.start() >= 511
     assert log.end() == 512
-
-
-def test_bad_messages(stage: Stage) -> None:
-    bus = TailBus(stage.open())
-    with pytest.raises(ConfigError, match="subject"):
-        bus.publish("a\nb", b"x")
-    with pytest.raises(ConfigError, match="subject"):
-        bus.listen("", print)
-    with pytest.raises(ConfigError, match="over the limit"):
-        bus.publish("a", b"x" * MAX_PAYLOAD)
-    assert stage.open().end() == 0

@@ -83,13 +83,8 @@ def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("redis://localhost/x")
     assert "redis://" in str(caught.value)
-    assert "kafka://, memory://, sqlite://" in str(caught.value)
-    assert schemes() == ["kafka", "memory", "sqlite"]
-
-
-def test_says_which_schemes_are_not_there_yet() -> None:
-    with pytest.raises(CapabilityError, match=r"not part of this version.*pares\[nats\]"):
-        pares.ledger.open("nats://localhost:1234/topic")
+    assert "kafka://, memory://, nats://, sqlite://" in str(caught.value)
+    assert schemes() == ["kafka", "memory", "nats", "sqlite"]
 
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +125,7 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     )
     (tmp_path / "some_ledgers.py").write_text(PLUGIN)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert schemes() == ["broken", "kafka", "memory", "shoe", "sqlite"]
+    assert schemes() == ["broken", "kafka", "memory", "nats", "shoe", "sqlite"]
     ledger = pares.ledger.open("shoe://box?colour=red")
     assert ledger.append(b"x") == 0
     ledger.close()

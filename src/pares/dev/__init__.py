@@ -5,8 +5,10 @@
     with Kafka(nodes=3) as kafka:
         member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
 
-Not for production: one machine, small heaps, and data that is thrown away unless a folder is named. Nothing is imported before
-it is used.
+`Nats(nodes=3)` is the same with NATS.
+
+Not for production: one machine, small servers, and data that is thrown away unless a folder is named. Nothing is imported
+before it is used.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pares.dev.kafka import Kafka
+    from pares.dev.nats import Nats
     from pares.dev.node import Node
     from pares.dev.settings import Security
 
-__all__ = ["Kafka", "Node", "Security"]
+__all__ = ["Kafka", "Nats", "Node", "Security"]
 
-_WHERE: Final = {"Kafka": "kafka", "Node": "node", "Security": "settings"}
+_WHERE: Final = {"Kafka": "kafka", "Nats": "nats", "Node": "node", "Security": "settings"}
 
 
 def __getattr__(name: str) -> Any:

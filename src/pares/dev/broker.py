@@ -22,13 +22,13 @@ from typing import Final
 
 from pares.core.errors import ParesError
 from pares.dev import jars, ports, probe, process
-from pares.dev.settings import Place, Security, properties, text
+from pares.dev.place import Place
+from pares.dev.settings import Security, properties, text
 from pares.spark.java import JavaHome
 
 LOG: Final = "broker.log"
-_LOG_LINES: Final = 12
-_ERRORS: Final = (" ERROR ", "Exception in thread", "Error: ", "Error occurred")
-_LOG_BYTES: Final = 16 << 20
+ERRORS: Final = (" ERROR ", "Exception in thread", "Error: ", "Error occurred")
+"""What a broker's line has in it that says what went wrong."""
 _PATIENCE: Final = 60.0
 
 
@@ -43,9 +43,6 @@ def write_folder(folder: Path, place: Place, settings: dict[str, str], cluster: 
         shutil.copyfile(home / jars.CHECKPOINT, data / jars.CHECKPOINT)
         lines = ["version=1", f"cluster.id={cluster}", f"node.id={place.id}", f"directory.id={short_uuid()}"]
         (data / "meta.properties").write_text("\n".join(lines) + "\n")
-    log = folder / LOG
-    if log.exists() and log.stat().st_size > _LOG_BYTES:
-        log.replace(log.with_suffix(".log.old"))
     config = folder / "server.properties"
     config.touch(mode=0o600)  # it may hold passwords
     config.write_text(text(settings))
@@ -64,28 +61,6 @@ def command(java: JavaHome, home: Path, config: Path, heap_mb: int, jvm: Sequenc
     # Named one by one: the archive is good for jars in the same order only, and a folder's is nobody's promise.
     classpath = ":".join(str(jar) for jar in sorted(home.glob("*.jar")))
     return [str(java.java), *options, *jvm, "-cp", classpath, "kafka.Kafka", str(config)]
-
-
-def last_words(folder: Path, since: int) -> str:
-    """What a node said that explains its end: from its first error on, else its last lines. `since`: bytes of its log that
-    are older than its start."""
-    try:
-        with (folder / LOG).open("rb") as log:
-            log.seek(since)
-            lines = [line for line in log.read().decode(errors="replace").splitlines() if not line.startswith("\tat ")]
-    except OSError:
-        return ""
-    for at, line in enumerate(lines):
-        if any(sign in line for sign in _ERRORS):
-            return "\n".join(lines[at : at + _LOG_LINES])
-    return "\n".join(lines[-_LOG_LINES:])
-
-
-def log_size(folder: Path) -> int:
-    try:
-        return (folder / LOG).stat().st_size
-    except OSError:
-        return 0
 
 
 def short_uuid() -> str:

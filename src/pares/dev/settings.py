@@ -29,9 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from pares.core.errors import ConfigError
+from pares.dev.place import Place
 
 ADMIN: Final = "admin"
 """The user who may do everything, and as whom brokers speak to each other."""
@@ -130,30 +129,13 @@ class Security:
         return settings
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a node listens: for clients and other brokers, and for controllers."""
-
-    id: int
-    host: str
-    port: int
-    controller_port: int
-
-    @property
-    def address(self) -> str:
-        return address(self.host, self.port)
-
-
-def address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def properties(
     node: Place, places: Sequence[Place], data: Path, security: Security, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """All settings of one node; `extra` has the last word, except on those that follow from the shape of the cluster."""
     replicas = min(3, len(places))
     insync = 2 if replicas == 3 else 1
-    voters = ",".join(f"{place.id}@{address(place.host, place.controller_port)}" for place in places)
+    voters = ",".join(f"{place.id}@{place.peer_address}" for place in places)
     defaults: dict[str, str | int] = {
         "auto.create.topics.enable": "false",
         "default.replication.factor": replicas,
@@ -182,7 +164,7 @@ def properties(
         "node.id": node.id,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"CLIENTS://{node.address},CONTROLLER://{address(node.host, node.controller_port)}",
+        "listeners": f"CLIENTS://{node.address},CONTROLLER://{node.peer_address}",
         "advertised.listeners": f"CLIENTS://{node.address}",
         "inter.broker.listener.name": "CLIENTS",
         "log.dirs": str(data),

@@ -19,28 +19,34 @@ from typing import Final
 import msgspec
 
 from pares.core.errors import ConfigError
+from pares.dev.place import Place
 from pares.dev.process import Identity
-from pares.dev.settings import Place
 
 FILE: Final = "cluster.json"
 LOCK: Final = ".lock"
 
 
 class Cluster(msgspec.Struct):
-    """One cluster. `running` has the processes that were started and not seen to end; some may be gone."""
+    """One cluster. `running` has the processes that were started and not seen to end; some may be gone.
 
-    kafka: str
+    `kind`: the scheme of the URLs of its ledgers. `log`: the log that its own URL names; empty if it keeps none.
+    """
+
+    kind: str
+    version: str
     id: str
     nodes: list[Place]
     running: dict[int, Identity] = {}
+    log: str = "pares"
 
     @property
     def bootstrap(self) -> str:
+        """`HOST:PORT[,HOST:PORT...]` of all nodes."""
         return ",".join(place.address for place in self.nodes)
 
     @property
     def url(self) -> str:
-        return f"kafka://{self.bootstrap}/pares"
+        return f"{self.kind}://{self.bootstrap}/{self.log}".rstrip("/")
 
     def alive(self) -> dict[int, Identity]:
         return {node: identity for node, identity in self.running.items() if identity.alive()}

@@ -38,9 +38,8 @@ from pares.fence.base import Held, check_held
 from pares.fence.kafka_tokens import Tokens
 from pares.fence.kafka_writer import Fenced, Writer
 from pares.ledger.address import Options
-from pares.ledger.kafka_client import keep_after_fork
 from pares.ledger.kafka_settings import take
-from pares.ledger.lifetime import Lifetime
+from pares.ledger.lifetime import Lifetime, keep_after_fork
 from pares.ledger.registry import parse
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from .base import (
 )
 from .bus import TailBus, as_bus
 from .localfs import is_local
-from .registry import open, parse, partition_of, schemes
+from .registry import open, open_bus, parse, partition_of, schemes
 from .retention import expire
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "expire",
     "is_local",
     "open",
+    "open_bus",
     "parse",
     "partition_of",
     "schemes",

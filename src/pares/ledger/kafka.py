@@ -47,12 +47,11 @@ from .base import (
     rewound,
 )
 from .kafka_append import Appender, check_partition
-from .kafka_client import keep_after_fork
 from .kafka_seek import Seeker
 from .kafka_settings import Settings, log, take
 from .kafka_tail import TailBell, Tails, Window
 from .kafka_topic import Topic, Topics, checks
-from .lifetime import Lifetime
+from .lifetime import Lifetime, keep_after_fork
 
 if TYPE_CHECKING:
     from .kafka_topic import Asked

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import os
-import weakref
-from typing import Any, Final
+from typing import Any
 
 from pares.core.errors import CapabilityError, ConfigError
 
@@ -35,23 +32,3 @@ def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
         raise ConfigError(
             f"{settings.url}: the Kafka client refuses its settings: {settings.scrubbed(text)}; correct options= or config="
         ) from None
-
-
-_owners: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-
-
-def keep_after_fork(owner: object) -> None:
-    """In forked children, never let go of what `owner` has.
-
-    A client's threads are not there in a child. Ending it would wait for them for ever, or abort the process; so in a child
-    no client ends, also not when the interpreter does.
-    """
-    _owners.add(owner)
-
-
-def _after_fork() -> None:
-    for owner in [*_owners]:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import ConfigError
 
 from .base import check_name
-from .kafka_client import keep_after_fork, new_client
+from .kafka_client import new_client
 from .kafka_errors import GROUP_AUTHORIZATION, GROUP_MAX_SIZE, PARTITION_EOF, unavailable
 from .kafka_settings import Settings, log
-from .lifetime import Lifetime
+from .lifetime import Lifetime, keep_after_fork
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, TopicPartition

@@ -13,12 +13,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pares.core.errors import ConfigError
 
 from .address import Address, Options
 from .base import DEFAULT_RETENTION, check_name, check_partitions
+from .client_options import client_settings, hosts, scrubbed
 
 log: Final = logging.getLogger("pares.kafka")
 client_log: Final = logging.getLogger("pares.kafka.client")
@@ -30,7 +31,6 @@ TIMEOUT: Final = 1.0
 CONNECT: Final = 5.0
 """Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, topics are made."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 OURS: Final = frozenset(
@@ -149,10 +149,7 @@ class Settings:
 
     def scrubbed(self, text: str) -> str:
         """`text` without the value of any setting that may be a secret."""
-        for name, value in self.client.items():
-            if _SECRET.search(name) and isinstance(value, str) and len(value) > 1:
-                text = text.replace(value, "***")
-        return text
+        return scrubbed(text, self.client, _SECRET)
 
 
 def take(address: Address, options: Options) -> Settings:
@@ -162,7 +159,7 @@ def take(address: Address, options: Options) -> Settings:
             "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}, "
             "or in a properties file that the URL names, ?config=FILE"
         )
-    servers = _servers(address)
+    servers = ",".join(hosts(address, "broker", PORT, "kafka://HOST:PORT[,HOST:PORT...]/TOPIC"))
     topic = _topic(address)
     for name in address.query:
         if "." in name:
@@ -183,13 +180,7 @@ def take(address: Address, options: Options) -> Settings:
             f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
         )
     readonly = options.flag("readonly")
-    client: dict[str, Any] = {}
-    path = options.take("config")
-    if path is not None:
-        client |= _properties(str(path))
-    given = options.take("options")
-    if given is not None:
-        client |= _mapping(given)
+    client, path = client_settings(options, "sasl.username")
     options.finish()
     _refuse_ours(client)
     return Settings(
@@ -207,19 +198,6 @@ def take(address: Address, options: Options) -> Settings:
     )
 
 
-def _servers(address: Address) -> str:
-    example = "kafka://HOST:PORT[,HOST:PORT...]/TOPIC"
-    if not address.host:
-        raise ConfigError(f"{address.url} names no broker: write {example}")
-    found: list[str] = []
-    for server in address.host.split(","):
-        match = _HOST.fullmatch(server)
-        if match is None or not 0 < int(match[2] or PORT) < 65_536:
-            raise ConfigError(f"{address.url}: {server!r} is no HOST:PORT of a broker: write {example}")
-        found.append(f"{match[1]}:{match[2] or PORT}")
-    return ",".join(found)
-
-
 def _topic(address: Address) -> str:
     topic = address.path[1:]
     if not topic:
@@ -234,39 +212,6 @@ def _topic(address: Address) -> str:
 def _url(servers: str, topic: str, options: Options, path: object) -> str:
     text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
     return f"kafka://{servers}/{topic}{text}"
-
-
-def _properties(path: str) -> dict[str, str]:
-    """A properties file: `name=value` a line; `#` and `!` begin a comment."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise ConfigError(f"config={path} can't be read: {why}; name a properties file with client settings") from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            # The line itself is not repeated: it may be a secret that lost its name.
-            raise ConfigError(f"config={path}: line {number} is no setting: write name=value")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _mapping(given: object) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"options must be a dictionary of client settings, not {type(given).__name__}")
-    client = dict(cast(Mapping[Any, Any], given))
-    for name in client:
-        if not isinstance(name, str):
-            raise ConfigError(
-                f"options has a name that is no text but {type(name).__name__}: use librdkafka's, like 'sasl.username'"
-            )
-    return client
 
 
 def _refuse_ours(client: Mapping[str, Any]) -> None:

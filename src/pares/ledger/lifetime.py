@@ -6,6 +6,8 @@ which corrupts it; so the copy is dead, and says so.
 """
 
 import os
+import weakref
+from typing import Any, Final
 
 from pares.core.errors import ClosedError, ForkedError
 
@@ -49,3 +51,29 @@ class Lifetime:
         first = not self._closed
         self._closed = True
         return first and not self.forked
+
+
+_owners: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def keep_after_fork(owner: object) -> None:
+    """In forked children, never let go of what `owner` has.
+
+    A client's threads are not there in a child. Ending it would wait for them for ever, or abort the process; so in a child
+    no client ends, also not when the interpreter does.
+    """
+    import ctypes  # noqa: F401  # pyright: ignore[reportUnusedImport] - here, so that it need not be loaded in the child
+
+    _owners.add(owner)
+
+
+def _after_fork() -> None:
+    if not _owners:
+        return
+    import ctypes
+
+    for owner in [*_owners]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+os.register_at_fork(after_in_child=_after_fork)

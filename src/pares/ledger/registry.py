@@ -6,30 +6,39 @@ silently ignored is an outage later. Ledgers of other packages are found by the 
 name is the scheme, the object is called with an `Address` and its `Options` and returns the ledger.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options
-from .base import Ledger
+from .base import Bus, Ledger
+from .bus import TailBus, as_bus
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 GROUP: Final = "pares.ledgers"
-_BUILT_IN: Final = ("kafka", "memory", "sqlite")
-_MISSING: Final = {
-    "nats": "NATS ledgers are not part of this version (they will need the extra: pip install 'pares[nats]')",
-}
-_EXAMPLES: Final = "sqlite:///relative.db, sqlite:////absolute.db, kafka://HOST:PORT/TOPIC or memory://NAME"
+_BUILT_IN: Final = ("kafka", "memory", "nats", "sqlite")
+_EXAMPLES: Final = (
+    "sqlite:///relative.db, sqlite:////absolute.db, kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or memory://NAME"
+)
 
 
-LOOK_ONLY: Final = frozenset({"kafka", "sqlite"})
+LOOK_ONLY: Final = frozenset({"kafka", "nats", "sqlite"})
 """Schemes whose ledgers know the option `readonly`: whoever only looks makes nothing, and needs no right to write."""
 
-Opener = Callable[[Address, Options], Ledger]
+
+class ClosableBus(Bus, Protocol):
+    """What `open_bus` returns."""
+
+    def close(self) -> None:
+        """Give everything back. May be called twice."""
+        ...
+
+
+Opener = Callable[[Address, Options], Ledger | ClosableBus]
 
 
 def parse(url: str) -> Address:
@@ -72,19 +81,58 @@ def open(url: str, **options: object) -> Ledger:
 
     `options` are the same as those in the URL's query, and win over them. Close what this returns, or use it until the
     process ends. Raises `ConfigError` for a URL or option that can't be (an unknown scheme or option is one),
-    `CapabilityError` if this version, the platform or the file system is not up to it, `LedgerUnavailable` if the ledger
-    can't be reached now.
+    `CapabilityError` if this version, the platform or the file system is not up to it, or what the URL names keeps no log
+    (core NATS: see `open_bus`), `LedgerUnavailable` if the ledger can't be reached now.
     """
-    address = parse(url)
-    opener = _opener(address)
-    given = Options(url, {**address.query, **options})
-    number = given.whole("partition", least=0) or 0
-    ledger = opener(address, given)
+    ledger, number = _open(url, options)
+    if not isinstance(ledger, Ledger):
+        ledger.close()
+        raise CapabilityError(
+            f"{url} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
+            f"{url.rstrip('/')}/STREAM"
+        )
     if number >= ledger.partitions:
         there = ledger.partitions
         ledger.close()
         raise ConfigError(f"{url} names partition {number}, but the ledger has partitions 0 to {there - 1}")
     return ledger
+
+
+def open_bus(url: str, **options: object) -> ClosableBus:
+    """Open what `url` names as a bus, also where it keeps no log (core NATS).
+
+    On a ledger with a log alone it is one topic of it. Errors as for `open`.
+    """
+    ledger, _ = _open(url, options)
+    return _LedgerBus(ledger) if isinstance(ledger, Ledger) else ledger
+
+
+class _LedgerBus:
+    """A bus, and the ledger that was opened for it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._bus = as_bus(ledger)
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        self._bus.publish(subject, payload)
+
+    def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._bus.listen(subject, on_message)
+
+    def close(self) -> None:
+        if isinstance(self._bus, TailBus):
+            self._bus.close()
+        self._ledger.close()
+
+
+def _open(url: str, options: Mapping[str, object]) -> tuple[Ledger | ClosableBus, int]:
+    """What the URL names, and the partition in it."""
+    address = parse(url)
+    opener = _opener(address)
+    given = Options(url, {**address.query, **options})
+    number = given.whole("partition", least=0) or 0
+    return opener(address, given), number
 
 
 def _registered() -> "EntryPoints":
@@ -106,6 +154,10 @@ def _opener(address: Address) -> Opener:
         from .kafka import KafkaLedger
 
         return KafkaLedger
+    if address.scheme == "nats":
+        from .nats import open_nats
+
+        return open_nats
     for found in _registered().select(name=address.scheme):
         try:
             return found.load()
@@ -115,8 +167,6 @@ def _opener(address: Address) -> Opener:
                 "install what it needs"
             ) from error
     known = ", ".join(f"{scheme}://" for scheme in schemes())
-    if address.scheme in _MISSING:
-        raise CapabilityError(f"{address.url!r} can't be opened: {_MISSING[address.scheme]}; use one of {known}")
     raise ConfigError(
         f"{address.scheme}:// in {address.url!r} is no scheme known here: no installed package offers it (entry point "
         f"group {GROUP}); known are {known}"

@@ -1,0 +1,370 @@
+"""ALLCALL: a leader on every side of a split, by broadcast alone, and one leader again at once after it heals (seed 001).
+
+Everybody calls all once a beat, and says which claims it knows. Everybody hears everybody, so everybody knows who is there and
+who should lead: the lowest rank. That one, and nobody for it, claims the role for a lease, and prolongs its claim before it
+ends, as long as its own calls come back to it. Nothing is promised about *one* leader: while messages don't pass there may be
+one on each side, each with tokens of its own.
+
+H2   A claim is made only while no live claim is known.
+H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there.
+H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
+H8   Whoever leads and hears of a better live claim stops at once, before anything else.
+H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
+H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
+     it answers, and says that it may not be elected. A live claim that it hears ends that, for the role.
+H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
+H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
+H16  What was sent longer than a lease ago, by the wall clock, or out of order, is dropped and counted.
+H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. Whoever
+     stood still for longer than a beat and a half listens for a beat before it claims anything.
+
+    effects = protocol.step(event, now)
+
+`now` is nanoseconds on a stopwatch that runs while the machine sleeps. There is no clock, thread or socket in here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from pares.core.allcall_election import Election, Known
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings, check
+from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
+from pares.core.lease import MS
+from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+
+WINDOW: Final = 2.5
+"""Beats for which somebody who was heard is taken to be there."""
+MAX_AHEAD: Final = 2**26
+"""Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
+
+
+class Peer(Struct, gc=False):
+    """Another member, as it was heard last."""
+
+    rank: int
+    phase: Phase
+    roles: frozenset[str]
+    views: dict[str, str]
+    """Whom it takes for the holder of each role."""
+    heard: int
+    n: int
+
+
+class AllCall:
+    """One member."""
+
+    def __init__(self, settings: Settings, now: int, wall_us: int) -> None:
+        check(settings)
+        self._settings = settings
+        self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
+        self._skew, self._window = settings.skew_ms * MS, int(WINDOW * settings.heartbeat_ms * MS)
+        init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
+        self._silent_until = now + init * MS
+        self._wall_ahead = wall_us * 1000 - now
+        self._next_ping = self._silent_until + settings.phase_ms * MS
+        self._first_ping: int | None = None
+        self._answer_at: int | None = None
+        self._answered = now - self._beat
+        self._stepped = now
+        self._n = 0
+        self._sent: dict[int, int] = {}
+        self._loop: int | None = None
+        """When the newest of one's own calls that have come back was sent (H5)."""
+        self._last_heard: int | None = None
+        self._peers: dict[str, Peer] = {}
+        self._elections = {
+            role: Election(role, settings.id, settings.rank, settings.order, self._skew) for role in settings.roles
+        }
+        self._unbarred: set[str] = set()
+        """Roles of which a live claim was heard (H12)."""
+        self._declined: set[str] = set()
+        """Roles that were stepped down from, until somebody else has led them."""
+        self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
+        self._farewells: list[Claim] = []
+        self._closed = False
+        self.stale = 0
+        self.bad = 0
+
+    # What others may ask ---------------------------------------------------------------------------------------------
+
+    def leader(self, role: str, now: int) -> str | None:
+        """Whose claim to the role counts, as far as this member has heard."""
+        best = self._elections[role].best(now)
+        return None if best is None else best.holder
+
+    def members(self) -> dict[str, dict[str, str]]:
+        """Who was heard lately, and whom each takes for the holder of each role."""
+        return {id: dict(peer.views) for id, peer in self._peers.items()}
+
+    def holds(self, role: str, now: int) -> bool:
+        mine = self._elections[role].mine
+        return mine is not None and now < mine.deadline
+
+    # The step --------------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._closed:
+            return effects
+        self._end_leases(now, effects)
+        self._notice_standstill(now)
+        match event:
+            case Tick():
+                self._wall_ahead = event.wall_us * 1000 - now
+            case Heard():
+                self._wall_ahead = event.wall_us * 1000 - now
+                self._hear(event.payload, now, effects)
+            case StepDown():
+                for role in self._elections if event.role is None else (event.role,):
+                    self._decline(role, event.why or "stepped down", now, effects)
+            case Close():
+                for role in self._elections:
+                    self._give_up(role, "closed", now, effects, fenced=False)
+                self._publish("ping", "gone", now, effects)
+                self._closed = True
+                effects.append(Closed())
+                return effects
+        self._forget_the_silent(now, effects)
+        for role, election in self._elections.items():
+            self._yield_to_better(role, election, now, effects)
+            self._leave_if_alone(role, now, effects)
+        self._call(now, effects)
+        for role, election in self._elections.items():
+            self._claim(role, election, now, effects)
+            self._tell(role, election, now, effects)
+        effects.append(Wake(self._wake(now)))
+        return effects
+
+    def _end_leases(self, now: int, effects: list[Effect]) -> None:
+        """Whatever else: a lease that is over is over (H17)."""
+        for role, election in self._elections.items():
+            if election.mine is not None and now >= election.mine.deadline:
+                self._give_up(role, "lease over", now, effects, fenced=True)
+
+    def _notice_standstill(self, now: int) -> None:
+        """Nobody was heard meanwhile, and that says nothing about who is there."""
+        if self._first_ping is not None and now > self._stepped + 3 * self._beat // 2:
+            self._first_ping = self._next_ping = now
+        self._stepped = now
+
+    # Hearing ---------------------------------------------------------------------------------------------------------
+
+    def _hear(self, payload: bytes, now: int, effects: list[Effect]) -> None:
+        call = decode(payload)
+        if isinstance(call, Bad):
+            self.bad += 1
+            return
+        if call.g != self._settings.group:
+            return
+        if call.m == self._settings.id:
+            self._come_back(call, effects)
+            return
+        peer = self._peers.get(call.m)
+        if self._too_old(call, now) or (peer is not None and call.n <= peer.n):
+            self.stale += 1
+            return
+        self._last_heard = now
+        for claim in call.c:
+            election = self._elections.get(claim.role)
+            if claim.term > self._floor(now) + MAX_AHEAD:
+                self.bad += 1  # or the next term would be none that can be said
+            elif election is not None and election.hear(claim, now) and claim.ttl:
+                self._unbarred.add(claim.role)
+                self._declined.discard(claim.role)
+                self._end_silence(now)
+        if call.p == "gone":
+            if self._peers.pop(call.m, None) is not None:
+                effects.append(Lost(call.m, "left"))
+            return
+        if peer is None:
+            effects.append(Joined(call.m))
+            self._warn_of_twins(call.m, effects)
+        views = {claim.role: claim.holder for claim in call.c if claim.ttl}
+        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.n)
+        if call.k == "ping" and self._answer_at is None:
+            self._answer_at = max(now, self._answered + self._beat // 2)
+
+    def _come_back(self, call: Call, effects: list[Effect]) -> None:
+        """One's own call: others can hear it too."""
+        sent = self._sent.get(call.n)
+        if sent is None:
+            effects.append(Report("cloned", f"somebody else sends as {call.m}: give each member an id of its own"))
+            return
+        self._loop = max(sent, self._loop if self._loop is not None else sent)
+        self._sent = {n: at for n, at in self._sent.items() if n >= call.n}
+
+    def _too_old(self, call: Call, now: int) -> bool:
+        """Sent longer than a lease ago (H16): somebody has kept it, and its ttl with it."""
+        return self._wall_ms(now) - call.s > self._settings.lease_ms
+
+    def _warn_of_twins(self, member: str, effects: list[Effect]) -> None:
+        name = self._settings.id.partition("~")[0]
+        if "~" in member and member.partition("~")[0] == name:
+            effects.append(
+                Report(
+                    "duplicate-name", f"{member} has the name of this member, {self._settings.id}: give each its own"
+                )
+            )
+
+    def _end_silence(self, now: int) -> None:
+        if now < self._silent_until:
+            self._silent_until = now
+            self._next_ping = now
+
+    def _forget_the_silent(self, now: int, effects: list[Effect]) -> None:
+        for member, peer in [*self._peers.items()]:
+            if now >= peer.heard + self._window:
+                del self._peers[member]
+                effects.append(Lost(member, "not heard"))
+
+    # Leading ---------------------------------------------------------------------------------------------------------
+
+    def _yield_to_better(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """Two lead: the worse one stops at once (H8)."""
+        best = election.best(now)
+        if election.mine is not None and best is not None and best is not election.mine:
+            self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
+
+    def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
+        if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):
+            self._give_up(role, "isolated", now, effects, fenced=True)
+
+    def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
+        if election.mine is not None or role in self._declined or not self._may_elect(role, now):
+            return
+        if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
+            return
+        mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
+        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
+        self._publish("ping", "ping", now, effects)
+
+    def _may_elect(self, role: str, now: int) -> bool:
+        """Not before everybody had a beat's time to answer, and not while something may have been forgotten (H12)."""
+        if self._first_ping is None or now < self._first_ping + self._beat:
+            return False
+        return role in self._unbarred or now >= self._silent_until
+
+    def _better(self, role: str, now: int) -> str | None:
+        """Somebody better ranked who was heard lately, and may lead it."""
+        me = (self._settings.rank, self._settings.id)
+        for member, peer in self._peers.items():
+            if peer.phase == "ping" and role in peer.roles and (peer.rank, member) < me:
+                return member
+        return None
+
+    def _loops(self, now: int) -> bool:
+        """Whether one's own calls come back (H5)."""
+        return self._loop is not None and now < self._loop + self._window
+
+    def _can_lead(self, now: int) -> bool:
+        """Others can hear it, or there are none (H15)."""
+        if self._loops(now):
+            return True
+        alone = self._last_heard is None or now >= self._last_heard + self._window
+        return alone and self._settings.when_isolated == "lead"
+
+    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
+        mine = election.mine
+        if mine is None or mine.deadline - now > max(3 * self._beat, self._lease // 3):
+            return
+        better = self._better(role, now)
+        if better is None and self._can_lead(now):
+            renewed = election.renew(now, self._wall_ms(now), self._lease)
+            effects.append(Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed"))
+        elif better is not None and mine.deadline <= now + self._beat:
+            self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
+
+    def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
+        if self.holds(role, now):
+            self._give_up(role, why, now, effects, fenced=False)
+        if any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values()):
+            self._declined.add(role)
+        self._publish("ping", self._phase(now), now, effects)
+
+    def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        election = self._elections[role]
+        if election.mine is None:
+            return
+        effects.append(Follow((role, 0), token(election.mine.term, election.mine.holder), why, fenced, now))
+        self._farewells.append(election.give_up())
+
+    def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        best = election.best(now)
+        led = (None, 0) if best is None else (best.holder, best.term)
+        if led != self._last_led[role]:
+            self._last_led[role] = led
+            effects.append(Led(role, led[0], 0 if best is None else token(best.term, best.holder)))
+
+    # Calling ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, now: int, effects: list[Effect]) -> None:
+        """A beat, if one is due; an answer, if one is; what was given up, at once."""
+        if now >= self._silent_until and now >= self._next_ping:
+            self._first_ping = now if self._first_ping is None else self._first_ping
+            self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+            for role, election in self._elections.items():
+                self._renew(role, election, now, effects)
+            self._publish("ping", "ping", now, effects)
+        elif self._answer_at is not None and now >= self._answer_at:
+            self._publish("reply", self._phase(now), now, effects)
+        elif self._farewells:
+            self._publish("ping", self._phase(now), now, effects)
+
+    def _phase(self, now: int) -> Phase:
+        return "init" if self._first_ping is None or now < self._silent_until else "ping"
+
+    def _publish(self, kind: str, phase: Phase, now: int, effects: list[Effect]) -> None:
+        self._n += 1
+        self._sent[self._n] = now
+        if kind == "reply" or self._answer_at is not None:
+            self._answer_at, self._answered = None, now  # a call answers too
+        roles = [role for role in self._elections if role not in self._declined]
+        claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
+        call = Call(
+            VERSION,
+            "ping" if kind == "ping" else "reply",
+            self._settings.group,
+            self._settings.id,
+            self._n,
+            self._wall_ms(now),
+            self._settings.rank,
+            phase,
+            roles,
+            claims + self._farewells,
+        )
+        self._farewells = []
+        effects.append(Publish(encode(call)))
+
+    def _known(self, now: int) -> list[tuple[str, Known]]:
+        found = [(role, election.best(now)) for role, election in self._elections.items()]
+        return [(role, best) for role, best in found if best is not None]
+
+    def _floor(self, now: int) -> int:
+        """Below what no term begins (H18): a group that has forgotten everything goes on above what it had."""
+        return min(MAX_TERM // 2, max(1, self._wall_ms(now) // 1000 - TERM_ORIGIN_S))
+
+    def _wall_ms(self, now: int) -> int:
+        return max(0, (now + self._wall_ahead) // MS)
+
+    def _wake(self, now: int) -> int:
+        """The next moment at which something may have to be done."""
+        moments = [self._next_ping if self._first_ping is not None else max(self._next_ping, self._silent_until)]
+        if self._answer_at is not None:
+            moments.append(self._answer_at)
+        if self._first_ping is not None:
+            moments.append(self._first_ping + self._beat)
+        if self._loop is not None:
+            moments.append(self._loop + self._window)
+        moments += [peer.heard + self._window for peer in self._peers.values()]
+        for election in self._elections.values():
+            ends = election.ends_at(now)
+            if ends is not None:
+                moments.append(ends)
+            if election.mine is not None:
+                moments.append(election.mine.deadline)
+        return min(moment for moment in [*moments, now + self._beat] if moment > now)

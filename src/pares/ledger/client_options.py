@@ -1,0 +1,77 @@
+"""What the URLs of services have in common: addresses, and client settings that may be secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pares.core.errors import ConfigError
+
+from .address import Address, Options
+
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
+
+
+def hosts(address: Address, what: str, port: int, example: str) -> list[str]:
+    """`HOST:PORT` of each `what` that the URL names; `port` where it names none."""
+    if not address.host:
+        raise ConfigError(f"{address.url} names no {what}: write {example}")
+    found: list[str] = []
+    for server in address.host.split(","):
+        match = _HOST.fullmatch(server)
+        if match is None or not 0 < int(match[2] or port) < 65_536:
+            raise ConfigError(f"{address.url}: {server!r} is no HOST:PORT of a {what}: write {example}")
+        found.append(f"{match[1]}:{match[2] or port}")
+    return found
+
+
+def client_settings(options: Options, example: str) -> tuple[dict[str, Any], object]:
+    """The client settings in `config=FILE` and `options={...}`, and that file's path (None: there is none)."""
+    client: dict[str, Any] = {}
+    path = options.take("config")
+    if path is not None:
+        client |= _properties(str(path))
+    given = options.take("options")
+    if given is not None:
+        client |= _mapping(given, example)
+    return client, path
+
+
+def _properties(path: str) -> dict[str, str]:
+    """A properties file: `name=value` a line; `#` and `!` begin a comment."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ConfigError(f"config={path} can't be read: {why}; name a properties file with client settings") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            # The line itself is not repeated: it may be a secret that lost its name.
+            raise ConfigError(f"config={path}: line {number} is no setting: write name=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _mapping(given: object, example: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"options must be a dictionary of client settings, not {type(given).__name__}")
+    client = dict(cast(Mapping[Any, Any], given))
+    for name in client:
+        if not isinstance(name, str):
+            raise ConfigError(f"options has a name that is no text but {type(name).__name__}: use one like {example!r}")
+    return client
+
+
+def scrubbed(text: str, client: Mapping[str, Any], secret: re.Pattern[str]) -> str:
+    """`text` without the value of any setting whose name says that it may be a secret."""
+    for name, value in client.items():
+        if secret.search(name) and isinstance(value, str) and len(value) > 1:
+            text = text.replace(value, "***")
+    return text

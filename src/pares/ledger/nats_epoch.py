@@ -1,0 +1,264 @@
+"""One connection to a NATS server, from its beginning to its end: requests, subscriptions, and whether it still answers.
+
+An epoch never reconnects. When it ends, everybody who waits for an answer is told, and what was not sent is dropped, also by
+the system. That is what `nats_link` stands on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from .nats_settings import Settings, log
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+_GOODBYE: Final = 1.0
+"""Seconds that an orderly end may take."""
+
+
+class Lost(Exception):
+    """The connection ended, or nothing came in time, after the request was handed over: nobody knows what became of it."""
+
+
+class Nobody(Exception):
+    """Nobody serves that subject: the request was not carried out."""
+
+
+class Denied(Exception):
+    """The user may not publish on that subject: the request was not carried out."""
+
+
+class Epoch:
+    """One connection, from its beginning to its end. All methods are for the loop's thread."""
+
+    def __init__(self, number: int, server: str, settings: Settings) -> None:
+        from nats.aio.client import Client
+
+        self.number = number
+        self.server = server
+        self.client: Client = Client()
+        self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Why it ended."""
+        self._settings = settings
+        self._prefix = f"_INBOX.{secrets.token_hex(11)}."
+        self._numbers = itertools.count(1)
+        self._requests: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        self._handlers: dict[str, Callable[[Msg], Awaitable[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._errors: list[str] = []
+        self.denied: list[str] = []
+        """What the server has said of things that the user may not do."""
+
+    async def begin(self) -> None:
+        """Connect. Raises `ConnectionError` with what the server, or the system, said."""
+        import nats.errors
+
+        patience = max(1.0, self._settings.timeout)
+        told = self._settings.connection()
+        try:
+            async with asyncio.timeout(patience):
+                await self.client.connect(
+                    servers=[f"nats://{self.server}"],
+                    name="pares",
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    connect_timeout=patience,  # pyright: ignore[reportArgumentType]
+                    ping_interval=3600,  # `_watch` does it
+                    error_cb=self._on_error,
+                    disconnected_cb=self._on_end,
+                    **told,
+                )
+                if "tls" in told and self._writer().get_extra_info("ssl_object") is None:
+                    raise ConnectionError("it speaks no TLS, and tls_ settings were given")
+                await self.subscribe(f"{self._prefix}*", self._on_message)
+        except (OSError, TimeoutError, nats.errors.Error) as error:
+            self.end("it never began")
+            said = str(error) if isinstance(error, ConnectionError) else ""
+            said = self._errors[-1] if self._errors and not said else said or str(error)
+            raise ConnectionError(said or f"no answer in {patience:g} s") from None
+        except BaseException:
+            self.end("it never began")
+            raise
+        self._start(self._watch())
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes that a message may have, headers included, by the server."""
+        return self.client.max_payload
+
+    @property
+    def has_jetstream(self) -> bool:
+        """Whether the server itself runs JetStream."""
+        client: Any = self.client
+        return bool(client._server_info.get("jetstream"))
+
+    async def request(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Msg:
+        """One request and its answer; the caller bounds the time. Raises `Lost`, `Nobody`, `Denied`."""
+        token = str(next(self._numbers))
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._requests[token] = (subject, future)
+        try:
+            await self.publish(subject, payload, reply=self._prefix + token, headers=headers)
+            return await future
+        finally:
+            del self._requests[token]
+            if future.done() and not future.cancelled():
+                future.exception()  # it was looked at
+
+    async def publish(
+        self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Hand over to the connection. Raises `Lost` if there is none any more."""
+        import nats.errors
+
+        if self.over.done():
+            raise Lost(self.over.result())
+        try:
+            await self.client.publish(subject, payload, reply, dict(headers) if headers else None)
+        except (nats.errors.Error, OSError) as error:
+            raise Lost(str(error)) from None
+        _heed()
+
+    async def subscribe(self, subject: str, handler: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """Have every message on the subject handed over; none is dropped here."""
+        client: Any = self.client
+        return await client.subscribe(subject, cb=handler, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else has, for a subscription."""
+        return f"_INBOX.{secrets.token_hex(11)}"
+
+    def inbox(self, handler: Callable[[Msg], Awaitable[None]]) -> str:
+        """A subject of this connection's own. What is answered there is for `handler`, until `forget`."""
+        token = str(next(self._numbers))
+        self._handlers[token] = handler
+        return self._prefix + token
+
+    def forget(self, inbox: str) -> None:
+        self._handlers.pop(inbox[len(self._prefix) :], None)
+
+    async def flush(self) -> None:
+        """A round trip behind everything that was handed over so far. Raises whatever comes in between."""
+        client: Any = self.client
+        # A PING of the client's overtakes what waits to be written: so that first.
+        await client._flush_pending(force_flush=True)
+        _heed()
+        await client.flush()
+        if client._reading_task is None or client._reading_task.done():
+            raise Lost("its client has ceased to read")  # then a flush asks nobody
+
+    async def check(self) -> None:
+        """End it unless the server answers."""
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                await self.flush()
+        except Exception as error:
+            self.end(f"{self.server} does not answer ({str(error) or type(error).__name__})")
+
+    def end(self, why: str) -> None:
+        """It is over: nothing is sent any more, and who waits for an answer need not."""
+        if self.over.done():
+            return
+        self.over.set_result(why)
+        for _, future in self._requests.values():
+            if not future.done():
+                future.set_exception(Lost(why))
+        for task in self._tasks:
+            task.cancel()
+        self._reset()
+
+    async def leave(self) -> None:
+        """An orderly end: what was published is sent."""
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await self.flush()
+        except Exception as error:
+            log.debug("%s: %s", self.server, error)
+        self.end("it was closed")
+        await self.gone()
+
+    async def gone(self) -> None:
+        """Wait until the client has let go of everything."""
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await self.client.close()
+        except Exception as error:
+            log.debug("%s: %s", self.server, error)
+        _heed()
+
+    async def _watch(self) -> None:
+        """Ask whoever has been silent for a while."""
+        heard = -1
+        while not self.over.done():
+            await asyncio.sleep(self._settings.timeout / 2)
+            if self.client.stats["in_msgs"] == heard:
+                await self.check()
+            heard = self.client.stats["in_msgs"]
+
+    async def _on_message(self, message: Msg) -> None:
+        token = message.subject[len(self._prefix) :]
+        handler = self._handlers.get(token)
+        if handler is not None:
+            await handler(message)
+            return
+        _, future = self._requests.get(token, ("", None))
+        if future is None or future.done():
+            return  # it was given up
+        if message.headers and message.headers.get("Status") == "503":
+            future.set_exception(Nobody())
+        else:
+            future.set_result(message)
+
+    async def _on_error(self, error: Exception) -> None:
+        number = error.errno if isinstance(error, OSError) else None
+        said = os.strerror(number) if number is not None and number > 0 else str(error)
+        text = self._settings.scrubbed(said or type(error).__name__)
+        log.debug("%s: %s", self.server, text)
+        self._errors = [*self._errors[-8:], text]
+        if "permissions violation" in text.lower():
+            # The client hears of it beside the answers, in small letters.
+            self.denied.append(text)
+            for subject, future in self._requests.values():
+                if not future.done() and f'"{subject.lower()}"' in text.lower():
+                    future.set_exception(Denied(text))
+
+    async def _on_end(self) -> None:
+        said = self.client.last_error
+        self.end(f"{self.server} closed the connection" + (f" ({self._settings.scrubbed(str(said))})" if said else ""))
+
+    def _writer(self) -> asyncio.StreamWriter:
+        client: Any = self.client
+        return client._transport._io_writer
+
+    def _reset(self) -> None:
+        """Take back from the system what it has not delivered yet. (The client has no public way to its socket.)"""
+        try:
+            writer = self._writer()
+            plug: socket.socket = writer.get_extra_info("socket")
+            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        except (AttributeError, OSError):
+            pass  # there never was one, or it is closed
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _heed() -> None:
+    """The client swallows a cancellation that meets it while it writes; whoever has waited for the client asks here."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,0 +1,233 @@
+"""Following streams: a consumer of one's own at the wanted place, which pushes what comes, and is made anew when in doubt.
+
+The client library's ordered consumer is not used: it has been seen to skip, to begin elsewhere than asked, and to be silent for
+twenty seconds. Here every message says its place among those that were pushed; one that is missing, a heartbeat that tells of
+another place or does not come, or a new connection, and the consumer is made anew behind the last entry. Before that the stream
+is looked at: if it is another one, or no longer has the place, the window is shut, and readers find out from the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pares.core.errors import ParesError
+
+from .base import Entry
+from .nats_epoch import Denied, Epoch, Lost, Nobody
+from .nats_link import Link
+from .nats_settings import log
+from .nats_stream import ApiError, Streams, ask, stream_of
+from .window import Window
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+BEAT: Final = 0.25
+"""Seconds after which an idle consumer says so."""
+_SILENCE: Final = 4 * BEAT
+_FRESH: Final = 1.2 * BEAT
+"""Seconds for which the server's last word counts. An idle reader that looks ten times a second need not ask then."""
+_AGAIN: Final = 0.05
+_UNUSED: Final = 60.0
+"""Seconds after which a partition is no longer followed that nobody has read and that has no bell."""
+_VANISH: Final = 10.0
+"""Seconds after which the server forgets a consumer that nobody listens to."""
+
+
+class Tails:
+    """The windows, and a task for each that is followed. `window`, `follow`, `follows`, `close` are for any thread."""
+
+    def __init__(self, link: Link, streams: Streams, replaced: Callable[[str], None]) -> None:
+        self._link = link
+        self._streams = streams
+        self._replaced = replaced
+        self._lock = threading.Lock()
+        self._windows: dict[tuple[str, int], Window] = {}
+        self._followed: set[tuple[str, int]] = set()
+        self._ended = False
+
+    def window(self, topic: str, partition: int) -> Window:
+        with self._lock:
+            return self._windows.setdefault((topic, partition), Window(topic, partition, _FRESH))
+
+    def follow(self, window: Window, offset: int) -> None:
+        """Follow the partition from `offset` on, unless it is followed already."""
+        key = (window.topic, window.partition)
+        with self._lock:
+            if self._ended or key in self._followed:
+                return
+            self._followed.add(key)
+        self._link.post(self._run(window, offset))
+
+    def follows(self, topic: str) -> bool:
+        """Whether the tail would hear of it if the stream were another one."""
+        return any(window.topic == topic and window.open for window in [*self._windows.values()])
+
+    def close(self) -> None:
+        """Whoever waits need not any more. The tasks end with the link."""
+        with self._lock:
+            self._ended = True
+            windows = [*self._windows.values()]
+        for window in windows:
+            window.shut()
+
+    # In the loop -----------------------------------------------------------------------------------------------------
+
+    async def _run(self, window: Window, offset: int) -> None:
+        tail = _Tail(self._link, self._streams, window, offset)
+        try:
+            await tail.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Readers ask the leader themselves when nothing is followed: slower, and as right as before.
+            log.exception("%s: the tail of %s ended: %r", self._link.settings.where, window.topic, error)
+        finally:
+            self._replaced(window.topic)
+            window.shut()
+            with self._lock:
+                self._followed.discard((window.topic, window.partition))
+            window.ring()  # who heard the first bell may have asked in vain to have it followed
+
+
+class _Tail:
+    """One partition, followed from `position` on."""
+
+    def __init__(self, link: Link, streams: Streams, window: Window, position: int) -> None:
+        self._link = link
+        self._streams = streams
+        self._window = window
+        self._stream = stream_of(window.topic, window.partition)
+        self._position = position
+        self._identity = ""
+        self._came: asyncio.Queue[Msg] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Until the place is lost, or nobody cares any more."""
+        while self._wanted():
+            epoch = await self._link.epoch()
+            # A subscription of its own: what is pushed bears the subject that it was published on.
+            subscription, name = None, ""
+            try:
+                async with asyncio.timeout(self._link.settings.timeout):
+                    if not await self._still_there(epoch):
+                        return
+                    inbox = epoch.new_inbox()
+                    subscription = await epoch.subscribe(inbox, self._came.put)
+                    name = await self._consumer(epoch, inbox)
+                if not self._window.open:
+                    self._window.begin(self._position)
+                await self._listen(epoch)
+            except (Lost, Denied, Nobody, ApiError, ParesError, TimeoutError) as error:
+                log.debug("%s: the tail of %s: %r", self._link.settings.where, self._stream, error)
+                await asyncio.sleep(_AGAIN)
+            finally:
+                self._came = asyncio.Queue()
+                self._window.doubt()
+                if not epoch.over.done():
+                    await self._forget(epoch, subscription, name)
+
+    def _wanted(self) -> bool:
+        return bool(self._window.bells) or time.monotonic() < self._window.used + _UNUSED
+
+    async def _still_there(self, epoch: Epoch) -> bool:
+        """Whether it is the stream that it was, and has the place where the tail goes on."""
+        found = await self._streams.describe(self._stream, epoch)
+        if found is None or not found.first <= self._position:
+            return False
+        if self._identity and found.identity != self._identity:
+            return False
+        self._identity = found.identity
+        return self._position <= found.end
+
+    async def _consumer(self, epoch: Epoch, inbox: str) -> str:
+        config = {
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._position + 1,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "idle_heartbeat": round(BEAT * 1e9),
+            "flow_control": True,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": round(_VANISH * 1e9),
+        }
+        made = await ask(epoch, f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
+        self._window.expect(self._position + int(made.get("num_pending", 0)), at_least=True)
+        return str(made["name"])
+
+    async def _forget(self, epoch: Epoch, subscription: Subscription | None, name: str) -> None:
+        try:
+            if subscription is not None:
+                await subscription.unsubscribe()
+            if name:
+                await epoch.publish(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}", b"")
+        except Exception as error:
+            log.debug("%s: the tail of %s: %r", self._link.settings.where, self._stream, error)
+
+    async def _listen(self, epoch: Epoch) -> None:
+        """Entries as they come; returns when the consumer is to be made anew."""
+        pushed, whole = 0, True
+        while whole and self._wanted() and self._window.open and not epoch.over.done():
+            try:
+                async with asyncio.timeout(_SILENCE):
+                    messages = [await self._came.get()]
+            except TimeoutError:
+                return
+            while not self._came.empty() and len(messages) < 1000:
+                messages.append(self._came.get_nowait())
+            entries: list[Entry] = []
+            pending = 0
+            for message in messages:
+                if message.headers and "Status" in message.headers and not message.data:
+                    whole = await self._control(epoch, message, pushed)
+                else:
+                    place = _Place(message.reply)
+                    pushed += 1
+                    whole = place.pushed == pushed and (place.offset == self._position or await self._hole(epoch))
+                    if whole:
+                        entries.append(Entry(place.offset, place.milliseconds, message.data))
+                        self._position, pending = place.offset + 1, place.pending
+                if not whole:
+                    break
+            self._window.expect(self._position + pending, at_least=True)
+            if whole or entries:
+                self._window.put(entries, self._position)
+
+    async def _control(self, epoch: Epoch, message: Msg, pushed: int) -> bool:
+        """A heartbeat, or a question whether we keep up. False if something is missing."""
+        headers = message.headers or {}
+        if headers["Status"] != "100":
+            return False
+        if answer := message.reply or headers.get("Nats-Consumer-Stalled"):
+            await epoch.publish(answer, b"")
+        return int(headers.get("Nats-Last-Consumer", pushed)) == pushed
+
+    async def _hole(self, epoch: Epoch) -> bool:
+        """Entries are missing here: False if they were cut off from the log's beginning, and not deleted one by one."""
+        async with asyncio.timeout(self._link.settings.timeout):
+            found = await self._streams.describe(self._stream, epoch)
+        return found is not None and found.first <= self._position
+
+
+class _Place:
+    """What a pushed message says of itself.
+
+    `$JS.ACK.(DOMAIN.ACCOUNT.)STREAM.CONSUMER.DELIVERED.SEQUENCE.PUSHED.TIME.PENDING(.MORE)`
+    """
+
+    __slots__ = ("milliseconds", "offset", "pending", "pushed")
+
+    def __init__(self, reply: str) -> None:
+        tokens = reply.split(".")
+        at = 4 if len(tokens) == 9 else 6
+        self.offset = int(tokens[at + 1]) - 1
+        self.pushed = int(tokens[at + 2])
+        self.milliseconds = int(tokens[at + 3]) // 1_000_000
+        self.pending = int(tokens[at + 4])

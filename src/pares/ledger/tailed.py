@@ -1,0 +1,257 @@
+"""A log behind a service: what it appends and reads, with a tail that is followed and everything else asked for.
+
+Whoever waits at the end of a partition reads from a `Window` that a thread fills; whoever looks elsewhere, or wants to know
+better, asks the service. An empty answer is at most as old as a window lets it be, and never misses what this ledger has
+appended, or what an `end` of it has told of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Protocol
+
+from pares.core.errors import LedgerUnavailable
+
+from .base import Bell, Entry, check_payload, check_payloads, check_records, gap, no_such_partition, rewound
+from .lifetime import Lifetime
+from .window import TailBell, Window
+
+_LOOK: Final = 3.0
+"""Seconds for which a log's identity is believed while its tail is followed: the tail hears sooner if it is another one."""
+_ASK_AGAIN: Final = 1.0
+"""Seconds after which a waiting read asks the service, whether the tail says anything or not."""
+
+
+class Known:
+    """What is known of the logs of one ledger: identity, partitions, and when that was asked."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, int, float]] = {}
+
+    def get(self, topic: str) -> tuple[str, int, float] | None:
+        return self._known.get(topic)
+
+    def put(self, topic: str, identity: str, partitions: int, asked: float) -> bool:
+        """Whether it was another log before."""
+        before = self._known.get(topic)
+        self._known[topic] = (identity, partitions, asked)
+        return before is not None and before[0] != identity
+
+    def doubt(self, topic: str) -> None:
+        """It may be another log now: whoever wants to know its identity has to ask."""
+        known = self._known.get(topic)
+        if known is not None:
+            self._known[topic] = (known[0], known[1], -_LOOK)
+
+    def forget(self, topic: str) -> None:
+        self._known.pop(topic, None)
+
+
+class Service(Protocol):
+    """What a ledger and its topics have in common: the clients of the service. All of it may raise `LedgerUnavailable`."""
+
+    lifetime: Lifetime
+    known: Known
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a request may take."""
+        ...
+
+    @property
+    def retention(self) -> float | None: ...
+
+    def look(self, topic: str) -> tuple[str, int]:
+        """A log's identity and number of partitions, by the service, now; put into `known`."""
+        ...
+
+    def replaced(self, topic: str) -> None:
+        """It may be another log now."""
+        ...
+
+    def refresh(self, topic: str) -> None:
+        """Have the clients look at the log again: it may have grown."""
+        ...
+
+    def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        """The first offset and the next one, by whoever decides, now.
+
+        `least`: where the end has been already. Whoever decides may be new, and not know yet: then it is asked again.
+        """
+        ...
+
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""
+        ...
+
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]: ...
+
+    def trim(self, topic: str, partition: int, before: int) -> None:
+        """Delete what is below `before`, which is above the start and not above the end."""
+        ...
+
+    def window(self, topic: str, partition: int) -> Window: ...
+
+    def follow(self, window: Window, offset: int) -> None:
+        """Fill the window, from `offset` on, unless it is filled already."""
+        ...
+
+    def follows(self, topic: str) -> bool:
+        """Whether the tail would hear of it if the log were another one."""
+        ...
+
+
+class TailedLog:
+    """One log of a service."""
+
+    kind: ClassVar[str]
+    place: Path | None = None
+
+    def __init__(self, service: Service, topic: str, url: str) -> None:
+        self._service = service
+        self._topic = topic
+        self._closed = False
+        self.url = url
+
+    @property
+    def retention(self) -> float | None:
+        return self._service.retention
+
+    @property
+    def partitions(self) -> int:
+        return self._open().look(self._topic)[1]
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        check_payload(payload)
+        return self._append((payload,), partition)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+        check_payloads(payloads)
+        return self._append(payloads, partition)
+
+    def _may_write(self) -> None:
+        """Raise if the log was opened to look on only."""
+
+    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+        self._may_write()
+        service = self._there(partition)
+        if not payloads:
+            return []
+        window = service.window(self._topic, partition)
+        known = window.known  # now: the tail may bring what is appended before the append has returned
+        offsets = service.append(self._topic, payloads, partition)
+        if offsets[-1] < known:
+            # The log was longer before: it is another one, and everything that was known of it is void.
+            service.replaced(self._topic)
+            window.expect(offsets[-1] + 1, at_least=False)
+        else:
+            window.expect(offsets[-1] + 1, at_least=True)
+        return offsets
+
+    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        check_records(max_records)
+        service = self._there(partition)
+        window = service.window(self._topic, partition)
+        deadline = time.monotonic() + timeout
+        while True:
+            found = window.take(offset, max_records)
+            if found is None:
+                found = self._look_up(window, offset, max_records)
+            if found:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            service.follow(window, offset)
+            window.wait(offset, min(left, _ASK_AGAIN))
+            self._open()
+
+    def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
+        """Entries as the service has them now, whatever the tail knows."""
+        service = self._open()
+        first, end = self._bounds(window, offset)
+        if offset < first:
+            raise gap(self.url, window.partition, offset, first)
+        if offset > end:
+            raise rewound(self.url, window.partition, offset, end)
+        if offset == end:
+            if window.bells:
+                service.follow(window, end)
+            return []
+        if window.reach(offset, service.timeout):
+            found = window.take(offset, max_records)
+            if found:
+                return found
+        return service.fetch(self._topic, window.partition, offset, end, max_records)
+
+    def start(self, partition: int = 0) -> int:
+        return self._ends(partition)[0]
+
+    def end(self, partition: int = 0) -> int:
+        return self._ends(partition)[1]
+
+    def _ends(self, partition: int) -> tuple[int, int]:
+        return self._bounds(self._there(partition).window(self._topic, partition))
+
+    def _bounds(self, window: Window, least: int = 0) -> tuple[int, int]:
+        """The log's first offset and the next one, by the service; the window hears of it."""
+        service = self._service
+        had, known = window.high if window.open else 0, window.known
+        first, end = service.ends(self._topic, window.partition, least)
+        if known > end:
+            service.replaced(self._topic)
+        if had > end:
+            # It has what is not in the log any more: a position that is found anew must not be read from it.
+            window.shut()
+        window.expect(end, at_least=False)
+        return first, end
+
+    def trim(self, before: int, partition: int = 0) -> None:
+        self._may_write()
+        service = self._there(partition)
+        first, end = self._ends(partition)
+        if before > end:
+            raise rewound(self.url, partition, before, end)
+        if before > first:
+            service.trim(self._topic, partition, before)
+            service.window(self._topic, partition).trimmed(before)
+
+    def identity(self) -> str:
+        service = self._open()
+        known = service.known.get(self._topic)
+        if known is not None and time.monotonic() < known[2] + _LOOK and service.follows(self._topic):
+            return known[0]
+        return service.look(self._topic)[0]
+
+    def bell(self, partition: int = 0) -> Bell | None:
+        service = self._there(partition)
+        window = service.window(self._topic, partition)
+        bell = TailBell(window)
+        try:
+            if not window.open:
+                service.follow(window, service.ends(self._topic, partition)[1])
+        except LedgerUnavailable:
+            pass  # out of reach: the first read that reaches the log has it followed
+        return bell
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _open(self) -> Service:
+        self._service.lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        return self._service
+
+    def _there(self, partition: int) -> Service:
+        """The clients; raises unless the log is open and has this partition."""
+        service = self._open()
+        known = service.known.get(self._topic)
+        if known is None or not 0 <= partition < known[1]:
+            there = service.look(self._topic)[1]
+            if not 0 <= partition < there:
+                raise no_such_partition(partition, there, self.url)
+            service.refresh(self._topic)
+        return service

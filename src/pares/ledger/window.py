@@ -1,0 +1,161 @@
+"""The newest entries of a partition, filled by a thread that follows it, and the bells that ring when something comes.
+
+An empty answer is as good as the last word of the service; when that is older than `FRESH`, the reader asks it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import threading
+import time
+import weakref
+from typing import Final
+
+from .base import MAX_READ_BYTES, Entry
+from .bell import PipeBell
+
+FRESH: Final = 0.05
+"""Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
+_KEEP: Final = 8192
+_KEEP_BYTES: Final = 8 << 20
+"""Entries, and bytes, that are kept of each partition."""
+
+
+class Window:
+    """The newest entries of one partition, as far as they have come. `changed` guards every field."""
+
+    def __init__(self, topic: str, partition: int, fresh: float = FRESH) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._fresh = fresh
+        self.changed = threading.Condition()
+        self.open = False
+        """Whether the thread follows this partition."""
+        self.low = self.high = 0
+        """It has everything from `low` to below `high`."""
+        self.known = 0
+        """The partition's end as far as anybody has heard: `high` will reach it."""
+        self.heard = -1.0
+        self.used = time.monotonic()
+        self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
+        self._entries: list[Entry] = []
+        self._bytes = 0
+
+    def take(self, offset: int, max_records: int) -> list[Entry] | None:
+        """Entries from `offset` on; None if that can't be said from here."""
+        with self.changed:
+            self.used = time.monotonic()
+            if not self.open or not self.low <= offset <= self.high:
+                return None
+            at = bisect.bisect_left(self._entries, offset, key=_offset)
+            found = limited(self._entries[at : at + max_records], max_records)
+            if found or (offset == self.high >= self.known and self.used < self.heard + self._fresh):
+                return found
+            return None
+
+    def reach(self, offset: int, timeout: float) -> bool:
+        """Wait until there is something at or after `offset`; False if that doesn't come, or from elsewhere."""
+        with self.changed:
+            if not self.open or offset < self.low:
+                return False
+            return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
+
+    def wait(self, offset: int, timeout: float) -> None:
+        """Wait until something has changed, or is there at `offset` already."""
+        with self.changed:
+            if not self.open or self.high <= offset:
+                self.changed.wait(timeout)
+
+    def expect(self, end: int, *, at_least: bool) -> None:
+        """The partition ends there: so says the service, or an acknowledged append."""
+        with self.changed:
+            self.known = max(self.known, end) if at_least else end
+
+    def trimmed(self, before: int) -> None:
+        with self.changed:
+            self.low = max(self.low, before)
+            self.high = max(self.high, before)
+
+    # By the thread that follows --------------------------------------------------------------------------------------
+
+    def begin(self, offset: int) -> None:
+        with self.changed:
+            self._entries, self._bytes = [], 0
+            self.low = self.high = offset
+            self.heard, self.open = -1.0, True
+            self.changed.notify_all()
+
+    def put(self, entries: list[Entry], end: int) -> None:
+        """These came; `end`: where the thread goes on, if the service has said so."""
+        with self.changed:
+            if not self.open:
+                return
+            new = [entry for entry in entries if entry.offset >= self.high]
+            self._entries += new
+            self._bytes += sum(len(entry.payload) for entry in new)
+            self.high = max(self.high, end, new[-1].offset + 1 if new else 0)
+            self.heard = time.monotonic()
+            if len(self._entries) > 2 * _KEEP or self._bytes > 2 * _KEEP_BYTES:
+                self._forget()
+            self.changed.notify_all()
+        if new:
+            self.ring()
+
+    def _forget(self) -> None:
+        kept, size = 0, 0
+        while kept < min(_KEEP, len(self._entries)) and size < _KEEP_BYTES:
+            kept += 1
+            size += len(self._entries[-kept].payload)
+        self._entries, self._bytes = self._entries[-kept:], size
+        self.low = max(self.low, self._entries[0].offset)
+
+    def shut(self) -> None:
+        """What is here may no longer be in the log."""
+        with self.changed:
+            self.open, self._entries, self._bytes = False, [], 0
+            self.changed.notify_all()
+        self.ring()
+
+    def doubt(self) -> None:
+        """The service has not said anything lately."""
+        with self.changed:
+            self.heard = -1.0
+            self.changed.notify_all()
+
+    def ring(self) -> None:
+        with self.changed:
+            bells = [*self.bells]
+        for bell in bells:
+            bell.ring()
+
+
+def _offset(entry: Entry) -> int:
+    return entry.offset
+
+
+class TailBell(PipeBell):
+    """A bell on one partition. `close` takes it down."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__()
+        self._window = window
+        with window.changed:
+            window.bells.add(self)
+
+    def close(self) -> None:
+        # No lock in a forked child: another thread of the parent may have held it at the fork.
+        if self._process == os.getpid() and self._descriptor >= 0:
+            with self._window.changed:
+                self._window.bells.discard(self)
+        super().close()
+
+
+def limited(entries: list[Entry], max_records: int) -> list[Entry]:
+    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
+    total = 0
+    for count, entry in enumerate(entries[:max_records]):
+        total += len(entry.payload)
+        if total > MAX_READ_BYTES and count:
+            return entries[:count]
+    return entries[:max_records]

@@ -1,0 +1,139 @@
+"""A log behind a service, with a service of the tests' own: what a window that is out of date may do, and what not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pares.core.errors import LedgerRewound
+from pares.ledger import Entry
+from pares.ledger.lifetime import Lifetime
+from pares.ledger.tailed import Known, TailedLog
+from pares.ledger.window import Window
+
+
+class Shelf:
+    """A service whose tail is as late as a test wants it."""
+
+    timeout = 1.0
+    retention = None
+
+    def __init__(self) -> None:
+        self.lifetime = Lifetime("shelf://")
+        self.known = Known()
+        self.entries: list[Entry] = []
+        self.doubts = 0
+        self._window = Window("t", 0)
+
+    def look(self, topic: str) -> tuple[str, int]:
+        self.known.put(topic, "shelf", 1, 0.0)
+        return "shelf", 1
+
+    def replaced(self, topic: str) -> None:
+        self.doubts += 1
+        self.known.doubt(topic)
+
+    def refresh(self, topic: str) -> None: ...
+
+    def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        return 0, len(self.entries)
+
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        return self.entries[offset : offset + max_records]
+
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        first = len(self.entries)
+        self.entries += [Entry(first + at, 0, payload) for at, payload in enumerate(payloads)]
+        return list(range(first, len(self.entries)))
+
+    def trim(self, topic: str, partition: int, before: int) -> None: ...
+
+    def window(self, topic: str, partition: int) -> Window:
+        return self._window
+
+    def follow(self, window: Window, offset: int) -> None: ...
+
+    def follows(self, topic: str) -> bool:
+        return self._window.open
+
+    def push(self) -> None:
+        """The tail catches up."""
+        if not self._window.open:
+            self._window.begin(0)
+        self._window.put(self.entries, len(self.entries))
+
+
+class ShelfLog(TailedLog):
+    kind = "shelf"
+
+
+def test_nothing_of_the_old_log_is_read_after_a_rewind() -> None:
+    """The log is another one, and shorter, and the tail has not heard of it yet."""
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    log.append_many([b"old", b"older"])
+    shelf.push()
+    assert len(log.read(0)) == 2
+    shelf.entries.clear()
+    shelf.window("t", 0).doubt()
+    with pytest.raises(LedgerRewound):
+        log.read(2)
+    assert shelf.doubts == 1
+    assert log.end() == 0
+    assert log.read(0) == []
+    assert log.append(b"new") == 0
+    assert [entry.payload for entry in log.read(0)] == [b"new"]
+
+
+def test_a_tail_that_is_ahead_of_an_answer_is_not_doubted() -> None:
+    """What was appended while the service answered has come already: no sign of another log."""
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    log.append(b"a")
+    shelf.push()
+    asked = shelf.ends
+
+    def late(topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        answer = asked(topic, partition, least)
+        shelf.append("t", [b"b"], 0)
+        shelf.push()
+        return answer
+
+    shelf.ends = late  # type: ignore[method-assign]
+    assert log.end() == 1
+    shelf.ends = asked  # type: ignore[method-assign]
+    assert shelf.window("t", 0).open
+    assert [entry.payload for entry in log.read(0)] == [b"a", b"b"]
+
+
+def test_a_tail_that_is_ahead_of_an_append_is_not_doubted() -> None:
+    """The tail brings what was appended before the append has returned."""
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    shelf.push()
+    append = shelf.append
+
+    def pushed(topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        offsets = append(topic, payloads, partition)
+        shelf.push()
+        shelf.window(topic, partition).expect(offsets[-1] + 1, at_least=True)
+        return offsets
+
+    shelf.append = pushed  # type: ignore[method-assign]
+    assert [log.append(b"%d" % number) for number in range(3)] == [0, 1, 2]
+    assert shelf.doubts == 0
+    shelf.entries.clear()  # and one that was begun anew is
+    assert log.append(b"new") == 0
+    assert shelf.doubts == 1
+
+
+def test_an_end_that_was_told_of_is_waited_for() -> None:
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    shelf.push()
+    shelf.append("t", [b"x"], 0)
+    assert log.end() == 1
+    # The tail has not brought it: it is fetched.
+    shelf.timeout = 0.05
+    assert [entry.payload for entry in log.read(0)] == [b"x"]
