@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure() -> None:
     """Under nohup, or in the background of a shell, signals come in ignored; what tests start would inherit that."""
-    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    usually = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
+    for number, usual in usually.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
 
