@@ -7,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,13 +254,13 @@ def test_one_that_comes_late_is_refused_and_the_right_one_goes_on(
     right, wrong = Term("r", 0, 7), Term("r", 0, 5)
     came: list[int] = []
 
-    def init(writer: Writer) -> None:
+    def init(writer: Writer, look: Callable[[], None]) -> None:
         came.append(writer.token)
         if came == [wrong.token]:
             fence.check(right)  # while it stands still, its successor passes
             waiting.set()
             assert go_on.wait(PATIENCE)
-        first(writer)
+        first(writer, look)
 
     def zombie() -> None:
         with pytest.raises(Stale) as stale:
@@ -298,9 +298,9 @@ def test_whatever_the_order_tokens_never_fall(broker: Kafka, monkeypatch: pytest
         with lock:
             return dice.choice([0.0, 0.0, 0.1, 0.6])
 
-    def init(writer: Writer) -> None:
+    def init(writer: Writer, look: Callable[[], None]) -> None:
         time.sleep(draw())
-        first(writer)
+        first(writer, look)
 
     def work() -> None:
         fence = made(broker, shared)
