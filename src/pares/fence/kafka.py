@@ -325,10 +325,12 @@ class KafkaFence:
         """What the brokers refused, as what it means for the term. A writer with an error is dropped."""
         try:
             yield
-        except (Fenced, LedgerUnavailable, ConfigError) as error:
+        except Exception as error:
             if not writer.broken:
                 raise
             self._drop(place)
+            if not isinstance(error, ParesError):
+                raise
             writer.lost = self._meaning(error, role, seat, writer.token) if isinstance(error, Fenced) else error
             raise writer.lost from None
 

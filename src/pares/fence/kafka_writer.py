@@ -22,8 +22,7 @@ _LOST: Final = (48, 49, 59)
 """The brokers know nothing of this transaction, or of this producer, any more."""
 _ID_AUTHORIZATION: Final = 53
 _INVALID_TIMEOUT: Final = 50
-_FATAL: Final = -150
-_EARLIER: Final = (-172, _FATAL)
+_EARLIER: Final = (-172, -150)
 """The producer can do nothing any more, because of an earlier error."""
 _FULL: Final = -184
 _PURGED: Final = (-151, -152)
@@ -183,8 +182,8 @@ class Writer:
     def _settled(self) -> bool:
         """Whether every record was delivered, or given up, within the time of a transaction.
 
-        Not by the client's `flush`: when a fatal error (another producer came) raises out of it, it calls the deliveries that
-        follow with that exception set, and ends in a SystemError that has lost it. `poll` returns at once.
+        Not by the client's `flush`: it goes on after a fatal error (another producer came) that it has to raise, calls back
+        with that exception set, and may end in a SystemError that has lost it. `poll` returns at once.
         """
         end = time.monotonic() + self._timeout_ms / 1000
         while len(self._producer):
@@ -210,17 +209,20 @@ class Writer:
         except kafka.KafkaException as error:
             raise self._broke(error.args[0], doing, sent=sent) from None
         except SystemError:
-            # So it ends now and then when it has to raise a fatal error out of a callback: the error is lost, and asked for.
-            raise self._broke(self._fatal(), doing, sent=sent) from None
+            # So it ends when it has to raise a fatal error out of a callback: the error is lost, and asked for. (Or Ctrl-C is.)
+            self.broken = True
+            fatal = self._fatal()
+            if fatal is None:
+                raise
+            raise self._broke(fatal, doing, sent=sent) from None
 
-    def _fatal(self) -> KafkaError:
+    def _fatal(self) -> KafkaError | None:
         """Why the producer can do nothing any more: it tells whoever begins a transaction."""
-        kafka = client_module()
         try:
             self._producer.begin_transaction()
-        except kafka.KafkaException as error:
-            return error.args[0]
-        return kafka.KafkaError(_FATAL)
+        except client_module().KafkaException as error:
+            return error.args[0] if error.args[0].fatal() else None
+        return None
 
     def _broke(self, error: KafkaError, doing: str, *, sent: bool = False) -> Exception:
         self.broken = True
