@@ -5,7 +5,8 @@
 It leads the role `r` and writes a record in each transaction. `WHERE`: "between" two transactions, "inside" one whose record
 the brokers have, "late": after it has looked at the tokens and before `init_transactions`; or "never". There it stops itself
 with SIGSTOP, once. When it goes on it writes in the old term's name without another look at it, as a program does that was
-stopped between its check and its write. A line of JSON on its standard output for each thing that happens.
+stopped between its check and its write. Once refused, it ends: it must not come to lead again, with a right to write. A line
+of JSON on its standard output for each thing that happens.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pares
@@ -39,6 +41,13 @@ class Leader:
     def __init__(self, fence: KafkaFence, topic: str, name: str, where: str) -> None:
         self.fence, self.topic, self.name, self.where = fence, topic, name, where
         self.number = 0
+        self.leads = self.over = False
+
+    def end(self, *_: object) -> None:
+        """For a signal. What it raised in the middle of a transaction would come to grief in the client library."""
+        self.over = True
+        if not self.leads:
+            sys.exit(0)
 
     def freeze_once(self, where: str) -> None:
         if self.where == where:
@@ -48,7 +57,7 @@ class Leader:
     def lead(self, term: pares.Term) -> None:
         say("leads", token=term.token)
         frozen = False
-        while term or frozen:
+        while (term or frozen) and not self.over:
             frozen = False
             self.number += 1
             try:
@@ -62,7 +71,7 @@ class Leader:
                         time.sleep(0.05)  # so that a transaction of its is open most of the time
             except Stale as stale:
                 say("stale", token=stale.token, seen=stale.seen, number=self.number)
-                return
+                self.over = True
             except LeadershipLost:
                 say("lost", number=self.number)
                 return
@@ -79,19 +88,23 @@ class Leader:
 def main() -> None:
     ledger, fence, topic, name, where = sys.argv[1:]
     leader = Leader(KafkaFence(fence, group="g"), topic, name, where)
+    signal.signal(signal.SIGTERM, leader.end)
     first = Writer.init
 
-    def init(self: Writer) -> None:
+    def init(self: Writer, look: Callable[[], None]) -> None:
         leader.freeze_once("late")
-        first(self)
+        first(self, look)
 
     Writer.init = init  # the one place where nothing of the user's runs
     with pares.Member(ledger, group="g", roles=["r"], name=name, session=SESSION, settle=60.0) as me:
         say("ready")
         for term in me.terms("r"):
+            leader.leads = True
             leader.lead(term)
+            leader.leads = False
+            if leader.over:
+                return
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     main()

@@ -10,7 +10,8 @@ then writes anything else:
 
 1. it reads the highest token of its seat (see `kafka_tokens`): a higher one, and it is refused, before it harms anybody;
 2. it looks at its own belief: a term that is over goes no further;
-3. `init_transactions`: from here on nobody who came before can commit;
+3. `init_transactions`: from here on nobody who came before can commit (while the brokers put it off, because a transaction
+   is open, it does 1 and 2 again and again: the client would repeat the request, and shut out the successor each time);
 4. it commits its token to the fence's topic, and reads that topic back up to there: a higher one, and it is refused.
 
 *Why no lower token commits after a higher one.* Let a transaction of token t commit, and let one of a higher token t' have
@@ -133,9 +134,10 @@ class KafkaFence:
     Not promised: anything to consumers that read uncommitted records (the default of librdkafka's consumer is read_committed,
     of Java's it is not). That a term that is over is refused before a later one has passed. That the right leader is never
     disturbed: a process that was frozen between its look at the tokens and its `init_transactions` aborts one transaction of
-    its successor when it wakes up; the successor is told (`LedgerUnavailable`), and its next transaction goes through, while
-    the late one is refused and tries no more. The same goes for two processes that write for the same
-    term: the one that passed last shuts out the other; there is no second writer of a term.
+    its successor when it wakes up (another one if it stands still again right after); the successor is told
+    (`LedgerUnavailable`), and its next transaction goes through, while the late one is refused and tries no more. The same
+    goes for two processes that write for the same term: the one that passed last shuts out the other; there is no second
+    writer of a term.
 
     Errors of `transaction`, at its begin, in its body or at its end: `Stale(token, seen)`, another term has passed: nothing of
     this one will be committed any more. `LeadershipLost`, the term is over by its own clock, and has no writer that passed.
@@ -293,13 +295,22 @@ class KafkaFence:
         role, seat, token = check_held(term)
         id = self.transactional_id(role, seat)
         place.writer = writer = Writer(self._settings, self._tokens.where, id, token, self._timeout_ms)
-        # As late as can be: what happens between this look and the next line may harm the successor.
-        if not term:
-            raise LeadershipLost(
-                f"the term of {role!r}/{seat} with token {token} is over: drop its work; it can't pass the fence any more"
-            )
+
+        def believe() -> None:
+            if not term:
+                raise LeadershipLost(
+                    f"the term of {role!r}/{seat} with token {token} is over: drop its work; it can't pass the fence any more"
+                )
+
+        def look() -> None:
+            seen = self._tokens.find(self.group, role, seat).highest
+            if seen is not None and seen > token:
+                raise Stale(token, seen)
+            believe()
+
+        believe()  # As late as can be: what happens between this look and the next line may harm the successor.
         try:
-            writer.init()
+            writer.init(look)
             at = writer.put_down(self.group, role, seat, below=below)
         except Fenced:
             return False
@@ -313,10 +324,12 @@ class KafkaFence:
         """What the brokers refused, as what it means for the term. A writer with an error is dropped."""
         try:
             yield
-        except (Fenced, LedgerUnavailable, ConfigError) as error:
+        except Exception as error:
             if not writer.broken:
                 raise
             self._drop(place)
+            if not isinstance(error, ParesError):
+                raise
             writer.lost = self._meaning(error, role, seat, writer.token) if isinstance(error, Fenced) else error
             raise writer.lost from None
 

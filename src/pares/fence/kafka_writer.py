@@ -27,6 +27,11 @@ _EARLIER: Final = (-172, -150)
 """The producer can do nothing any more, because of an earlier error."""
 _FULL: Final = -184
 _PURGED: Final = (-151, -152)
+_LOOK: Final = 0.2
+"""Seconds after which whoever waits for its turn looks at the tokens again. Shorter than the half second after which the client
+repeats a request that the brokers put off: each repetition shuts out whoever writes by then."""
+_POLL: Final = 0.1
+"""Seconds of one wait for deliveries. The client library cuts what is longer into pieces, with the trouble of `_settled`."""
 _PATIENCE: Final = 5.0
 """Seconds that passing the fence may take at least: a coordinator is found, its log written."""
 
@@ -74,10 +79,23 @@ class Writer:
         )
         keep_after_fork(self)
 
-    def init(self) -> None:
-        """From here on no producer that came before with this id can commit anything."""
+    def init(self, look: Callable[[], None]) -> None:
+        """From here on no producer that came before with this id can commit anything.
+
+        `look` is called now and then while the brokers put it off; what it raises ends the waiting.
+        """
+        end = time.monotonic() + self._patience
         with self._errors("begin to write for the seat"):
-            self._producer.init_transactions(self._patience)
+            while True:
+                left = end - time.monotonic()
+                try:
+                    self._producer.init_transactions(max(0.0, min(_LOOK, left)))
+                    return
+                except client_module().KafkaException as error:
+                    # What is retriable goes on in the background, and the next call waits for it.
+                    if left <= _LOOK or error.args[0].fatal() or not error.args[0].retriable():
+                        raise
+                look()
 
     def put_down(self, group: str | None, role: str, seat: int, *, below: int | None) -> int:
         """Commits the token to the fence's topic, the predecessor's deleted. The offset of the record."""
@@ -139,7 +157,7 @@ class Writer:
         """Raises unless the transaction is committed."""
         with self._errors("write"):
             # First all that can fail without doubt.
-            if self._producer.flush(self._timeout_ms / 1000):
+            if not self._settled():
                 raise self._broke(client_module().KafkaError(-192), "write")
         if self._failed is not None:
             error, topic = self._failed
@@ -157,9 +175,22 @@ class Writer:
             return False
         try:
             self._producer.abort_transaction(self._patience)
-        except client_module().KafkaException as error:
+        except (client_module().KafkaException, SystemError) as error:
             log.debug("%s: could not abort: %s", self._where, error)
             return False
+        return True
+
+    def _settled(self) -> bool:
+        """Whether every record was delivered, or given up, within the time of a transaction.
+
+        Not by the client's `flush`: it goes on after a fatal error (another producer came) that it has to raise, calls back
+        with that exception set, and may end in a SystemError that has lost it. `poll` returns at once.
+        """
+        end = time.monotonic() + self._timeout_ms / 1000
+        while len(self._producer):
+            if time.monotonic() > end:
+                return False
+            self._producer.poll(_POLL)
         return True
 
     def close(self) -> None:
@@ -178,6 +209,21 @@ class Writer:
             yield
         except kafka.KafkaException as error:
             raise self._broke(error.args[0], doing, sent=sent) from None
+        except SystemError:
+            # So it ends when it has to raise a fatal error out of a callback: the error is lost, and asked for. (Or Ctrl-C is.)
+            self.broken = True
+            fatal = self._fatal()
+            if fatal is None:
+                raise
+            raise self._broke(fatal, doing, sent=sent) from None
+
+    def _fatal(self) -> KafkaError | None:
+        """Why the producer can do nothing any more: it tells whoever begins a transaction."""
+        try:
+            self._producer.begin_transaction()
+        except client_module().KafkaException as error:
+            return error.args[0] if error.args[0].fatal() else None
+        return None
 
     def _broke(self, error: KafkaError, doing: str, *, sent: bool = False) -> Exception:
         self.broken = True

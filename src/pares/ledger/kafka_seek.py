@@ -59,16 +59,24 @@ class Seeker:
                 why: KafkaError = error.args[0]
                 # Another broker may lead by now, or the topic have been made a moment ago.
                 again = began + _NEWS if why.code() in GONE else end if why.code() in (*MOVING, *SILENT) else 0.0
-                if not self._refresh(topic, end) or time.monotonic() + _PAUSE >= again:
+                if not self._refresh(consumer, topic, end) or time.monotonic() + _PAUSE >= again:
                     raise unavailable(why, self._where, "ask for the log's bounds", told=self._told) from None
                 time.sleep(_PAUSE)
 
-    def _refresh(self, topic: str, end: float) -> bool:
-        """Have the client ask who leads the topic: it does not by itself when the broker that did is silent."""
+    def _refresh(self, consumer: Any, topic: str, end: float) -> bool:
+        """Have the client ask who leads the topic: it does not by itself when the broker that did is silent.
+
+        One that gets no answer is replaced. It may have no broker left to ask: where a cluster's last broker comes back, its
+        first answer may be that there is none, since it is let in again a moment later. The client believes it, and forgets
+        every address.
+        """
         try:
-            self._client().list_topics(topic, timeout=max(0.05, end - time.monotonic()))
+            consumer.list_topics(topic, timeout=max(0.05, end - time.monotonic()))
         except client_module().KafkaException as error:
             log.debug("%s: no news of %s: %s", self._where, topic, error)
+            with self._making:
+                if self._consumer is consumer:
+                    self._consumer = None  # not closed: see `renew`
             return False
         return True
 
