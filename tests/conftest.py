@@ -27,6 +27,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+BROKERS = ("kafka", "nats", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -34,18 +35,23 @@ REAL = (
     "tests/dev/test_dev_process",
     "tests/dev/test_dev_security",
     "tests/fence/test_kafka_fence",
+    "tests/dev/test_dev_nats",
     "tests/ledger/test_kafka",
+    "tests/ledger/test_nats",
+    "tests/runtime/test_allcall_on_nats",
+    "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",
     "tests/cli/test_demo_kafka",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on a real Kafka is marked `brokers`, a kind of ledger in the conformance suite too. (bench marks its own.)"""
+    """What runs on a real Kafka or NATS is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)"""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        on_kafka = "kafka" in (params.get("stage"), params.get("buses"), params.get("ledger"))
-        if on_kafka or item.nodeid.startswith(REAL):
+        kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
+        on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
+        if on_broker or "nats" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 
 

@@ -59,9 +59,13 @@ class Truth:
             daemon_threads = True
 
         with Server(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield f"127.0.0.1:{server.server_address[1]}"
-            server.shutdown()
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            try:
+                yield f"127.0.0.1:{server.server_address[1]}"
+            finally:
+                server.shutdown()
+                thread.join()
 
 
 class Contender:

@@ -121,10 +121,13 @@ def test_one_that_is_no_nats() -> None:
             except OSError:
                 pass
 
-        threading.Thread(target=answer, daemon=True).start()
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
         port = odd.getsockname()[1]
         with pytest.raises(LedgerUnavailable, match="INFO"):
             pares.ledger.open(f"nats://127.0.0.1:{port}/t", timeout=0.5)
+        odd.shutdown(socket.SHUT_RDWR)  # closing alone would leave the thread in its accept()
+        thread.join()
 
 
 def test_credentials(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
