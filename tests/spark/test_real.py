@@ -62,8 +62,11 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
                 return {holder.name for holder in holders if holder is not None} == set(names) and None not in holders
 
             _until(lambda: led_by("abc"))
+            time.sleep(0.3)  # who dies before it has said that it leads is nobody's predecessor in the history
+            _until(lambda: led_by("abc"))
             fault("a", "killed", signal.SIGKILL)
             _until(lambda: led_by("bc"))
+            time.sleep(0.3)
             fault("b", "frozen", signal.SIGSTOP)
             _until(lambda: led_by("c"))
             fault("b", "thawed", signal.SIGCONT)
