@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
 import signal
 import sqlite3
 import sys
@@ -149,7 +150,10 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
     ledger, name, roles, session, folder, *breath = sys.argv[1:]
     worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *map(float, breath))
-    signal.signal(signal.SIGTERM, lambda *_: worker.stopping.set())
+    # Not the event itself: a second signal, which comes while the first one is setting it, would wait for itself for ever.
+    told = queue.SimpleQueue[bool]()  # the one thing that a handler may do wherever it interrupts
+    signal.signal(signal.SIGTERM, lambda *_: told.put(True))
+    threading.Thread(target=lambda: told.get() and worker.stopping.set(), daemon=True).start()
     worker.run()
 
 
