@@ -77,6 +77,8 @@ def test_leaders_that_are_frozen(troupe: Troupe, ledger: str, session: float, ro
     troupe.begin()
     succeeded_meanwhile = 0
     for _ in range(rounds):
+        # Who has just begun to lead is writing that down, and would often be frozen inside SQLite's write lock.
+        time.sleep(session * troupe.random.uniform(0.2, 0.7))
         frozen = troupe.a_leader()
         before = len(frozen.events("thawed"))
         frozen.freeze()
