@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from confluent_kafka import KafkaException
 from kafka_stages import WAIT, Cluster, admin, until
+from steady_writer import HANG, Writer, follow
 
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
@@ -18,7 +19,6 @@ from pares.dev.settings import QUICK_RETURN
 from pares.ledger import Entry, Log
 from pares.ledger.kafka import KafkaLedger
 
-HANG = 90.0
 T = TypeVar("T")
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,52 +28,6 @@ pytestmark = pytest.mark.timeout(600)
 def three() -> Generator[Kafka]:
     with Kafka(nodes=3, settings=QUICK_RETURN) as kafka:
         yield kafka
-
-
-class Writer(threading.Thread):
-    """Appends numbers, one after the other, whatever happens; never the same twice."""
-
-    def __init__(self, ledger: Log) -> None:
-        super().__init__(daemon=True)
-        self._ledger = ledger
-        self.ended = False
-        self.acknowledged: dict[int, int] = {}
-        """Offsets of what was acknowledged."""
-        self.refused: set[int] = set()
-        """What surely was not appended."""
-        self.number = 0
-
-    def run(self) -> None:
-        while not self.ended:
-            self.number += 1
-            try:
-                offset = self._ledger.append(b"%d" % self.number)
-            except LedgerUnavailable as error:
-                if not error.unknown:
-                    self.refused.add(self.number)
-                time.sleep(0.02)
-            else:
-                self.acknowledged[self.number] = offset
-
-    def goes_on(self) -> None:
-        """Wait until two more appends were acknowledged."""
-        wanted, end = len(self.acknowledged) + 2, time.monotonic() + HANG
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() < end, "the ledger was not usable again"
-            time.sleep(0.02)
-
-    def end(self) -> None:
-        self.ended = True
-        self.join(HANG)
-        assert not self.is_alive()
-
-
-def follow(ledger: Log, entries: list[Entry], until: threading.Event) -> None:
-    while not until.is_set():
-        try:
-            entries += ledger.read(entries[-1].offset + 1 if entries else 0, timeout=0.5)
-        except LedgerUnavailable:
-            time.sleep(0.02)
 
 
 @pytest.mark.processes

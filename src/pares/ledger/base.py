@@ -271,6 +271,16 @@ def check_payloads(payloads: Sequence[bytes]) -> None:
         raise ConfigError(f"{total} bytes in one append_many are over the limit of {MAX_BATCH_BYTES}: split them")
 
 
+def limited(entries: list[Entry], max_records: int) -> list[Entry]:
+    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
+    total = 0
+    for count, entry in enumerate(entries[:max_records]):
+        total += len(entry.payload)
+        if total > MAX_READ_BYTES and count:
+            return entries[:count]
+    return entries[:max_records]
+
+
 def check_records(max_records: int) -> None:
     """Raise unless `max_records` asks `read` for something."""
     if max_records < 1:

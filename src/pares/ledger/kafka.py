@@ -49,9 +49,10 @@ from .base import (
 from .kafka_append import Appender, check_partition
 from .kafka_seek import Seeker
 from .kafka_settings import Settings, log, take
-from .kafka_tail import TailBell, Tails, Window
+from .kafka_tail import Tails
 from .kafka_topic import Topic, Topics, checks
 from .lifetime import Lifetime, keep_after_fork
+from .window import TailBell, Window
 
 if TYPE_CHECKING:
     from .kafka_topic import Asked

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from .base import MAX_READ_BYTES, Entry
+from .base import MAX_READ_BYTES, Entry, limited
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
 from .kafka_settings import Settings, log
@@ -208,13 +208,3 @@ def to_entry(message: Message) -> Entry:
     """A record as an entry. A record without a value, which nobody here writes, is an empty one."""
     value: Any = message.value()
     return Entry(message.offset() or 0, message.timestamp()[1], value if isinstance(value, bytes) else b"")
-
-
-def limited(entries: list[Entry], max_records: int) -> list[Entry]:
-    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
-    total = 0
-    for count, entry in enumerate(entries[:max_records]):
-        total += len(entry.payload)
-        if total > MAX_READ_BYTES and count:
-            return entries[:count]
-    return entries[:max_records]

@@ -10,21 +10,18 @@ its id. Then the window on that partition is shut, and every bell rings.
 
 from __future__ import annotations
 
-import bisect
 import logging
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .base import Entry
-from .bell import PipeBell
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, PARTITION_EOF
-from .kafka_seek import READING, limited, to_entry
+from .kafka_seek import READING, to_entry
 from .kafka_settings import Settings, log
+from .window import Window
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -32,160 +29,10 @@ if TYPE_CHECKING:
 FRESH: Final = 1.0
 """Seconds for which the broker's last word on the end of a partition is taken for its end. Where members beat they hear that
 word again and again, and ask for nothing; a reader of a log that stands still asks once a second."""
-NEAR: Final = 0.1
-"""Seconds for which what is known to be in the log is awaited from the tail before the leader is asked: it is on its way."""
 _POLL: Final = 0.1
 """Seconds after which the thread looks whether it is to end, or to follow another partition."""
-_KEEP: Final = 8192
-_KEEP_BYTES: Final = 8 << 20
-"""Entries, and bytes, that are kept of each partition."""
 _UNUSED: Final = 60.0
 """Seconds after which a partition is no longer followed that nobody has read and that has no bell."""
-
-
-class Window:
-    """The newest entries of one partition, as far as they have come. `changed` guards every field."""
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.changed = threading.Condition()
-        self.open = False
-        """Whether the thread follows this partition."""
-        self.low = self.high = 0
-        """It has everything from `low` to below `high`."""
-        self.known = 0
-        """The partition's end as far as anybody has heard: `high` will reach it."""
-        self.heard = -1.0
-        """When something has last come from the broker that is followed."""
-        self.asked = -1.0
-        """When the leader has last said, asked for it, that there is nothing at `high`."""
-        self.used = time.monotonic()
-        self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
-        self._entries: list[Entry] = []
-        self._bytes = 0
-
-    def take(self, offset: int, max_records: int) -> list[Entry] | None:
-        """Entries from `offset` on; None if that can't be said from here."""
-        with self.changed:
-            self.used = time.monotonic()
-            if not self.open or not self.low <= offset <= self.high:
-                return None
-            at = bisect.bisect_left(self._entries, offset, key=_offset)
-            found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + FRESH):
-                return found
-            return None
-
-    def reach(self, offset: int, timeout: float) -> bool:
-        """Wait until there is something at or after `offset`; False if that doesn't come, or from elsewhere."""
-        with self.changed:
-            if not self.open or offset < self.low:
-                return False
-            return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
-
-    def comes(self, offset: int) -> bool:
-        """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
-        with self.changed:
-            if not self.open or not self.low <= offset <= self.high or offset >= self.known:
-                return False
-            return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
-
-    def wait(self, offset: int, timeout: float) -> None:
-        """Wait until something has changed, or is there at `offset` already."""
-        with self.changed:
-            if not self.open or self.high <= offset:
-                self.changed.wait(timeout)
-
-    def expect(self, end: int, *, at_least: bool) -> None:
-        """The partition ends there, or later: so says an acknowledged append."""
-        with self.changed:
-            self.known = max(self.known, end) if at_least else end
-
-    def answered(self, end: int) -> None:
-        """The partition ends there: so says the leader, now."""
-        with self.changed:
-            self.known = end
-            if self.open and end == self.high:
-                self.asked = time.monotonic()
-
-    def trimmed(self, before: int) -> None:
-        with self.changed:
-            self.low = max(self.low, before)
-            self.high = max(self.high, before)
-
-    # By the thread that follows --------------------------------------------------------------------------------------
-
-    def begin(self, offset: int) -> None:
-        with self.changed:
-            self._entries, self._bytes = [], 0
-            self.low = self.high = offset
-            self.heard, self.asked, self.open = -1.0, -1.0, True
-            self.changed.notify_all()
-
-    def put(self, entries: list[Entry], end: int) -> None:
-        """These came; `end`: where the thread goes on, if the broker has said so."""
-        with self.changed:
-            if not self.open:
-                return
-            new = [entry for entry in entries if entry.offset >= self.high]
-            self._entries += new
-            self._bytes += sum(len(entry.payload) for entry in new)
-            self.high = max(self.high, end, new[-1].offset + 1 if new else 0)
-            self.heard = time.monotonic()
-            if len(self._entries) > 2 * _KEEP or self._bytes > 2 * _KEEP_BYTES:
-                self._forget()
-            self.changed.notify_all()
-        if new:
-            self.ring()
-
-    def _forget(self) -> None:
-        kept, size = 0, 0
-        while kept < min(_KEEP, len(self._entries)) and size < _KEEP_BYTES:
-            kept += 1
-            size += len(self._entries[-kept].payload)
-        self._entries, self._bytes = self._entries[-kept:], size
-        self.low = max(self.low, self._entries[0].offset)
-
-    def shut(self) -> None:
-        """What is here may no longer be in the log."""
-        with self.changed:
-            self.open, self._entries, self._bytes = False, [], 0
-            self.changed.notify_all()
-        self.ring()
-
-    def doubt(self) -> None:
-        """The broker has not said anything lately."""
-        with self.changed:
-            self.heard = self.asked = -1.0
-            self.changed.notify_all()
-
-    def ring(self) -> None:
-        with self.changed:
-            bells = [*self.bells]
-        for bell in bells:
-            bell.ring()
-
-
-def _offset(entry: Entry) -> int:
-    return entry.offset
-
-
-class TailBell(PipeBell):
-    """A bell on one partition. `close` takes it down."""
-
-    def __init__(self, window: Window) -> None:
-        super().__init__()
-        self._window = window
-        with window.changed:
-            window.bells.add(self)
-
-    def close(self) -> None:
-        # No lock in a forked child: another thread of the parent may have held it at the fork.
-        if self._process == os.getpid() and self._descriptor >= 0:
-            with self._window.changed:
-                self._window.bells.discard(self)
-        super().close()
 
 
 class Tails:
@@ -206,7 +53,7 @@ class Tails:
 
     def window(self, topic: str, partition: int) -> Window:
         with self._lock:
-            return self._windows.setdefault((topic, partition), Window(topic, partition))
+            return self._windows.setdefault((topic, partition), Window(topic, partition, FRESH))
 
     def follow(self, window: Window, offset: int) -> None:
         """Follow the partition from `offset` on, unless it is followed already."""

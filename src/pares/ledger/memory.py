@@ -20,7 +20,6 @@ from pares.core.errors import LedgerUnavailable
 from .address import Address, Options
 from .base import (
     DEFAULT_RETENTION,
-    MAX_READ_BYTES,
     Bell,
     Entry,
     Log,
@@ -31,6 +30,7 @@ from .base import (
     check_records,
     gap,
     grown_partitions,
+    limited,
     no_such_partition,
     rewound,
 )
@@ -148,7 +148,7 @@ class MemoryLog:
                 if offset > log.next:
                     raise rewound(self.url, partition, offset, log.next)
                 if offset < log.next:
-                    return _limited(log.entries[offset - log.first : offset - log.first + max_records])
+                    return limited(log.entries[offset - log.first : offset - log.first + max_records], max_records)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return []
@@ -266,13 +266,3 @@ class MemoryLedger(MemoryLog):
         with space.changed:
             space.appends, space.readable = "fine", True
             space.changed.notify_all()
-
-
-def _limited(entries: list[Entry]) -> list[Entry]:
-    """The leading entries that together have at most MAX_READ_BYTES; at least one."""
-    total = 0
-    for count, entry in enumerate(entries):
-        total += len(entry.payload)
-        if total > MAX_READ_BYTES and count:
-            return entries[:count]
-    return entries

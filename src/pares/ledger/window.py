@@ -1,6 +1,6 @@
 """The newest entries of a partition, filled by a thread that follows it, and the bells that ring when something comes.
 
-An empty answer is as good as the last word of the service; when that is older than `FRESH`, the reader asks it.
+An empty answer is as good as the last word of the service; when that is older than `fresh` seconds, the reader asks it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import time
 import weakref
 from typing import Final
 
-from .base import MAX_READ_BYTES, Entry
+from .base import Entry, limited
 from .bell import PipeBell
 
 FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
+NEAR: Final = 0.1
+"""Seconds for which what is known to be in the log is awaited from the thread before the service is asked: it is on its way."""
 _KEEP: Final = 8192
 _KEEP_BYTES: Final = 8 << 20
 """Entries, and bytes, that are kept of each partition."""
@@ -37,6 +39,9 @@ class Window:
         self.known = 0
         """The partition's end as far as anybody has heard: `high` will reach it."""
         self.heard = -1.0
+        """When something has last come to the thread."""
+        self.asked = -1.0
+        """When the service has last said, asked for it, that there is nothing at `high`."""
         self.used = time.monotonic()
         self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
         self._entries: list[Entry] = []
@@ -50,7 +55,7 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < self.heard + self._fresh):
+            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + self._fresh):
                 return found
             return None
 
@@ -60,6 +65,13 @@ class Window:
             if not self.open or offset < self.low:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
+
+    def comes(self, offset: int) -> bool:
+        """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
+        with self.changed:
+            if not self.open or not self.low <= offset <= self.high or offset >= self.known:
+                return False
+            return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
 
     def wait(self, offset: int, timeout: float) -> None:
         """Wait until something has changed, or is there at `offset` already."""
@@ -72,6 +84,13 @@ class Window:
         with self.changed:
             self.known = max(self.known, end) if at_least else end
 
+    def answered(self, end: int) -> None:
+        """The partition ends there: so says the service, now; for `fresh` seconds nobody need ask again."""
+        with self.changed:
+            self.known = end
+            if self.open and end == self.high:
+                self.asked = time.monotonic()
+
     def trimmed(self, before: int) -> None:
         with self.changed:
             self.low = max(self.low, before)
@@ -83,7 +102,7 @@ class Window:
         with self.changed:
             self._entries, self._bytes = [], 0
             self.low = self.high = offset
-            self.heard, self.open = -1.0, True
+            self.heard, self.asked, self.open = -1.0, -1.0, True
             self.changed.notify_all()
 
     def put(self, entries: list[Entry], end: int) -> None:
@@ -120,7 +139,7 @@ class Window:
     def doubt(self) -> None:
         """The service has not said anything lately."""
         with self.changed:
-            self.heard = -1.0
+            self.heard = self.asked = -1.0
             self.changed.notify_all()
 
     def ring(self) -> None:
@@ -149,13 +168,3 @@ class TailBell(PipeBell):
             with self._window.changed:
                 self._window.bells.discard(self)
         super().close()
-
-
-def limited(entries: list[Entry], max_records: int) -> list[Entry]:
-    """The leading entries, at most `max_records`, and of at most MAX_READ_BYTES together; at least one."""
-    total = 0
-    for count, entry in enumerate(entries[:max_records]):
-        total += len(entry.payload)
-        if total > MAX_READ_BYTES and count:
-            return entries[:count]
-    return entries[:max_records]
