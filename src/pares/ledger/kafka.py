@@ -194,12 +194,13 @@ class KafkaLog:
         if not payloads:
             return []
         window = shared.tails.window(self._topic, partition)
+        known = window.known  # now: the tail may bring what is appended before the append has returned
         try:
             offsets = shared.appender.append(self._topic, payloads, partition)
         except LedgerUnavailable:
             window.doubt()  # the tail's broker may be silent as well: who reads now is to ask
             raise
-        if offsets[-1] < window.known:
+        if offsets[-1] < known:
             # The log was longer before: it is another one, and everything that was known of it is void.
             shared.replaced(self._topic)
             window.expect(offsets[-1] + 1, at_least=False)
