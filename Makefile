@@ -17,11 +17,11 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench bench-peers chaos sim clean distclean
+.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
 	@echo '  make demo ARGS="--overlap"         passes options on; `make demo ARGS=--help` lists them'
 	@echo '  make demo ARGS="--ledger kafka"    the same on a real Kafka, which it starts and ends itself'
@@ -29,11 +29,17 @@ help: ## this list
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
 
-test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
+test: check ## ruff, pyright, the import check and all tests but those on real brokers
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
+
+# One fault of each sort on three brokers; the suite of all ledgers, and what only a real Kafka shows, on one.
+SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance.py tests/ledger/test_kafka.py
+
+brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: four minutes
+	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	$(BIN)/ruff check .
