@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers check soak bench bench-peers chaos sim clean distclean
+.PHONY: help demo test brokers check soak bench bench-peers chaos outbox sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -50,6 +50,9 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
 	$(BIN)/python -m chaos $(ARGS)
 
+outbox: $(VENV)/.ready-test ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
+	$(BIN)/python -m examples.outbox $(ARGS)
+
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
@@ -62,7 +65,7 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
-	find src tests bench chaos -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and .venv too
 	rm -rf $(VENV)
