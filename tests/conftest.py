@@ -1,5 +1,5 @@
-"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka or NATS for whoever asks
-for one.
+"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka, NATS or PostgreSQL for whoever
+asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka, Nats
+    from pares.dev import Kafka, Nats, Postgres
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -27,6 +27,8 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+SERVERS = {"nats", "postgres"}
+"""Fixtures that are servers, for whatever test."""
 BROKERS = ("kafka", "nats", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
@@ -36,6 +38,7 @@ REAL = (
     "tests/dev/test_dev_security",
     "tests/fence/test_kafka_fence",
     "tests/dev/test_dev_nats",
+    "tests/dev/test_dev_postgres",
     "tests/ledger/test_kafka",
     "tests/ledger/test_nats",
     "tests/runtime/test_allcall_on_nats",
@@ -46,12 +49,12 @@ REAL = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on a real Kafka or NATS is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)"""
+    """What runs on a real server is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)"""
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
-        if on_broker or "nats" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(REAL):
+        if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
 
 
@@ -84,3 +87,12 @@ def nats() -> Iterator[Nats]:
 
     with Nats() as nats:
         yield nats
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One PostgreSQL for the whole run, which nobody may harm; each test makes a schema of its own."""
+    from pares.dev import Postgres
+
+    with Postgres({"max_connections": 100}) as postgres:
+        yield postgres

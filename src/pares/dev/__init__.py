@@ -5,7 +5,7 @@
     with Kafka(nodes=3) as kafka:
         member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
 
-`Nats(nodes=3)` is the same with NATS.
+`Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for what is written behind a fence.
 
 Not for production: one machine, small servers, and data that is thrown away unless a folder is named. Nothing is imported
 before it is used.
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from pares.dev.kafka import Kafka
     from pares.dev.nats import Nats
     from pares.dev.node import Node
+    from pares.dev.postgres import Postgres
     from pares.dev.settings import Security
 
-__all__ = ["Kafka", "Nats", "Node", "Security"]
+__all__ = ["Kafka", "Nats", "Node", "Postgres", "Security"]
 
-_WHERE: Final = {"Kafka": "kafka", "Nats": "nats", "Node": "node", "Security": "settings"}
+_WHERE: Final = {"Kafka": "kafka", "Nats": "nats", "Node": "node", "Postgres": "postgres", "Security": "settings"}
 
 
 def __getattr__(name: str) -> Any:

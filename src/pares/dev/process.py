@@ -118,13 +118,15 @@ def identify(pid: int) -> Identity:
     return Identity(pid, *found)
 
 
-def start(command: Sequence[str], *, log: Path, folder: Path, survive: bool) -> Started:
+def start(
+    command: Sequence[str], *, log: Path, folder: Path, survive: bool, user: tuple[int, int] | None = None
+) -> Started:
     """Starts a server, in a session of its own, so that a Ctrl-C meant for this program does not reach it.
 
     Its output is added to `log`, its working folder is `folder`. Unless it is to `survive`, it is killed when this process
-    ends, however that happens (on Linux).
+    ends, however that happens (on Linux), and `user` (its ids and its group's) may be who it runs as.
     """
-    argv = list(command) if survive else guarded(command)
+    argv = list(command) if survive else guarded(command, user)
 
     def run() -> Started:
         with log.open("ab") as output:
@@ -137,9 +139,10 @@ def start(command: Sequence[str], *, log: Path, folder: Path, survive: bool) -> 
     return run() if survive else _keeper.call(run)
 
 
-def guarded(command: Sequence[str]) -> list[str]:
+def guarded(command: Sequence[str], user: tuple[int, int] | None = None) -> list[str]:
     """A command that is killed (on Linux) when the thread that starts it ends."""
-    return [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), *command]
+    who = ":".join(map(str, (os.getpid(), *(user or ()))))
+    return [sys.executable, "-I", "-S", str(_GUARD), who, *command]
 
 
 class _Keeper:

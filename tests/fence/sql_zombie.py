@@ -1,0 +1,58 @@
+"""A leader that writes to PostgreSQL behind a SqlFence, for tests with real processes; it freezes itself where it is told.
+
+    python sql_zombie.py LEDGER SINK NAME WHERE
+
+It leads the role `r` and writes a row in each transaction. `WHERE`: "between" (it has looked at its term and is about to
+begin), "inside" (it has passed the fence and written, and is about to commit), or "never". There it stops itself with SIGSTOP,
+once, and when it goes on it writes in the old term's name without another look at it, as a program does that was stopped
+between its check and its write. It ends when it is refused. A line on its standard output for each thing that happens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import psycopg
+
+import pares
+from pares.fence import SqlFence, Stale
+
+
+def freeze_once(where: str, here: str) -> None:
+    if where == here:
+        print("freezes", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        print("thawed", flush=True)
+
+
+def main() -> None:
+    url, sink, name, where = sys.argv[1:]
+    fence = SqlFence(stall=2.0)
+    with pares.Member(url, group="g", roles=["r"], name=name, session=1.0) as me, psycopg.connect(sink) as connection:
+        for term in me.terms("r"):
+            print("leads", term.token, flush=True)
+            wrote = 0
+            while term:
+                if wrote == 5:
+                    freeze_once(where, "between")
+                try:
+                    with connection.transaction():
+                        fence.check(connection, term)
+                        connection.execute("INSERT INTO work (token) VALUES (%s)", (term.token,))
+                        if wrote == 5:
+                            freeze_once(where, "inside")
+                except Stale as stale:
+                    print("stale", stale.token, stale.seen, flush=True)
+                    return
+                except psycopg.Error as error:
+                    print("error", type(error).__name__, flush=True)
+                    return
+                wrote += 1
+                print("wrote", flush=True)
+                time.sleep(0.01)
+
+
+main()
