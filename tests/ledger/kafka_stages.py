@@ -59,6 +59,14 @@ class Cluster:
     def described(self, topic: str) -> Any:
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
 
+    def members(self, group: str) -> int:
+        """How many members the coordinator counts in a consumer group that is at rest; 0 while it is being shared out anew."""
+        try:
+            found = self.admin.describe_consumer_groups([group], request_timeout=5)[group].result(WAIT)
+        except KafkaException:
+            return 0
+        return len(found.members) if found.state == confluent_kafka.ConsumerGroupState.STABLE else 0
+
     def there(self, topic: str) -> bool:
         try:
             parts = self.described(topic).partitions
