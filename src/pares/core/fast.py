@@ -68,7 +68,7 @@ class Fast(Induced):
     def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
         if part.phase not in STANDING:
             return None
-        return Pulse, {"term": part.token, "lead": part.led, "within": self.within_ms, "at": at_ms}
+        return Pulse, {"within": self.within_ms, **part.says(now, at_ms)}
 
 
 def check_interval(config: Config, lease: int) -> None:
