@@ -41,6 +41,7 @@ class Width(Record, tag="width"):
     at: Int
     roles: tuple[Name, ...] = ()
     """Roles of this partition that the sender brings along: the group has them from here on."""
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
 
 
 class Work(Record, tag="work"):

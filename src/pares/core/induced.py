@@ -183,7 +183,8 @@ class Induced(Holding):
             return
         if not part.wide and self.live and part.attached and part.quiet and not self.closing:
             self._settle_roles(part)
-            self._put(part, Width, now, effects, of=self.config.partitions, at=at_ms, roles=tuple(part.add)[:NAMES])
+            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(part.add)[:NAMES]}
+            self._put(part, Width, now, effects, at=at_ms, **fields)
             return
         if part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))

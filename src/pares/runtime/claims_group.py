@@ -168,7 +168,11 @@ class ClaimsMembership:
         return self._member.members()
 
     def hand_over(self, number: int, to: str | None, why: str) -> None:
-        """Hands a partition that this member has to the member of that name, or to whom placement names."""
+        """Hands a partition that this member has to the member of that name, or else to whoever has the fewest. (Placement may
+        name this member itself.) It stays there until that member leaves."""
+        if to is None:
+            others = [p for p in self._member.members() if p.id != self._member.id and not p.draining]
+            to = min(others, key=lambda p: (len(p.roles), p.name)).name if others else None
         self._member.hand_over(str(number % self._block), to, why)
 
     def pause(self, number: int | None, seconds: float) -> None:
