@@ -1,4 +1,4 @@
-"""What one partition's log tells of a group that runs NELI or Fast NELI: who led what there, from when to when, and why it ended.
+"""What one partition's log tells of a group that runs NELI or Fast NELI: who led what there, when, and why it ended.
 
 Members judge by `track`; so does this, which adds what is past. Two clocks speak in such a log, and each is taken for what it
 proves. The broker's stamp of a record says when it stood in the log at the latest: from it follows by when a belief that rests
@@ -136,6 +136,8 @@ class Chronicle:
         self.track = Track(group)
         self.track.enter(start, start, 0)
         self.senders: dict[str, Sender] = {}
+        self.sender: Sender | None = None
+        """Who wrote the last record of the group."""
         self.first: tuple[int, int] | None = None
         """(offset, stamp) of the group's first record."""
         self.last: tuple[int, int] | None = None
@@ -200,6 +202,7 @@ class Chronicle:
             sender = self.senders[record.m] = Sender(record.m, record.m.rpartition("~")[0] or record.m)
             sender.first, sender.first_ms = offset, stamp_ms
             found.append(Known(sender))
+        self.sender = sender
         sender.last, sender.last_ms, sender.due_ms = offset, stamp_ms, min(record.s, MAX_DUE_MS)
         if isinstance(record, Announce):
             sender.name, sender.host, sender.protocol = record.name, record.host, record.protocol

@@ -139,6 +139,10 @@ class Induced(Holding):
     def _interval_ns(self, part: Part) -> int:
         return self.config.interval_ms * MS
 
+    def _due_ms(self, part: Part, kind: type[Any]) -> int:
+        """By when this member's next record in this partition is due (R16), after one of that kind."""
+        return self._interval_ns(part) // MS
+
     # Time --------------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
@@ -229,7 +233,7 @@ class Induced(Holding):
     ) -> None:
         self._tickets += 1
         self._flights[self._tickets] = part
-        due_ms = self._interval_ns(part) // MS
+        due_ms = self._due_ms(part, kind)
         base = part.track.base if base is None else base
         effects.append(part.write(kind, self.me, base, due_ms, self._tickets, now, **fields))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pares.core.beacons import Foreign, decode
 from pares.core.errors import LedgerGap
 from pares.core.records import BadRecord
-from pares.ledger import Log
+from pares.ledger import Entry, Log
 
 WINDOW: Final = 2000
 """Entries that are looked at together."""
@@ -19,14 +20,14 @@ def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
     start, end = log.start(partition), log.end(partition)
     while end > start:
         low = max(start, end - WINDOW)
-        found = _newest(log, group, partition, low, end)
+        found = _newest_in(log, group, partition, low, end)
         if found is not None:
             return found
         end = low
     return False
 
 
-def _newest(log: Log, group: str, partition: int, low: int, end: int) -> bool | None:
+def _newest_in(log: Log, group: str, partition: int, low: int, end: int) -> bool | None:
     """The same of the entries from `low` to before `end`; None if none of them is the group's."""
     found: bool | None = None
     while low < end:
@@ -37,14 +38,19 @@ def _newest(log: Log, group: str, partition: int, low: int, end: int) -> bool | 
             continue
         if not entries:
             break
-        for entry in entries:
-            if entry.offset >= end:
-                return found
-            try:
-                record = decode(entry.payload)
-            except BadRecord:
-                continue
-            if record.g == group:
-                found = not isinstance(record, Foreign)
+        looked = newest([entry for entry in entries if entry.offset < end], group)
+        found = found if looked is None else looked
         low = entries[-1].offset + 1
     return found
+
+
+def newest(entries: Sequence[Entry], group: str) -> bool | None:
+    """The same of these entries."""
+    for entry in reversed(entries):
+        try:
+            record = decode(entry.payload)
+        except BadRecord:
+            continue
+        if record.g == group:
+            return not isinstance(record, Foreign)
+    return None
