@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Width, Yield
+from pares.core.beacons import Announce, Width, Work, Yield
 from pares.core.induced import Induced
 from pares.core.protocol import Follow, Lead, Tick
 from pares.core.shares import (
@@ -64,7 +64,7 @@ class Bench:
         self.numbers[key] = self.numbers.get(key, 0) + 1 if n is None else n
         if kind is Announce:
             fields = {"name": member.split("~")[0], "within": 300, "drift": 0.1, "of": len(self.core.parts), **fields}
-        elif kind not in (Yield, Width):
+        elif kind not in (Yield, Width, Work):
             fields = {"within": 300, **fields}
         made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, at=0, **fields)
         return self.land(beacons.encode(made), partition)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Pulse, Yield
+from pares.core.beacons import NAMES, Announce, Pulse, Work, Yield, decode, encode
 from pares.core.fast import Fast
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli import Neli
@@ -331,9 +331,79 @@ def test_closing_ends_with_a_yield(kind: Any) -> None:
 def test_roles_come_and_go_without_the_partition_moving() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    bench.step(Roles(("1", "pricing")))
+    bench.step(Roles(add=("1", "pricing"), drop=("0",)))
+    assert bench.leading() == {"0": token}, "nothing is so before it stands in the log"
+    bench.go()
     assert bench.leading() == {"1": token, "pricing": token}
     assert [e.seat for e in of(bench.effects, Barrier)] == [("0", 0)]
+
+
+def test_who_leads_writes_the_roles_down_again_for_a_log_that_forgets() -> None:
+    names = tuple(f"role-{number}" for number in range(NAMES + 1))
+    bench = leading(Fast(config(roles=names, restate_ms=1000)))
+    bench.go()
+    begins = bench.ends[0]
+    for _ in range(30):
+        bench.wait(50)
+        bench.go()
+    again = [decode(payload) for offset, _, payload in bench.logs[0] if offset >= begins]
+    said = [role for record in again if isinstance(record, Work) for role in record.add]
+    assert set(said) == set(names)
+    late = Bench(Fast(config(id="late~1", name="late", roles=())))
+    for record in again:
+        late.land(encode(record))
+    late.read()
+    assert set(late.core.roles) == set(names)
+
+
+def test_a_role_goes_for_everybody_who_reads_that_it_goes() -> None:
+    bench = leading(Fast(config(roles=("0", "1"))))
+    bench.write(Work, "other~1", drop=("0",))
+    bench.read()
+    assert set(bench.leading()) == {"1"}
+    bench.write(Work, "other~1", add=("0", "9"))
+    bench.read()
+    assert set(bench.leading()) == {"0", "1", "9"}
+
+
+def test_of_several_seats_one_member_leads_one() -> None:
+    bench = Bench(Fast(config(partitions=2, seats=2)))
+    bench.step(Assigned((0, 1)))
+    bench.read()
+    bench.go()
+    leads = [effect.seat for effect in bench.effects if isinstance(effect, Lead)]
+    assert leads == [("0", 0)]
+    bench.step(Lost((0,)))
+    bench.go()
+    leads = [effect.seat for effect in bench.effects if isinstance(effect, Lead)]
+    assert leads == [("0", 0), ("0", 1)]
+
+
+def test_a_yield_says_from_when_to_when_its_owner_led() -> None:
+    bench = leading(Fast(config()))
+    token = bench.leading()["0"]
+    began = bench.wall_us // 1000
+    bench.wait(40)
+    bench.step(Revoked((0,)))
+    ended = bench.wall_us // 1000
+    bench.wait(30)  # the barrier
+    bench.step(WorkOver(("0", 0), token))
+    bench.go()
+    record = decode(bench.logs[0][-1][2])
+    assert isinstance(record, Yield)
+    assert (record.led, record.ended) == (True, ended)
+    assert began - 1 <= record.began <= began
+
+
+def test_while_a_barrier_runs_its_beats_say_that_nobody_leads() -> None:
+    bench = leading(Fast(config()))
+    bench.wait(60)
+    bench.go()
+    bench.step(Revoked((0,)))
+    bench.wait(60)
+    bench.go()
+    beats = [record for _, _, payload in bench.logs[0] if isinstance(record := decode(payload), Pulse)]
+    assert [beat.lead for beat in beats[-2:]] == [True, False]
 
 
 def test_a_log_that_is_another_one_ends_every_belief_in_it() -> None:

@@ -30,8 +30,7 @@ def history(
 
     with told(ledger, group) as story:
         known_role(story, role)
-        moves = sorted([*story.moves, *story.free()], key=lambda move: move.offset)
-        rows = [move_row(move) for move in moves if role is None or move.role == role]
+        rows = [move_row(move) for move in story.history() if role is None or move.role == role]
         if json:
             print_json({"group": group, "ledger": story.url, "moves": rows[-limit:], "left_off": len(rows[:-limit])})
             return

@@ -132,11 +132,11 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
     """
     from pares.core.records import check_name
     from pares.ledger import partition_of
-    from pares.view import Story, url_of
+    from pares.view import story_of, url_of
 
     check_name("--group", group)
     with opened(url, write=write) as ledger:
-        story = Story(ledger, group, partition=partition_of(ledger.url))
+        story = story_of(ledger, group, partition=partition_of(ledger.url))
         story.catch_up()
         if story.unheard and not story.adrift:
             others = ", ".join(sorted(story.groups)) or "none"

@@ -1,6 +1,8 @@
 """What members of the NELI family write: kinds of their own, in the envelope that all records have (`records`).
 
-    width      the sender shares out so many partitions: it says so in each of them before anything else
+    width      the sender shares out so many partitions: it says so in each of them before anything else, and which roles of its
+               own belong there
+    work       roles come to this partition, or go: for the whole group
     announce   a tenure of one partition begins: its owner says so, to its predecessor above all
     pulse      Fast NELI: the owner's beat
     beacon     NELI: everybody's beat, on every partition; `term` is the sender's own tenure of this one, if it has one
@@ -19,11 +21,14 @@ import msgspec
 from msgspec import Meta
 
 from pares.core.errors import ConfigError
-from pares.core.records import MAX_RECORD, MAX_SESSION_MS, BadRecord, Int, Join, Name, Record, Text
+from pares.core.records import MAX_RECORD, MAX_SEATS, MAX_SESSION_MS, BadRecord, Int, Join, Name, Record, Text
 from pares.core.records import decode as decode_any
 
 MAX_THRESHOLD_MS: Final = 2 * MAX_SESSION_MS
 """The longest time that a belief may last after the record that it rests on: a limit of the format."""
+
+NAMES: Final = 64
+"""Names of roles that are written into one record at the most: so many of the longest fit."""
 
 Threshold: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_THRESHOLD_MS)]
 
@@ -34,6 +39,17 @@ class Width(Record, tag="width"):
 
     of: Annotated[int, Meta(ge=1)]
     at: Int
+    roles: tuple[Name, ...] = ()
+    """Roles of this partition that the sender brings along: the group has them from here on."""
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
+
+
+class Work(Record, tag="work"):
+    """From here on the group has the roles `add`, and has `drop` no more. Whoever leads this partition leads them."""
+
+    at: Int
+    add: tuple[Name, ...] = ()
+    drop: tuple[Name, ...] = ()
 
 
 class Announce(Record, tag="announce"):
@@ -49,10 +65,16 @@ class Announce(Record, tag="announce"):
     """The sender's wall clock in milliseconds: for people."""
     host: Text = ""
     protocol: Text = ""
+    session: Int = 0
+    """The group's, in milliseconds; 0: not said."""
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
+    """By how many members each role is led: partitions are shared out in as many equal blocks."""
 
 
 class Pulse(Record, tag="pulse"):
-    """The owner of tenure `term` lives. `lead`: it has waited for its predecessors and leads."""
+    """The owner of tenure `term` lives. `lead`: as it writes this, it leads. `at` is the sender's wall clock in milliseconds,
+    for people and for the audit: the time of writing; until a record that says `lead` was read back, the time at which it
+    began to lead."""
 
     term: Int
     within: Threshold
@@ -61,7 +83,7 @@ class Pulse(Record, tag="pulse"):
 
 
 class Beacon(Record, tag="beacon"):
-    """The sender lives; `term` 0: it owns nothing here."""
+    """The sender lives; `term` 0: it owns nothing here. `lead`, `at`: as in `Pulse`."""
 
     within: Threshold
     at: Int
@@ -70,15 +92,18 @@ class Beacon(Record, tag="beacon"):
 
 
 class Yield(Record, tag="yield"):
-    """Tenure `term` is over, for good. `led`: it had come to lead, so every tenure before it was over already."""
+    """Tenure `term` is over, for good. `led`: it had come to lead, so every tenure before it was over already; then `began` and
+    `ended` say from when to when, by its owner's wall clock in milliseconds."""
 
     term: Int
     at: Int
     led: bool = False
     why: Text = ""
+    began: Int = 0
+    ended: Int = 0
 
 
-InductionRecord: TypeAlias = Width | Announce | Pulse | Beacon | Yield
+InductionRecord: TypeAlias = Width | Work | Announce | Pulse | Beacon | Yield
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(InductionRecord))
 
 _decoder = msgspec.json.Decoder(InductionRecord)

@@ -28,6 +28,7 @@ from pares.core.induced import Induced
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.part import STANDING, Part
 from pares.core.reader import EntryLike
+from pares.core.records import MAX_DUE_MS
 from pares.core.shares import Config
 from pares.core.track import Tenure
 
@@ -65,10 +66,14 @@ class Fast(Induced):
     def _good(self, part: Part, now: int) -> bool:
         return now < part.until - self.lease_ns // 4
 
+    def _due_ms(self, part: Part, kind: type[Any]) -> int:
+        """Only an owner beats."""
+        return super()._due_ms(part, kind) if kind in (Announce, Pulse) else MAX_DUE_MS
+
     def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
         if part.phase not in STANDING:
             return None
-        return Pulse, {"term": part.token, "lead": part.led, "within": self.within_ms, "at": at_ms}
+        return Pulse, {"within": self.within_ms, **part.says(now, at_ms)}
 
 
 def check_interval(config: Config, lease: int) -> None:

@@ -11,7 +11,7 @@ from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Restart, S
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
 from pares.core.records import Seat
 from pares.core.shares import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
-from pares.core.spread import partition_of_role
+from pares.core.spread import partition_of_role, seat_of_partition
 from pares.core.track import Tenure
 
 
@@ -22,9 +22,9 @@ class Holding:
         self.config = config
         self.me = config.id
         self.parts = [Part(number, config.group) for number in range(config.partitions)]
-        self.roles: tuple[str, ...] = config.roles
         self.closing = False
         self.over = False
+        self._want_roles(config.roles)
         self._others: dict[tuple[int, int], int] = {}
         """Tenures, by partition and token, of members that share out another number: when they are over at the latest."""
 
@@ -53,7 +53,7 @@ class Holding:
         """From waiting to leading."""
         if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
             return
-        part.phase, part.led, part.beat_now = Phase.LEADING, True, True
+        part.phase, part.led, part.beat_now, part.began_at = Phase.LEADING, True, True, now
         part.seats = self._seats_of(part)
         effects += [Lead(seat, part.token, part.until, "assigned") for seat in part.seats]
 
@@ -109,11 +109,12 @@ class Holding:
     def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
         """By plan: the belief is over, the barrier may take its time."""
         if part.phase is Phase.LEADING and part.seats:
-            part.phase, part.returning, part.why = Phase.STOPPING, set(part.seats), why
+            part.phase, part.returning, part.why, part.ended_at = Phase.STOPPING, set(part.seats), why, now
             part.barrier_until = now + self.config.barrier_ms * MS
             for seat in part.seats:
                 effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
         elif part.phase is not Phase.STOPPING:
+            part.ended_at = now
             self._done(part, why)
 
     def _drop(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
@@ -122,7 +123,7 @@ class Holding:
         self._done(part, why)
 
     def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
-        part = self.parts[partition_of_role(event.seat[0], self.config.partitions)]
+        part = self.parts[self._partition(*event.seat)]
         if part.phase is Phase.STOPPING and part.token == event.token:
             part.returning.discard(event.seat)
             if not part.returning:
@@ -135,18 +136,41 @@ class Holding:
             self._give_up(part, CLOSED, now, effects)
             self._answer(part, effects)
 
+    # Roles ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The group's, as far as this member has read: those that belong to the partition that names them."""
+        found = {role for part in self.parts for role in list(part.track.roles) if self._belongs(role, part)}
+        return tuple(sorted(found))
+
     def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
-        self.roles = event.roles
-        for part in self.parts:
-            if part.phase not in BELIEVING:
-                continue
-            seats = self._seats_of(part)
-            for seat in part.seats:
-                if seat not in seats:
-                    follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
-                    effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
-            effects += [Lead(s, part.token, part.until, "role added") for s in seats if s not in part.seats]
-            part.seats = seats
+        self._want_roles(event.add)
+        for role in event.drop:
+            for seat in range(self.config.seats):
+                part = self.parts[self._partition(role, seat)]
+                part.add.pop(role, None)
+                part.drop[role] = None
+
+    def _want_roles(self, roles: tuple[str, ...]) -> None:
+        for role in roles:
+            for seat in range(self.config.seats):
+                part = self.parts[self._partition(role, seat)]
+                part.drop.pop(role, None)
+                part.add[role] = None
+
+    def _reseat(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
+        if part.phase not in BELIEVING:
+            return
+        seats = self._seats_of(part)
+        for seat in part.seats:
+            if seat not in seats:
+                follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
+                effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
+        effects += [Lead(s, part.token, part.until, "role added") for s in seats if s not in part.seats]
+        part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
+        part.seats = seats
 
     # Ends ----------------------------------------------------------------------------------------------------------------
 
@@ -159,7 +183,7 @@ class Holding:
         """The belief is over and nothing waits: where a barrier still runs, it is told so."""
         seats: list[Seat] = []
         if part.phase in BELIEVING:
-            seats = part.seats
+            seats, part.ended_at = part.seats, at
         elif part.phase is Phase.STOPPING:
             seats = [seat for seat in part.seats if seat in part.returning]
         effects += [Follow(seat, part.token, why, True, at) for seat in seats]
@@ -186,8 +210,22 @@ class Holding:
         effects.append(end)
 
     def _seats_of(self, part: Part) -> list[Seat]:
-        mine = {role for role in self.roles if partition_of_role(role, self.config.partitions) == part.number}
-        return [(role, 0) for role in sorted(mine)]
+        """All of the group's roles that belong to it; but of one role a member leads one seat."""
+        index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
+        mine = {role for role in part.track.roles if self._belongs(role, part)}
+        if self.config.seats > 1:
+            for other in self.parts:
+                if other is not part and other.phase in (*BELIEVING, Phase.STOPPING):
+                    mine -= {role for role, _ in other.seats}
+        return [(role, index) for role in sorted(mine)]
+
+    def _belongs(self, role: str, part: Part) -> bool:
+        """Also of a log in which others once shared out another number of partitions."""
+        index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
+        return index < self.config.seats and self._partition(role, index) == part.number
+
+    def _partition(self, role: str, seat: int = 0) -> int:
+        return partition_of_role(role, self.config.partitions, self.config.seats, seat)
 
     def _parts(self, numbers: tuple[int, ...]) -> list[Part]:
         """A topic that has grown has more partitions than this member shares out; they are nobody's here."""

@@ -15,7 +15,11 @@ them, and the partition's log from neither] Hence the announcing owner:
 5. Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
    all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
 
-6. Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
+6. What a group works at stands in the log: each partition names its roles (`width`, `work`), whoever leads it leads all of
+   them, and a role that is added or removed is so for everybody. With `seats`, a role belongs to as many partitions, each in a
+   block of its own; of one role a member leads one seat.
+
+7. Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
    everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
    out another number, and announced itself before, can be believed in any more. Who reads a larger number than its own stops,
    and begins anew with the larger one. [the paper forbids M to grow]
@@ -29,7 +33,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Yield
+from pares.core.beacons import NAMES, Announce, Beacon, InductionRecord, Pulse, Width, Work, Yield
 from pares.core.holding import Holding
 from pares.core.lease import MS
 from pares.core.part import BELIEVING, STANDING, Part, Phase
@@ -53,7 +57,6 @@ from pares.core.shares import (
     Roles,
     WorkOver,
 )
-from pares.core.spread import partition_of_role
 from pares.core.track import Tenure
 
 LOOKS: Final = 2
@@ -72,6 +75,8 @@ class Induced(Holding):
         self.largest = config.seen
         """No token that this process has seen is greater."""
         self._tickets = 0
+        self._early_ns = 0
+        """By how much a beat may come before it is due, in this tick."""
         self._flights: dict[int, Part] = {}
         self._told: set[str] = set()
         self._try_announce()
@@ -91,8 +96,14 @@ class Induced(Holding):
         return self.parts[partition].track.position
 
     def leader(self, role: str) -> Tenure | None:
-        """Who leads the partition of `role`, as far as this member has read."""
-        return self.parts[partition_of_role(role, self.config.partitions)].track.leader()
+        """Who leads the partition of `role`, of its first seat that is led, as far as this member has read."""
+        return next((tenure for _, tenure in self.leaders(role)), None)
+
+    def leaders(self, role: str) -> list[tuple[int, Tenure]]:
+        """The seats of `role` that are led, and who leads their partitions."""
+        seats = range(self.config.seats)
+        led = [(seat, self.parts[self._partition(role, seat)].track.leader()) for seat in seats]
+        return [(seat, tenure) for seat, tenure in led if tenure is not None]
 
     @property
     def mode(self) -> str:
@@ -102,7 +113,9 @@ class Induced(Holding):
     @property
     def settled(self) -> bool:
         """Whether nothing is under way, owed, or to be read back."""
-        return self.over or all(p.in_flight is None and p.owed is None and p.quiet for p in self.parts)
+        return self.over or all(
+            p.in_flight is None and p.owed is None and p.quiet and not p.add and not p.drop for p in self.parts
+        )
 
     # What each protocol says for itself --------------------------------------------------------------------------------
 
@@ -126,13 +139,22 @@ class Induced(Holding):
     def _interval_ns(self, part: Part) -> int:
         return self.config.interval_ms * MS
 
+    def _due_ms(self, part: Part, kind: type[Any]) -> int:
+        """By when this member's next record in this partition is due (R16), after one of that kind."""
+        return self._interval_ns(part) // MS
+
     # Time --------------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
         wakes: list[int] = []
+        # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
+        due = any(p.in_flight is None and now >= p.last_at + self._interval_ns(p) for p in self.parts)
+        self._early_ns = self._interval_ns(self.parts[0]) // 4 if due else 0
         for part in self.parts:
             self._overdue_barrier(part, now, effects)
             self._advance(part, now, effects)
+            if self.config.seats > 1:
+                self._reseat(part, now, effects)
             self._retake(part, now, wakes)
             if part.in_flight is None:
                 if now < part.retry_at:
@@ -159,33 +181,59 @@ class Induced(Holding):
         at_ms = wall_us // 1000
         if part.owed is not None:
             fields: dict[str, Any] = {"term": part.stands, "led": part.led and part.stands == part.token}
+            if fields["led"]:
+                fields |= {"began": at_ms - (now - part.began_at) // MS, "ended": at_ms - (now - part.ended_at) // MS}
             self._put(part, Yield, now, effects, at=at_ms, why=part.owed, **fields)
             return
         if not part.wide and self.live and part.attached and part.quiet and not self.closing:
-            self._put(part, Width, now, effects, of=self.config.partitions, at=at_ms)
+            self._settle_roles(part)
+            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(part.add)[:NAMES]}
+            self._put(part, Width, now, effects, at=at_ms, **fields)
             return
         if part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
             return
         if self.closing or not part.track.entered or not part.attached:
             return
+        if (part.add or part.drop) and part.wide and part.quiet:
+            self._put(part, Work, now, effects, add=tuple(part.add)[:NAMES], drop=tuple(part.drop)[:NAMES], at=at_ms)
+            return
+        self._restate(part, now)
         if part.phase in STANDING and part.deaf(now, self.within_ms * MS):
             return  # its beats would keep others waiting for what it will never know of
         beat = self._beat(part, now, at_ms)
         if beat is None:
             return
         due = part.last_at + self._interval_ns(part)
-        if now >= due or part.beat_now:
+        if now >= due - self._early_ns or part.beat_now:
             self._put(part, beat[0], now, effects, **beat[1])
+        elif part.restating:
+            again, part.restating = part.restating[:NAMES], part.restating[NAMES:]
+            self._put(part, Work, now, effects, add=tuple(again), at=at_ms)
         else:
             wakes.append(due)
+
+    def _settle_roles(self, part: Part) -> None:
+        """What the log says already need not be said."""
+        for role in [role for role in part.add if role in part.track.roles]:
+            del part.add[role]
+        for role in [role for role in part.drop if role not in part.track.roles]:
+            del part.drop[role]
+
+    def _restate(self, part: Part, now: int) -> None:
+        """Who leads writes down anew, now and then, what the group works at: the log may forget who said so first."""
+        if not self.config.restate_ms or part.phase is not Phase.LEADING:
+            return
+        if now >= part.restated_at + self.config.restate_ms * MS:
+            part.restated_at = now
+            part.restating = list(part.track.roles)
 
     def _put(
         self, part: Part, kind: type[Any], now: int, effects: list[Effect], base: int | None = None, **fields: Any
     ) -> None:
         self._tickets += 1
         self._flights[self._tickets] = part
-        due_ms = self._interval_ns(part) // MS
+        due_ms = self._due_ms(part, kind)
         base = part.track.base if base is None else base
         effects.append(part.write(kind, self.me, base, due_ms, self._tickets, now, **fields))
 
@@ -213,6 +261,7 @@ class Induced(Holding):
     def _said(self, at_ms: int) -> dict[str, Any]:
         c = self.config
         fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": self.mode, "of": c.partitions}
+        fields |= {"session": c.session_ms, "seats": c.seats}
         return fields | {"within": self.within_ms, "drift": c.drift, "at": at_ms}
 
     def _try_announce(self) -> None:
@@ -262,7 +311,8 @@ class Induced(Holding):
             self._take(part, record, entry, now, effects)
             self._rearm(part, record, entry, now, event.wall_us)
         self.largest = max(self.largest, track.top)
-        self._look_around(part, now, effects)
+        if event.entries or not self.live:
+            self._look_around(part, now, effects)
         if self.over:
             return
         if part.until > before and part.phase in BELIEVING and part.seats:
@@ -271,6 +321,9 @@ class Induced(Holding):
 
     def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
         mine = record.m == self.me
+        if isinstance(record, Width | Work):
+            self._settle_roles(part)
+            self._reseat(part, now, effects)
         if isinstance(record, Width):
             if mine and not part.wide:
                 part.wide = True
@@ -322,7 +375,7 @@ class Induced(Holding):
         other = self._other_protocol(part)
         if other and not any(p.announced for p in self.parts):
             text = (
-                f"group {self.config.group!r} runs {other}, and this member {self.mode!r}: give it a group of its own, or "
+                f"group {self.config.group!r} runs {other}, and this member {self._runs()}: give it a group of its own, or "
                 f"begin "
                 "when the members of the other have closed"
             )
@@ -330,7 +383,7 @@ class Induced(Holding):
             return
         if other:
             self._report(
-                "other-protocol", f"in this group somebody runs {other}, and this member {self.mode!r}", effects
+                "other-protocol", f"in this group somebody runs {other}, and this member {self._runs()}", effects
             )
         if track.width > self.config.partitions:
             text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
@@ -350,8 +403,16 @@ class Induced(Holding):
         track = part.track
         if track.claims_group:
             return f"'claims' ({track.claims_group})"
-        found = [t for t in track.open.values() if t.protocol not in ("", self.mode) and t.member != self.me]
-        return f"{found[0].protocol!r} ({found[0].member})" if found else ""
+        others = [t for t in track.open.values() if t.member != self.me]
+        for tenure in others:
+            if tenure.protocol not in ("", self.mode):
+                return f"{tenure.protocol!r} ({tenure.member})"
+            if tenure.seats not in (0, self.config.seats):
+                return f"{self.mode!r} with {tenure.seats} seats a role ({tenure.member})"
+        return ""
+
+    def _runs(self) -> str:
+        return repr(self.mode) if self.config.seats == 1 else f"{self.mode!r} with {self.config.seats} seats a role"
 
     def _report(self, kind: str, text: str, effects: list[Effect]) -> None:
         """Each kind once in this incarnation's life."""

@@ -116,7 +116,7 @@ class Neli(Induced):
     def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
         fields: dict[str, Any] = {"within": self.within_ms, "at": at_ms}
         if part.phase in STANDING:
-            fields |= {"term": part.token, "lead": part.led}
+            fields |= part.says(now, at_ms)
         return Beacon, fields
 
     def _interval_ns(self, part: Part) -> int:
@@ -196,6 +196,7 @@ class Neli(Induced):
         super()._expire(part, now, effects)
 
     def _end_by_plan(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        part.ended_at = now
         for seat in part.seats:
             effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
         self._done(part, why)

@@ -77,8 +77,17 @@ class Part:
         """The group waits for the end of it."""
         self.wide = False
         """This member's `width` was read back here."""
+        self.add: dict[str, None] = {}
+        """Roles that the group is to have here, as this member wants it, and that the log does not say yet."""
+        self.drop: dict[str, None] = {}
+        """The same of roles that it is to have no more."""
+        self.restated_at = 0
+        self.restating: list[str] = []
+        """Roles that are to be written down again."""
         self.seats: list[Seat] = []
         """What is believed in, or was until the barrier began."""
+        self.began_at = self.ended_at = 0
+        """When the belief of `token` began and ended, if `led`, by the stopwatch."""
         self.returning: set[Seat] = set()
         """Whose barriers have not returned yet."""
         self.why = ""
@@ -107,7 +116,7 @@ class Part:
         )
         self.sent.hand_over(n, payload, now)
         self.in_flight, self.last_at, self.giving, self.beat_now = ticket, now, kind is beacons.Yield, False
-        self._awaited = kind in (beacons.Announce, beacons.Width)
+        self._awaited = kind in (beacons.Announce, beacons.Width, beacons.Work)
         if kind is beacons.Announce:
             self.announced = n
         return Put(ticket, self.number, payload)
@@ -129,17 +138,25 @@ class Part:
 
     @property
     def quiet(self) -> bool:
-        """Whether what is waited for (an announcement, a width) and was acknowledged has been read back."""
+        """Whether what is waited for (an announcement, a width, roles) and was acknowledged has been read back."""
         return self._unread < self.track.position
 
     def deaf(self, now: int, for_so_long: int) -> bool:
         """Whether it has not read for so long, or not the announcement that it wrote."""
         return now >= self.heard_at + for_so_long or (not self.quiet and now >= self._unread_since + for_so_long)
 
+    def says(self, now: int, at_ms: int) -> dict[str, Any]:
+        """What its beats say of its tenure. Until one that says `lead` was read back, `at` is when it began to lead."""
+        leads, known = self.phase in BELIEVING, self.track.open.get(self.token)
+        if leads and (known is None or not known.leads):
+            at_ms -= (now - self.began_at) // MS
+        return {"term": self.token, "lead": leads, "at": at_ms}
+
     # The log -----------------------------------------------------------------------------------------------------------
 
     def forget_log(self) -> None:
         """It is another log from here on (R12): nothing of what stood there is known to stand."""
+        self.add |= self.track.roles  # the group has them all the same, and somebody is to say so there
         self.track = Track(self.group)
         self.attached, self.wide, self._unread, self.stands, self.owed = False, False, -1, 0, None
 

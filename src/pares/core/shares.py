@@ -41,6 +41,10 @@ class Config(Struct, frozen=True):
     """NELI: at most one leader; else at least one."""
     error_ms: int = 0
     """NELI, exclusive: e, how far the broker's clock and any member's may be apart."""
+    seats: int = 1
+    """By how many members each role is led."""
+    restate_ms: int = 0
+    """How often who leads a partition writes its roles down again, in a log that forgets; 0: never."""
 
 
 # Events ----------------------------------------------------------------------------------------------------------------
@@ -111,9 +115,11 @@ class WorkOver(Struct, frozen=True, gc=False):
 
 
 class Roles(Struct, frozen=True, gc=False):
-    """From now on this member works at these roles, where it leads their partitions."""
+    """The group is to have these roles, or to have them no more: a `work` record says so in their partitions, and each member
+    acts when it reads that."""
 
-    roles: tuple[str, ...]
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 Event: TypeAlias = (

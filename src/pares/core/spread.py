@@ -23,6 +23,13 @@ def role_number(role: str) -> int:
     return stable_hash(role)
 
 
-def partition_of_role(role: str, partitions: int) -> int:
-    """j mod M."""
-    return role_number(role) % partitions
+def partition_of_role(role: str, partitions: int, seats: int = 1, seat: int = 0) -> int:
+    """j mod M. With several seats, the partitions are as many blocks of equal size, and each seat has the same place in its
+    own block; partitions that are left over are nobody's."""
+    block = partitions // seats
+    return seat * block + role_number(role) % block
+
+
+def seat_of_partition(partition: int, partitions: int, seats: int = 1) -> int:
+    """Which seat, of all its roles, a partition stands for; `seats` or above for one that is left over."""
+    return partition // (partitions // seats)

@@ -20,9 +20,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Yield, decode
+from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Work, Yield, decode
 from pares.core.reader import EntryLike
-from pares.core.records import MAX_BASE, BadRecord
+from pares.core.records import MAX_BASE, MAX_ROLES, BadRecord
 
 KEPT: Final = 10_000
 """Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none. Also the
@@ -48,6 +48,9 @@ class Tenure(Struct):
     """How many partitions its owner shares out; 0: not known."""
     protocol: str = ""
     """What its owner runs; empty: not known."""
+    session_ms: int = 0
+    seats: int = 0
+    """As `of`."""
 
 
 class Track:
@@ -73,6 +76,8 @@ class Track:
         self.uncounted = 0
         self.width = 0
         """The largest number of partitions that anybody here shares out."""
+        self.roles: dict[str, None] = {}
+        """What the group works at in this partition, as far as the log says."""
         self.claims_group = ""
         """A member of the group that runs the claims protocol, if one was read."""
         self._closed = 0
@@ -138,7 +143,7 @@ class Track:
             return False
         if isinstance(record, Announce):
             return record.b + offset > self.top
-        if isinstance(record, Width):
+        if isinstance(record, Width | Work):
             return True
         # A token is a base and the offset of an announcement, which stands before this record.
         return record.term < MAX_BASE + offset
@@ -146,6 +151,12 @@ class Track:
     def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
         if isinstance(record, Width):
             self.width = max(self.width, record.of)
+            self._add(record.roles)
+            return
+        if isinstance(record, Work):
+            for role in record.drop:
+                self.roles.pop(role, None)
+            self._add(record.add)
             return
         if isinstance(record, Announce):
             for older in [t.token for t in self.open.values() if t.member == record.m]:
@@ -154,6 +165,7 @@ class Track:
             self.top = self.newest = token
             tenure = Tenure(record.m, token, record.within, record.drift, now, stamp_ms, record.name, record.host)
             tenure.began_ms, tenure.of, tenure.protocol = stamp_ms, record.of, record.protocol
+            tenure.session_ms, tenure.seats = record.session, record.seats
             self.open[token] = tenure
             return
         self.top = max(self.top, record.term)
@@ -175,6 +187,11 @@ class Track:
             tenure.read_at, tenure.stamp_ms, tenure.leads = now, stamp_ms, tenure.leads or record.lead
             if record.lead:
                 self._close_before(record.term)
+
+    def _add(self, roles: tuple[str, ...]) -> None:
+        for role in roles:
+            if len(self.roles) < MAX_ROLES:
+                self.roles[role] = None
 
     def _close_before(self, token: int) -> None:
         self._closed = max(self._closed, token - 1)

@@ -120,17 +120,19 @@ class SqliteLog:
             log = self._log(side, connection, partition)
             if not payloads:
                 return []
-            (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
-            after = first + len(payloads)
-            key = (log << SHIFT) + first
-            now = time.time_ns() // 1_000_000
-            connection.executemany(
-                "INSERT INTO entries VALUES (?, ?, ?)",
-                [(key + i, now, payload) for i, payload in enumerate(payloads)],
-            )
-            connection.execute("UPDATE logs SET next = ? WHERE log = ?", (after, log))
+            first = _insert(connection, log, payloads)
         ring(self._shared.bell_path)
-        return list(range(first, after))
+        return list(range(first, first + len(payloads)))
+
+    def append_each(self, payloads: Sequence[tuple[int, bytes]]) -> list[int]:
+        """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
+        check_payloads([payload for _, payload in payloads])
+        offsets: list[int] = []
+        with self._file(writing=True).transaction("append") as (side, connection):
+            for partition, payload in payloads:
+                offsets.append(_insert(connection, self._log(side, connection, partition), (payload,)))
+        ring(self._shared.bell_path)
+        return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         check_records(max_records)
@@ -304,6 +306,17 @@ class SqliteLedger(SqliteLog):
     def close(self) -> None:
         super().close()
         self._shared.close()
+
+
+def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes]) -> int:
+    """Within a transaction: appends to this log. The first offset."""
+    (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
+    key = (log << SHIFT) + first
+    now = time.time_ns() // 1_000_000
+    rows = [(key + i, now, payload) for i, payload in enumerate(payloads)]
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+    connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
+    return int(first)
 
 
 def _path(address: Address) -> str:

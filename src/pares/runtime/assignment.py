@@ -14,12 +14,15 @@ from typing import Final
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.core.shares import Assigned, Lost, Revoked
 from pares.ledger import Membership
+from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch
 
 log: Final = logging.getLogger("pares.member")
 
 POLL: Final = 0.05
 """Seconds of one poll: how late this thread may notice that it is to leave."""
+LONG_POLL: Final = 1.0
+"""The same where a poll can be ended."""
 GRACE: Final = 5.0
 """Seconds beyond the barrier's limit for the record that says that it is over."""
 
@@ -89,9 +92,15 @@ class Assignment:
         self._stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"{who}: group", daemon=True)
 
+    @property
+    def membership(self) -> Membership | None:
+        """None while this member is out of the group."""
+        return self._membership
+
     def stay_away(self, seconds: float | None) -> None:
         """Leaves the group for so long; None: until `come_back`."""
         self._away_until = 2**62 if seconds is None else stopwatch() + int(seconds * 1e9)
+        self._wake()
 
     def come_back(self) -> None:
         self._away_until = None
@@ -99,11 +108,18 @@ class Assignment:
     def leave(self) -> None:
         """For good."""
         self._leaving = True
+        self._wake()
 
     def stop(self) -> None:
         """No revocation is waited for any more: there is no more time."""
         self._callbacks.end()
         self._stopped.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        membership = self._membership
+        if isinstance(membership, ClaimsMembership):
+            membership.wake()
 
     def give_up(self) -> None:
         """Of a member that was never begun."""
@@ -145,7 +161,8 @@ class Assignment:
         if self._membership is None and not self._leaving:
             self._membership = self._join(self._callbacks)
         if self._membership is not None:
-            self._membership.poll(POLL)
+            # By claims there is a way to end a poll; a client library has none.
+            self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
 
     def _go(self) -> None:
         membership, self._membership = self._membership, None

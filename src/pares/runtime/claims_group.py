@@ -21,28 +21,36 @@ from pares.runtime.events import Acquired, Event, Fenced, Revoked
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member
+    from pares.runtime.views import Peer
 
 SUFFIX: Final = "/partitions"
 CALLBACK_LIMIT: Final = 300.0
 """Seconds that `on_revoked` may take, as on Kafka."""
 
+LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at whether the assignment is in reach."""
+
 Told = Callable[[Sequence[int]], None]
 
 
-def group_of(ledger: Ledger, **settings: Any) -> Group:
-    """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`."""
-    return ledger if isinstance(ledger, Group) else ClaimsGroup(ledger, **settings)
+def group_of(ledger: Ledger, seats: int = 1, **settings: Any) -> Group:
+    """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`. With several seats it is
+    always by claims: no broker's assignment keeps the partitions of one role apart, least of all by host."""
+    return ledger if isinstance(ledger, Group) and seats == 1 else ClaimsGroup(ledger, seats, **settings)
 
 
 class ClaimsGroup:
     """Assigns partitions by claims in the ledger's log.
 
-    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. Promised: a partition is one
-    member's at a time, by the assumptions of the claims protocol (design, section 2).
+    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `seats`: partitions are as many
+    blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
+    there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
+    of the claims protocol (design, section 2).
     """
 
-    def __init__(self, ledger: Ledger, **settings: Any) -> None:
+    def __init__(self, ledger: Ledger, seats: int = 1, **settings: Any) -> None:
         self._ledger = ledger
+        self._seats = seats
         self._settings = {"session": 1.0, "drift": 0.1, **settings}
 
     def join(self, group: str, partitions: int, on_assigned: Told, on_revoked: Told, on_lost: Told) -> ClaimsMembership:
@@ -52,7 +60,8 @@ class ClaimsGroup:
                 f"group {group[:40]!r}... has {len(group)} characters, and its assignment needs {len(SUFFIX)} more: "
                 f"use at most {MAX_NAME - len(SUFFIX)}"
             )
-        return ClaimsMembership(self._ledger, group, partitions, (on_assigned, on_revoked, on_lost), self._settings)
+        told = (on_assigned, on_revoked, on_lost)
+        return ClaimsMembership(self._ledger, group, partitions, told, self._settings, self._seats)
 
 
 class _Call:
@@ -71,7 +80,13 @@ class ClaimsMembership:
     """One member's place. Callbacks run in `poll` and `leave` only, on the caller's thread."""
 
     def __init__(
-        self, ledger: Ledger, group: str, partitions: int, callbacks: tuple[Told, Told, Told], settings: dict[str, Any]
+        self,
+        ledger: Ledger,
+        group: str,
+        partitions: int,
+        callbacks: tuple[Told, Told, Told],
+        settings: dict[str, Any],
+        seats: int = 1,
     ) -> None:
         from pares.runtime.member import Member  # which makes use of this file
 
@@ -83,13 +98,16 @@ class ClaimsMembership:
         self._ended: dict[int, int] = {}
         """partition -> the greatest token that is known to be over."""
         self._left = False
+        self._woken = False
         self._session: float = settings["session"]
         self._bound = self._session / (1 + settings["drift"])
-        roles = [str(number) for number in range(partitions)]
+        self._block = partitions // seats
+        """Partition `number` is seat `number // block` of role `number % block`."""
         self._member: Member = Member(
             ledger,
             group=group + SUFFIX,
-            roles=roles,
+            roles=[str(number) for number in range(self._block)],
+            seats=seats,
             barrier=self._told,
             barrier_timeout=CALLBACK_LIMIT,
             **settings,
@@ -115,8 +133,17 @@ class ClaimsMembership:
             if left <= 0:
                 return
             with self._come:
-                if not self._calls:
-                    self._come.wait(min(left, 0.1))
+                if not self._calls and not self._woken:
+                    self._come.wait(min(left, LOOK_EVERY))
+                if self._woken:
+                    self._woken = False
+                    return
+
+    def wake(self) -> None:
+        """Ends a poll, or the next one. From any thread."""
+        with self._come:
+            self._woken = True
+            self._come.notify_all()
 
     def leave(self) -> None:
         if self._left:
@@ -133,6 +160,27 @@ class ClaimsMembership:
             for call in calls:
                 call.done.set()
             self._member.close(timeout=2 * self._session + 1.0)
+
+    # Steering: from any thread --------------------------------------------------------------------------------------------
+
+    def peers(self) -> list[Peer]:
+        """Who is in the group."""
+        return self._member.members()
+
+    def hand_over(self, number: int, to: str | None, why: str) -> None:
+        """Hands a partition that this member has to the member of that name, or else to whoever has the fewest. (Placement may
+        name this member itself.) It stays there until that member leaves."""
+        if to is None:
+            others = [p for p in self._member.members() if p.id != self._member.id and not p.draining]
+            to = min(others, key=lambda p: (len(p.roles), p.name)).name if others else None
+        self._member.hand_over(str(number % self._block), to, why)
+
+    def pause(self, number: int | None, seconds: float) -> None:
+        """Nobody has the partition (None: any), nor those of its other seats."""
+        self._member.pause(None if number is None else str(number % self._block), seconds=seconds)
+
+    def resume(self, number: int | None) -> None:
+        self._member.resume(None if number is None else str(number % self._block))
 
     # On the caller's thread ----------------------------------------------------------------------------------------------
 
@@ -176,7 +224,7 @@ class ClaimsMembership:
             self._enqueue("lost", event)
 
     def _enqueue(self, kind: str, event: Acquired | Revoked | Fenced) -> _Call:
-        call = _Call(kind, int(event.role), event.token)
+        call = _Call(kind, event.seat * self._block + int(event.role), event.token)
         with self._come:
             if self._left:
                 call.done.set()

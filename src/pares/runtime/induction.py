@@ -13,21 +13,41 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.fast import Fast
 from pares.core.induced import Induced
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, Part
-from pares.core.protocol import Ask, Close, Closed, Declare, Event, Ready, Report, Restart, StepDown, Stop, Tick, Wake
+from pares.core.protocol import (
+    Ask,
+    Close,
+    Closed,
+    Declare,
+    Event,
+    HandOver,
+    PauseFor,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    StepDown,
+    Stop,
+    Tick,
+    Wake,
+)
+from pares.core.reasons import STEPPED_DOWN
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
+from pares.core.spread import partition_of_role
 from pares.ledger import Bell, Group, Ledger, Membership, expire
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
-from pares.runtime.claims_group import group_of
+from pares.runtime.claims_group import ClaimsMembership, group_of
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbell
-from pares.runtime.induction_settings import check_shape
+from pares.runtime.induction_settings import check_seats, check_shape
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.life import Life
 from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
@@ -43,19 +63,21 @@ def begin_induction(
     ledger: Ledger, protocol: str, checked: dict[str, Any], eligible: object, own: dict[str, float | None], life: Life
 ) -> InductionLoop:
     """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
-    native = isinstance(ledger, Group)
+    seats: int = checked["seats"]
+    native = isinstance(ledger, Group) and seats == 1
     check_shape(protocol, checked, eligible, native)
+    check_seats(ledger, seats)
     settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
     settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
 
     def join(callbacks: Callbacks) -> Membership:
         told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
-        return group_of(ledger, **settings).join(checked["group"], ledger.partitions, *told)
+        return group_of(ledger, seats, **settings).join(checked["group"], ledger.partitions, *told)
 
     def make(bound: float, seen: int) -> tuple[str, Config]:
         return protocol, config_of(protocol, checked, ledger, bound, own, seen)
 
-    return InductionLoop(ledger, make, join, life, away=not checked["ready"])
+    return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)
 
 
 class Doorbells(Doorbell):
@@ -87,7 +109,7 @@ class Doorbells(Doorbell):
 class InductionLoop:
     """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
 
-    def __init__(self, ledger: Ledger, make: Make, join: Join, life: Life, *, away: bool) -> None:
+    def __init__(self, ledger: Ledger, make: Make, join: Join, life: Life, *, away: bool, native: bool = False) -> None:
         self.ledger = ledger
         self._life = life
         self._make = make
@@ -102,27 +124,30 @@ class InductionLoop:
         self._away = away
         """The user wants this member out of the group: not ready, or drained."""
         self._closing = False
-        self._roles: dict[str, None] = {}
+        self.native = native
+        """The ledger's own service decides who has which partition, and nobody else has a say in it."""
         self._trimmed_at = stopwatch()
         self._wake = 0
         self._abandoned = False
+        self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
+        """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
         self.doorbell = Doorbells(ledger, ledger.partitions)
         try:
-            self._begin(0)
+            self._begin(0, ())
         except BaseException:
             self.doorbell.close()
             raise
-        self._roles = dict.fromkeys(self.core.roles)
         self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
         self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
 
-    def _begin(self, seen: int) -> None:
-        """A new incarnation, in the group under as many partitions as the ledger has now."""
+    def _begin(self, seen: int, roles: tuple[str, ...]) -> None:
+        """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
+        the group's, which may belong to other partitions now."""
         self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
         self.assignment = Assignment(self._join, callbacks, self._life.who, lambda: self._left(callbacks))
         try:
             protocol, config = self._make(self.assignment.bound, seen)
-            self.core: Induced = PROTOCOLS[protocol](config)
+            self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
         except BaseException:
             self.assignment.give_up()
             raise
@@ -145,10 +170,8 @@ class InductionLoop:
         self._callbacks.end()
         self.assignment.leave()
         self._events.clear()
-        largest = self.core.largest
-        self._begin(largest)
-        if tuple(self._roles) != self.core.roles:
-            self._events.append(Roles(tuple(self._roles)))
+        wanted = {role for part in self.core.parts for role in part.add}
+        self._begin(self.core.largest, (*self.core.roles, *sorted(wanted - set(self.core.roles))))
         if self._closing:
             self.assignment.leave()
         self.assignment.thread.start()
@@ -161,7 +184,18 @@ class InductionLoop:
             self._closing = True
             self.assignment.leave()
         elif isinstance(event, StepDown):
-            self.assignment.stay_away(2 * self.assignment.bound)
+            if self.native or event.role is None:
+                self.assignment.stay_away(2 * self.assignment.bound)
+            else:
+                # Handed over, it stays away: given up, it would come back with the next balancing.
+                self._steer().hand_over(self._number(event.role), None, STEPPED_DOWN)
+        elif isinstance(event, HandOver):
+            to = None if event.to is None else event.to.rpartition("~")[0] or event.to
+            self._steer().hand_over(self._number(event.role), to, event.why)
+        elif isinstance(event, PauseFor):
+            self._steer().pause(None if event.scope is None else self._number(event.scope), event.ms / 1000)
+        elif isinstance(event, ResumeNow):
+            self._steer().resume(None if event.scope is None else self._number(event.scope))
         elif isinstance(event, Ready) and event.ready:
             self._away = False
             self.assignment.come_back()
@@ -169,14 +203,23 @@ class InductionLoop:
             self._away = True
             self.assignment.stay_away(None)
         elif isinstance(event, Declare):
-            if event.removed:
-                self._roles.pop(event.name, None)
-            else:
-                self._roles[event.name] = None
-            self._events.append(Roles(tuple(self._roles)))
+            self._events.append(Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,)))
         if when_done is not None:
             self._waiting.append(when_done)
         self.doorbell.ring()
+
+    def _steer(self) -> ClaimsMembership:
+        """Raises `LedgerUnavailable` while this member is out of its group."""
+        membership = self.assignment.membership
+        if not isinstance(membership, ClaimsMembership):
+            raise LedgerUnavailable(f"{self.core.me} is out of its group, and has nothing to move or to pause there")
+        return membership
+
+    def _number(self, role: str) -> int:
+        """The partition of this role's seat that this member leads, or of its first one."""
+        config = self.core.config
+        parts = [partition_of_role(role, config.partitions, config.seats, seat) for seat in range(config.seats)]
+        return next((n for n in parts if self.core.parts[n].phase in BELIEVING), parts[0])
 
     def work_over(self, key: Key) -> None:
         """The barrier and the bodies of a term have come to their end."""
@@ -253,11 +296,10 @@ class InductionLoop:
 
     def _step(self, event: ShareEvent) -> bool:
         """One step, and its effects. Whether something was appended."""
-        appended = False
+        puts: list[Put] = []
         for effect in self.core.step(event, stopwatch()):
             if isinstance(effect, Put):
-                self._put(effect)
-                appended = True
+                puts.append(effect)
             elif isinstance(effect, Wake):
                 self._wake = effect.at
             elif isinstance(effect, Yielded):
@@ -268,25 +310,32 @@ class InductionLoop:
                 self.over = effect
             else:
                 self._life.carry(effect)
-        return appended
+        if len(puts) > 1 and self._append_each is not None:
+            self._put(puts, self._append_each)
+        else:
+            for put in puts:
+                self._put([put], lambda one: [self.ledger.append(one[0][1], one[0][0])])
+        return bool(puts)
 
-    def _put(self, put: Put) -> None:
+    def _put(self, puts: list[Put], append: Callable[[list[tuple[int, bytes]]], list[int]]) -> None:
+        answers: list[ShareEvent]
         try:
-            offset = self.ledger.append(put.payload, put.partition)
+            offsets = append([(put.partition, put.payload) for put in puts])
         except LedgerUnavailable as error:
             self._out_of_reach(error)
-            answer: ShareEvent = Missed(put.ticket, error.unknown)
+            answers = [Missed(put.ticket, error.unknown) for put in puts]
         except ClosedError:
             self._ledger_closed()
-            answer = Missed(put.ticket, unknown=False)
+            answers = [Missed(put.ticket, unknown=False) for put in puts]
         else:
-            answer = Landed(put.ticket, offset)
-        self._step(answer)
+            answers = [Landed(put.ticket, offset) for put, offset in zip(puts, offsets, strict=True)]
+        for answer in answers:
+            self._step(answer)
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Everything that is new in each partition, in chunks; and then once more for nothing."""
+        """Everything that is new in each partition, in chunks."""
         try:
             self._look()
             core = self.core
@@ -311,7 +360,7 @@ class InductionLoop:
                 entries = self.ledger.read(core.position(number), number, CHUNK)
                 self.read_at = stopwatch()
                 self._step(Heard(number, list(entries), wall_us()))
-                if not entries:
+                if not entries or (len(entries) < CHUNK and part.track.entered):
                     break
         except (LedgerGap, LedgerRewound) as error:
             self._step(Broke(number, str(error)))

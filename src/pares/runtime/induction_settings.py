@@ -19,6 +19,8 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
 """The settings that only this protocol has."""
 BEATS: Final = 5
 """Beats, or beacons, in a threshold, unless an interval is given."""
+RESTATED: Final = 4
+"""How often the group's roles are written down within the log's retention."""
 CLOCK_ERROR: Final = 0.05
 """Seconds by which clocks may be apart, unless said otherwise, where the log's times are not this host's own."""
 HOST_CLOCK: Final = ("memory", "sqlite")
@@ -36,12 +38,6 @@ def check_own(protocol: str, given: dict[str, float | None]) -> None:
 def check_shape(protocol: str, checked: dict[str, Any], eligible: object, native: bool) -> None:
     """Raises `CapabilityError` for what a group that shares out partitions can't do."""
     where = f"protocol {protocol!r}"
-    if any(role.seats != 1 for role in checked["roles"]):
-        raise CapabilityError(
-            f"{where} gives each role one leader, and seats is {checked['roles'][0].seats}: use protocol='claims', or one "
-            f"group "
-            "for each seat, on different hosts"
-        )
     if eligible is not None:
         raise CapabilityError(
             f"{where} gives each member whole partitions, whatever roles they carry, and eligible is given: leave it out, "
@@ -53,6 +49,15 @@ def check_shape(protocol: str, checked: dict[str, Any], eligible: object, native
             f"{where} on this ledger leaves the assignment to the broker, which knows no rank or weight: leave them out, or "
             f"use "
             "protocol='claims'"
+        )
+
+
+def check_seats(ledger: Log, seats: int) -> None:
+    """Raises `ConfigError` unless each seat has a partition of its own."""
+    if seats > ledger.partitions:
+        raise ConfigError(
+            f"seats is {seats}, and each seat of a role needs a partition of its own: {ledger.url} has {ledger.partitions}; "
+            f"open it with ?partitions={2 * seats} or more, or use fewer seats"
         )
 
 
@@ -112,6 +117,8 @@ def config(
         exclusive=exclusive,
         error_ms=error_ms,
         seen=seen,
+        seats=checked["seats"],
+        restate_ms=0 if ledger.retention is None else max(1000, int(ledger.retention * 1000) // RESTATED),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pares.core.errors import CapabilityError, ConfigError
+from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch
 from pares.runtime.induction import InductionLoop
 from pares.runtime.proof import DeathLock
@@ -48,6 +49,11 @@ class InductionView:
             found |= {m: found.get(m, "") for (g, m), at in around if g == core.config.group and at >= memory}
             found |= {t.member: t.host for t in list(part.track.open.values()) if t.member in found}
         session = self._loop.assignment.bound
+        membership = self._loop.assignment.membership
+        if isinstance(membership, ClaimsMembership):
+            # Whoever has not written here lately is known by its place in the assignment, under its id there.
+            known = {id.rpartition("~")[0] for id in found}
+            found |= {peer.id: peer.host for peer in membership.peers() if peer.name not in known}
         return [
             Peer(id, id.rpartition("~")[0], host, "", {}, 0, 1.0, session, False, self._led_by(id))
             for id, host in sorted(found.items())
@@ -57,14 +63,13 @@ class InductionView:
         return tuple(sorted(role for role in self.roles() if any(h.member == id for h in self.leaders(role))))
 
     def leaders(self, role: str) -> list[Holder]:
-        tenure = self._loop.core.leader(role)
-        if tenure is None:
-            return []
-        since = tenure.began_ms / 1000 if tenure.began_ms else None
-        return [Holder(tenure.member, tenure.name, tenure.host, role, 0, tenure.token, since)]
+        return [
+            Holder(t.member, t.name, t.host, role, seat, t.token, t.began_ms / 1000 if t.began_ms else None)
+            for seat, t in self._loop.core.leaders(role)
+        ]
 
     def roles(self) -> dict[str, int]:
-        return dict.fromkeys(sorted(self._loop.core.roles), 1)
+        return dict.fromkeys(self._loop.core.roles, self._loop.core.config.seats)
 
     def known(self, role: str) -> bool:
         return role in self._loop.core.roles
@@ -76,10 +81,16 @@ class InductionView:
         raise ConfigError(f"group {group!r} has no member {member!r} that has written lately")
 
     def check(self, what: str) -> None:
-        """Raises `CapabilityError` for what the group decides, and no member."""
+        """Raises `CapabilityError` for what this protocol, or this ledger's group, has not."""
         name = self._loop.core.name
-        raise CapabilityError(
-            f"{what} is not in protocol {name!r}: there the group gives out whole partitions, to whom it likes; use "
-            f"step_down() or "
-            "drain(), which leave the group, or protocol='claims'"
-        )
+        if what == "mark":
+            raise CapabilityError(
+                f"mark is not in protocol {name!r}, whose records carry no marks: keep them beside your data, or use "
+                "protocol='claims'"
+            )
+        if self._loop.native:
+            raise CapabilityError(
+                f"{what} is not in protocol {name!r} on this ledger: its own service gives out partitions, to whom it likes, "
+                "and takes no wishes; use step_down() or drain(), which leave its group, another ledger (there claims share "
+                "partitions out, which can be moved and paused), or protocol='claims'"
+            )

@@ -165,7 +165,7 @@ class Member:
             if protocol == "claims":
                 self._begin_claims(checked)
             else:
-                self._begin_induction(protocol, checked, eligible, own)
+                self._begin_induction(protocol, checked | {"seats": seats}, eligible, own)
         except BaseException:
             self._close_ledger()
             raise

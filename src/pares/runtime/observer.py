@@ -15,7 +15,9 @@ from pares.core.records import check_name
 from pares.core.world import World
 from pares.ledger import Ledger, partition_of
 from pares.ledger import open as open_ledger
+from pares.runtime.tenures import Tenures
 from pares.runtime.views import Holder
+from pares.runtime.which import newest, runs_induced
 
 CHUNK: Final = 1000
 
@@ -39,6 +41,8 @@ class Observer:
         self.reader = Reader(group)
         self._lock = threading.Lock()
         self._identity = ""
+        self._tenures: Tenures | None = None
+        """Of a group that runs NELI or Fast NELI."""
         try:
             self._attach()
         except BaseException:
@@ -47,6 +51,9 @@ class Observer:
 
     def _attach(self) -> None:
         self._identity = self._ledger.identity()
+        self._tenures = None
+        if runs_induced(self._ledger, self.group, self._partition):
+            self._tenures = Tenures(self._ledger, self.group)
         self.reader.attach(self._ledger.start(self._partition), self._ledger.end(self._partition))
 
     def read(self, timeout: float = 0.0) -> list[Change]:
@@ -60,11 +67,17 @@ class Observer:
             try:
                 if self._ledger.identity() != self._identity:
                     self._attach()
+                if self._tenures is not None:
+                    return [change for change, _ in self._tenures.read(timeout)]
                 while True:
                     entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
                     before = self.reader.position
                     changes += self.reader.feed(entries)
                     timeout = 0.0
+                    if not self.reader.world.base and newest(entries, self.group):
+                        # Nothing counts for the claims protocol: it is another one that has begun since.
+                        self._tenures = Tenures(self._ledger, self.group)
+                        return [change for change, _ in self._tenures.read()]
                     if not entries and self.reader.position == before:
                         return changes
             except (LedgerGap, LedgerRewound):
@@ -79,13 +92,15 @@ class Observer:
     def adrift(self) -> bool:
         """The log's beginning is gone and it holds no snapshot: nobody can know who leads (R12)."""
         self.read()
-        return self.reader.state is State.ADRIFT
+        return self._tenures is None and self.reader.state is State.ADRIFT
 
     @property
     def world(self) -> World:
-        """The group's state after everything that stands in the log now. Not to be changed."""
+        """The group's state after everything that stands in the log now. Not to be changed. Of a group that runs NELI or Fast
+        NELI it is put together from what the logs of all partitions tell: who came to lead each last, and has not said that
+        it is over."""
         self.read()
-        return self.reader.world
+        return self.reader.world if self._tenures is None else self._tenures.world
 
     def leader(self, role: str) -> Holder | None:
         """Who holds `role` (of several seats the first that is held), or None."""

@@ -23,6 +23,7 @@ from urllib.parse import quote
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.registry import open as open_ledger
+from pares.runtime.which import runs_induced
 from pares.spark import intervals, verdict
 from pares.spark import writes as sink
 from pares.spark.logs import open_to_read
@@ -41,7 +42,7 @@ SLACK_MS: Final = 20
 # The columns that are promised come first, in their promised order; what follows explains them.
 _TERMS: Final = """
 SELECT {group} AS `group`, role, seat, token, member, name, host, from_offset, to_offset, from_ms, to_ms, why,
-       began, cause, measured, truncated
+       began, cause, measured, truncated, coalesce(stop_ms, least(alive_ms, b_late), to_ms) AS sure_ms
 FROM {terms}
 """
 _BAD: Final = "SELECT offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
@@ -167,14 +168,16 @@ def audit(
     if clock_error_ms < 0 or slack_ms < 0:
         raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
     with open_to_read(ledger, options) as opened:
-        pass  # what is no ledger is said before Spark is started
+        # What is no ledger is said before Spark is started.
+        induced = runs_induced(opened.log, group, opened.partition)
+        shared_out = opened.log.partitions if induced else 0
     spark = spark if spark is not None else session()
     # Only now: these need pyspark, and if it is not there, `session` has said so.
     from pares.spark import rows as rows_
     from pares.spark.reading import Reading
 
     reading = Reading(spark, opened.log.url, opened.partition, options or {}, ledger)
-    head, facts = reading.fold(group, _HEAD)
+    head, facts = reading.fold(group, _HEAD, shared_out)
     try:
         if head["from_ms"] is None:
             raise ConfigError(reading.nothing(group))

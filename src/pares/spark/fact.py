@@ -17,7 +17,7 @@ _ROWS_A_BATCH: Final = 5000
 SCHEMA: Final = (
     "kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
     "clock_ms bigint, cause string, why string, name string, host string, session_ms bigint, drift double, "
-    "overlap_ms bigint, payload binary"
+    "overlap_ms bigint, payload binary, until_ms bigint"
 )
 
 
@@ -32,6 +32,9 @@ class Fact(NamedTuple):
     seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
     opened, shut    a seat came to be, or is no more: role, seat
     paused, resumed role, or None for the whole group
+    held            NELI, at the end: nothing was said of this term's end: role, seat, token, member, `clock_ms`
+                    lost, held: `clock_ms` is when the member last said that it leads, `until_ms` by when that was over at
+                    the latest, by the broker's clock
     bad             a record that can't be read: cause, payload
     defect          two readers of one prefix differ: `other` wrote the snapshot
     first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
@@ -57,6 +60,7 @@ class Fact(NamedTuple):
     drift: float | None = None
     overlap_ms: int | None = None
     payload: bytes | None = None
+    until_ms: int | None = None
 
 
 def arrow_schema() -> pa.Schema:

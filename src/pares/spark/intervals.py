@@ -30,8 +30,10 @@ from pares.core.reasons import (
     HANDED_OVER,
     LEASE_RAN_OUT,
     LEFT,
+    LOST,
     NOT_READY,
     PAUSED,
+    REVOKED,
     ROLE_REMOVED,
     STEPPED_DOWN,
 )
@@ -59,7 +61,8 @@ WITH t AS (
          min(cause) FILTER (WHERE kind = 'gained') AS began,
          min(offset) FILTER (WHERE kind = 'lost') AS to_offset,
          min(at_ms) FILTER (WHERE kind = 'lost') AS lost_ms,
-         min(clock_ms) FILTER (WHERE kind = 'lost') AS sign_ms,
+         min(clock_ms) FILTER (WHERE kind IN ('lost', 'held')) AS sign_ms,
+         min(until_ms) FILTER (WHERE kind IN ('lost', 'held')) AS until_ms,
          min(cause) FILTER (WHERE kind = 'lost') AS ended,
          min(other) FILTER (WHERE kind = 'lost') AS ended_by,
          min(why) FILTER (WHERE kind = 'lost') AS ended_why,
@@ -70,22 +73,23 @@ WITH t AS (
          min(offset) FILTER (WHERE kind = 'stop') AS first_stop,
          max(offset) FILTER (WHERE kind = 'stop') AS last_stop,
          max(offset) FILTER (WHERE kind = 'lead') AS last_lead
-  FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop')
+  FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop', 'held')
   GROUP BY role, seat, token, member),
  j AS (
-  SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.seen_offset, n.joined AS heir_joined,
+  SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.seen_offset, m.seen_ms, n.joined AS heir_joined,
          CAST(ceil(m.session_ms / (1 - m.drift)) AS BIGINT) AS limit_ms, {first} AS first_ms, {last} AS last_ms,
          -- A belief that began again after its end is open again.
          CASE WHEN last_stop IS NOT NULL AND (last_lead IS NULL OR last_stop > last_lead) THEN said_ms END AS stop_ms,
          coalesce(sign_ms, m.seen_ms) AS alive_ms,
-         coalesce(sign_ms, m.seen_ms) + CAST(floor(m.session_ms * (1 - m.drift) / (1 + m.drift)) AS BIGINT)
-           + m.overlap_ms AS bound_ms
+         -- NELI's log bounds each belief by itself; with claims it is the lease that says how long one may last.
+         coalesce(until_ms, coalesce(sign_ms, m.seen_ms) + CAST(floor(m.session_ms * (1 - m.drift) / (1 + m.drift)) AS BIGINT)
+           + m.overlap_ms) AS bound_ms
   FROM t LEFT JOIN {members} m ON m.member = t.member LEFT JOIN {members} n ON n.member = t.heir),
  k AS (
   SELECT *,
          CASE WHEN stop_ms IS NOT NULL THEN stop_ms
               WHEN to_offset IS NULL THEN bound_ms
-              WHEN ended_by = member THEN lost_ms
+              WHEN ended_by = member THEN least(lost_ms, until_ms)
               WHEN ended = 'obituary' THEN least(bound_ms, lost_ms)
               ELSE coalesce(bound_ms, lost_ms) END AS b_late
   FROM j),
@@ -95,7 +99,8 @@ WITH t AS (
     ON f.fault IN ('crash', 'freeze', 'cut') AND (f.member = k.member OR f.member = k.name)
    AND f.at_ms >= coalesce(k.lead_ms, k.gained_ms, k.first_ms)
    AND f.at_ms <= coalesce(greatest(k.b_late, k.lost_ms), k.last_ms)
-  WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary') OR k.ended_why = '{fenced}' OR k.said_why = '{fenced}'
+  WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary', 'superseded')
+     OR k.ended_why = '{fenced}' OR k.said_why = '{fenced}'
   GROUP BY k.role, k.seat, k.token, k.member),
  g AS (
   SELECT k.*, f.fault, f.fault_ms,
@@ -133,6 +138,8 @@ CAUSES: Final = {
     STEPPED_DOWN: "step down",
     ROLE_REMOVED: "removed",
     BALANCE: "balance",
+    REVOKED: "balance",
+    LOST: "lapse",
 }
 """The audit's word for each of the members'."""
 _WORDS: Final = "\n          ".join(
@@ -144,7 +151,7 @@ _CAUSE: Final = """
 CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      WHEN fault IS NOT NULL THEN fault
      WHEN ended = 'obituary' THEN 'crash'
-     WHEN ended = 'claim' THEN CASE WHEN seen_offset > to_offset THEN 'freeze' ELSE 'crash' END
+     WHEN ended = 'claim' THEN CASE WHEN coalesce(seen_offset > to_offset, seen_ms > lost_ms) THEN 'freeze' ELSE 'crash' END
      WHEN ended = 'leave' THEN 'leave'
      WHEN ended = 'genesis' THEN 'reset'
      WHEN ended IS NULL AND stop_ms IS NULL THEN 'crash'

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core import errors
 from pares.core.errors import LedgerGap, ParesError
 from pares.ledger.registry import parse
-from pares.spark import fold
+from pares.spark import fold, tenures
 from pares.spark.logs import first_and_end, open_to_read
 from pares.spark.source import LedgerSource
 from pares.spark.verdict import Row
@@ -50,11 +51,12 @@ class Reading:
         self._spark, self._url, self._partition, self._client = spark, url, partition, dict(client)
         self.start = self.end = 0
 
-    def fold(self, group: str, query: str) -> tuple[Row, DataFrame]:
-        """The facts of the group, cached, and the one row that `query` makes of them; `log_from` is added to it."""
+    def fold(self, group: str, query: str, shared_out: int = 0) -> tuple[Row, DataFrame]:
+        """The facts of the group, cached, and the one row that `query` makes of them; `log_from` is added to it.
+
+        `shared_out`: the group runs NELI or Fast NELI, in so many partitions; 0: it runs claims, in one."""
         for left in reversed(range(TRIES)):
-            self.look()
-            facts = fold.facts(self._entries(), group, self.start).cache()
+            facts = self._facts(group, shared_out).cache()
             try:
                 head: Row = self._spark.sql(query, facts=facts).toArrow().to_pylist()[0]
             except Exception as error:
@@ -70,6 +72,18 @@ class Reading:
                 raise
             return {**head, "log_from": self.start}, facts
         raise AssertionError("the last try returns or raises")
+
+    def _facts(self, group: str, shared_out: int) -> DataFrame:
+        if not shared_out:
+            self.look()
+            return fold.facts(self._entries(), group, self.start)
+        parts = [Reading(self._spark, self._url, n, self._client, self._told) for n in range(shared_out)]
+        found: list[DataFrame] = []
+        for number, part in enumerate(parts):
+            part.look()
+            found.append(tenures.facts(part._entries(), group, number, part.start))
+        self.start = max(part.start for part in parts)
+        return reduce(lambda all_, more: all_.unionAll(more), found)
 
     def nothing(self, group: str) -> str:
         """Why there is nothing of `group` to audit."""

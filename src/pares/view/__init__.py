@@ -5,5 +5,6 @@ It reads a ledger and nothing else, joins nothing, and writes nothing. The comma
 
 from pares.view.state import state
 from pares.view.story import Move, Story, name_of, url_of
+from pares.view.tenure_story import TenureStory, story_of
 
-__all__ = ["Move", "Story", "name_of", "state", "url_of"]
+__all__ = ["Move", "Story", "TenureStory", "name_of", "state", "story_of", "url_of"]

@@ -148,6 +148,10 @@ class Story:
         entries = self._read(timeout)
         return self._take(entries) if entries else []
 
+    def history(self) -> list[Move]:
+        """All moves, and the seats that nobody holds, in order."""
+        return sorted([*self.moves, *self.free()], key=lambda move: move.offset)
+
     def free(self) -> list[Move]:
         """The seats that nobody has held since they were freed."""
         return sorted(self._freed.values(), key=lambda move: move.offset)

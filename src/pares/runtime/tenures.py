@@ -1,0 +1,212 @@
+"""Reading along with a group that runs NELI or Fast NELI, as a world: the shape in which everything that looks on knows groups.
+
+The world of the claims protocol is what its fold makes of one partition. Here it is put together from what the logs of all
+partitions tell (`core.chronicle`): a seat's holder is whoever came to lead its partition last and has not said that it is over.
+Nothing decides by it. Members of these protocols hold no such world; it is for people, and for `Observer`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from pares.core.changes import Change, DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
+from pares.core.chronicle import Came, Chronicle, Known, Led, Over, Sender, Went
+from pares.core.reasons import CLOSED, SUPERSEDED
+from pares.core.records import READS
+from pares.core.world import MemberState, RoleState, World, new_seat
+from pares.ledger import Entry, Log
+
+CHUNK: Final = 1000
+LOOK: Final = 0.02
+"""Seconds between two looks at all partitions, while something is waited for."""
+FORGOTTEN: Final = 10
+"""Sessions of silence, beyond when its next record was due, after which a member that leads nothing is not shown any more."""
+
+
+class Tenures:
+    """Follows one group in all partitions of a log. Not for several threads at once."""
+
+    def __init__(self, log: Log, group: str) -> None:
+        self.log, self.group = log, group
+        self.records = 0
+        """Entries read, of whatever group."""
+        self.attach()
+
+    def attach(self) -> None:
+        """Begins anew, with the log as it is now. Raises `LedgerUnavailable`."""
+        self.world = World()
+        self.heard: dict[str, int] = {}
+        """By member: the stamp of its last record."""
+        self.newest_ms = 0
+        self._joined = 0
+        self._chronicles: list[Chronicle] = []
+        self._positions: list[int] = []
+        self._identity = self.log.identity()
+        self._widen()
+
+    def _widen(self) -> None:
+        for number in range(len(self._chronicles), self.log.partitions):
+            start = self.log.start(number)
+            self._chronicles.append(Chronicle(self.group, number, start))
+            self._positions.append(start)
+
+    @property
+    def uncounted(self) -> int:
+        return sum(chronicle.track.uncounted for chronicle in self._chronicles)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it is another log now than the one that was attached to (R12)."""
+        return self.log.identity() != self._identity
+
+    def read(self, timeout: float = 0.0) -> list[tuple[Change, int]]:
+        """What is new up to the end of each partition, with its time in the log, in the order of these times.
+
+        Waits up to `timeout` seconds for the first. Raises what a ledger's `read` raises; after `LedgerGap` or
+        `LedgerRewound`: `attach`.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self._read()
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            time.sleep(min(LOOK, left))
+
+    def _read(self) -> list[tuple[Change, int]]:
+        found: list[tuple[Change, int]] = []
+        self._widen()
+        for number in range(len(self._chronicles)):
+            while entries := self.log.read(self._positions[number], number, CHUNK):
+                self._positions[number] = entries[-1].offset + 1
+                found += self._feed(number, entries)
+        found += self._forget()
+        found.sort(key=lambda one: one[1])
+        return found
+
+    def _feed(self, number: int, entries: Sequence[Entry]) -> list[tuple[Change, int]]:
+        chronicle, found = self._chronicles[number], list[tuple[Change, int]]()
+        self.records += len(entries)
+        for entry in entries:
+            before = chronicle.track.position
+            for happening in chronicle.feed(entry):
+                changes: list[Change] = []
+                self._take(chronicle, happening, entry.offset, changes)
+                found += [(change, entry.timestamp_ms) for change in changes]
+            if chronicle.last is not None and chronicle.last[0] >= before:
+                self._heard(chronicle, entry)
+        return found
+
+    def _heard(self, chronicle: Chronicle, entry: Entry) -> None:
+        """Somebody of the group has written."""
+        self.world.base = self.world.base or 1  # which says that the log has something of the group
+        self.newest_ms = max(self.newest_ms, entry.timestamp_ms)
+        sender = chronicle.sender
+        if sender is None:
+            return
+        self.heard[sender.id] = max(self.heard.get(sender.id, 0), sender.last_ms)
+        state = self.world.members.get(sender.id)
+        if state is None:
+            self._know(sender, [])
+        elif state.due_ms >= sender.due_ms or not self.world.held.get(sender.id):
+            state.due_ms = sender.due_ms
+
+    # What it means for the world -----------------------------------------------------------------------------------------
+
+    def _take(self, chronicle: Chronicle, happening: object, offset: int, changes: list[Change]) -> None:
+        match happening:
+            case Known(sender):
+                self._know(sender, changes)
+            case Came((role, index)):
+                seats = self.world.roles[role].seats if role in self.world.roles else 0
+                self.world.roles[role] = RoleState(role, max(seats, index + 1), 1.0, "host", False)
+                self.world.seats.setdefault((role, index), new_seat(role, index))
+                changes.append(RoleChanged(offset, role, "changed" if seats else "added"))
+            case Went((role, index) as key):
+                seat = self.world.seats.pop(key, None)
+                if seat is not None and seat.holder is not None:
+                    self.world.held.get(seat.holder, set()).discard(key)
+                if not any(other == role for other, _ in self.world.seats):
+                    self.world.roles.pop(role, None)
+                    changes.append(RoleChanged(offset, role, "removed"))
+            case Led():
+                self._led(happening, offset, changes)
+            case Over():
+                self._over(happening, offset, changes)
+            case _:
+                pass
+
+    def _know(self, sender: Sender, changes: list[Change]) -> None:
+        known = self.world.members.get(sender.id)
+        if known is None:
+            self._joined += 1
+            changes.append(MemberJoined(sender.first, sender.id, sender.name, sender.host))
+        session = sender.session_ms or (known.session_ms if known is not None else 1000)
+        overlap = max(sender.overlap_ms, 0 if known is None else known.overlap_ms)
+        host = sender.host or ("" if known is None else known.host)
+        protocol = sender.protocol or ("" if known is None else known.protocol)
+        self.world.members[sender.id] = MemberState(
+            id=sender.id,
+            name=sender.name,
+            host=host,
+            zone="",
+            labels={},
+            rank=0,
+            weight=1.0,
+            eligible=None,
+            session_ms=session,
+            drift=sender.drift,
+            overlap_ms=overlap,
+            protocol=protocol,
+            reads=READS,
+            lock=None,
+            joined=self._joined if known is None else known.joined,
+            draining=False,
+            offset=sender.last,
+            n=0,
+            due_ms=sender.due_ms,
+            count=0,
+        )
+
+    def _led(self, led: Led, offset: int, changes: list[Change]) -> None:
+        world, tenancy = self.world, led.tenancy
+        seat = world.seats.setdefault(led.seat, new_seat(*led.seat))
+        before, token = seat.holder, seat.token
+        if before is not None:
+            world.held.get(before, set()).discard(led.seat)
+        seat.holder, seat.token = tenancy.member, tenancy.token
+        world.held.setdefault(tenancy.member, set()).add(led.seat)
+        cause, why = "claim", ""
+        if before is not None and not tenancy.exclusive and self._lived(before, led.stamp_ms):
+            cause, why = "transfer", SUPERSEDED  # it goes on until it reads that another leads
+        me = tenancy.member
+        changes.append(SeatChanged(offset, led.seat, me, tenancy.token, before, token, cause, why, me))
+        if led.at_ms is not None:
+            changes.append(DidChanged(offset, me, led.seat, tenancy.token, "lead", led.at_ms, ""))
+
+    def _lived(self, member: str, at_ms: int) -> bool:
+        state = self.world.members.get(member)
+        return state is not None and self.heard.get(member, 0) + state.session_ms >= at_ms
+
+    def _over(self, over: Over, offset: int, changes: list[Change]) -> None:
+        world, tenancy = self.world, over.tenancy
+        seat, me = world.seats.get(over.seat), tenancy.member
+        if seat is not None and seat.holder == me and seat.token == tenancy.token:
+            world.held.get(me, set()).discard(over.seat)
+            seat.holder = None
+            cause = "leave" if over.why == CLOSED else "release"
+            changes.append(SeatChanged(offset, over.seat, None, 0, me, tenancy.token, cause, over.why, over.by))
+        if over.ended_ms is not None:
+            changes.append(DidChanged(offset, me, over.seat, tenancy.token, "stop", over.ended_ms, over.why))
+
+    def _forget(self) -> list[tuple[Change, int]]:
+        """Who has been silent for long, by the log's own times, and leads nothing."""
+        found: list[tuple[Change, int]] = []
+        for id, member in list(self.world.members.items()):
+            quiet = self.newest_ms - self.heard.get(id, 0) - member.due_ms
+            if quiet > FORGOTTEN * member.session_ms and not self.world.held.get(id):
+                del self.world.members[id]
+                found.append((MemberLeft(member.offset, id, member.name, "forgotten"), self.newest_ms))
+        return found

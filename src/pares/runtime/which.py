@@ -1,0 +1,56 @@
+"""Which protocol a group runs, by its own records: whoever looks on is not told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pares.core.beacons import Foreign, decode
+from pares.core.errors import LedgerGap
+from pares.core.records import BadRecord
+from pares.ledger import Entry, Log
+
+WINDOW: Final = 2000
+"""Entries that are looked at together."""
+
+
+def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
+    """Whether the newest record of `group` in this partition is one of NELI's or Fast NELI's. Looked for from the end
+    backwards, so that in a busy group the answer is there at once; False for a group that the log has nothing of."""
+    start, end = log.start(partition), log.end(partition)
+    while end > start:
+        low = max(start, end - WINDOW)
+        found = _newest_in(log, group, partition, low, end)
+        if found is not None:
+            return found
+        end = low
+    return False
+
+
+def _newest_in(log: Log, group: str, partition: int, low: int, end: int) -> bool | None:
+    """The same of the entries from `low` to before `end`; None if none of them is the group's."""
+    found: bool | None = None
+    while low < end:
+        try:
+            entries = log.read(low, partition, WINDOW)
+        except LedgerGap:
+            low = max(low + 1, log.start(partition))
+            continue
+        if not entries:
+            break
+        looked = newest([entry for entry in entries if entry.offset < end], group)
+        found = found if looked is None else looked
+        low = entries[-1].offset + 1
+    return found
+
+
+def newest(entries: Sequence[Entry], group: str) -> bool | None:
+    """The same of these entries."""
+    for entry in reversed(entries):
+        try:
+            record = decode(entry.payload)
+        except BadRecord:
+            continue
+        if record.g == group:
+            return not isinstance(record, Foreign)
+    return None

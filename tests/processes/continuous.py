@@ -1,0 +1,225 @@
+"""Continuous availability: roles that two members lead at any time, on two hosts, while processes and whole hosts are killed.
+
+    python tests/processes/continuous.py --layout seats --kills 100
+
+Two ways to have it (the seeds' section "continuously available systems"): `seats`, one group in which each role has two seats,
+which go to different hosts; or `groups`, two disjoint groups over the same roles, each on a host of its own. Hosts are names
+here: all processes run on this machine, and a host that fails is all of its processes killed at once.
+
+Judged twice. By the members' own beliefs on the stopwatch that all processes share, taken on the safe side: the union of the
+instants at which a check is known to have said yes has no gap. And by the audit, over all groups, from the log alone: of each
+belief what its owner lived to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from process_beliefs import Belief, beliefs
+
+from pares.runtime.clock import stopwatch
+
+ROLES: Final = ("A", "B", "C", "D")
+HOSTS: Final = ("east", "west")
+PER_HOST: Final = 2
+PATIENCE: Final = 120.0
+FRESH: Final = 500_000_000
+"""A belief that was checked so many nanoseconds ago at the most is held for present, when it is decided whom to kill next."""
+
+
+class Player:
+    """One worker process."""
+
+    def __init__(self, company: Company, host: str, number: int) -> None:
+        self.host, self.name = host, f"{host}{number}"
+        group = company.group_of(host)
+        self.folder = company.folder
+        command = [sys.executable, str(Path(__file__).with_name("continuous_worker.py")), company.url, group]
+        command += [self.name, host, ",".join(ROLES), str(company.seats), company.protocol]
+        command += [str(company.session), str(company.overlap), str(company.folder)]
+        with (company.folder / f"{self.name}.log").open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def beliefs(self) -> list[Belief]:
+        path = self.folder / f"{self.name}.beliefs"
+        return beliefs(path) if path.exists() else []
+
+    def leads(self) -> set[int]:
+        now = stopwatch()
+        return {belief.role for belief in self.beliefs() if belief.last > now - FRESH}
+
+
+class Company:
+    """All processes of one run, and what is done to them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        layout: str,
+        *,
+        protocol: str = "neli",
+        session: float = 2.0,
+        overlap: float = 2.0,
+        seed: int = 1,
+    ) -> None:
+        self.folder, self.url, self.layout = folder, url, layout
+        self.protocol, self.session, self.overlap = protocol, session, overlap
+        self.seats = 2 if layout == "seats" else 1
+        self.random = random.Random(seed)
+        self.players: list[Player] = []
+        self.dead: list[Player] = []
+        self.faults: list[tuple[int, str, str]] = []
+        """What was done to whom, for the audit: (wall-clock ms, member, fault)."""
+        self.kills = 0
+        self._born = 0
+
+    @property
+    def groups(self) -> list[str]:
+        return ["g"] if self.layout == "seats" else [f"g-{host}" for host in HOSTS]
+
+    def group_of(self, host: str) -> str:
+        return "g" if self.layout == "seats" else f"g-{host}"
+
+    def enlist(self, host: str) -> None:
+        self._born += 1
+        self.players.append(Player(self, host, self._born))
+
+    def begin(self) -> int:
+        """The instant from which each role is led twice."""
+        for host in HOSTS:
+            for _ in range(PER_HOST):
+                self.enlist(host)
+        self.until_led_on_each_host()
+        return stopwatch()
+
+    def until_led_on_each_host(self) -> None:
+        end, everything = time.monotonic() + PATIENCE, set(range(len(ROLES)))
+        while True:
+            led = {host: [p.leads() for p in self.players if p.host == host] for host in HOSTS}
+            if all(set[int]().union(*found) == everything for found in led.values()):
+                return
+            for player in self.players:
+                if player.process.poll() is not None:
+                    text = (self.folder / f"{player.name}.log").read_text()
+                    raise AssertionError(f"{player.name} ended with {player.process.returncode}: {text[-2000:]}")
+            assert time.monotonic() < end, f"not within {PATIENCE:g} s: every role is led on each host; led are {led}"
+            time.sleep(0.02)
+
+    def strike(self) -> None:
+        """Kills one process, or all of one host, at once; then as many new ones come."""
+        leaders = [player for player in self.players if player.leads()]
+        victims = [self.random.choice(leaders)]
+        if self.random.random() < 0.3:
+            victims = [player for player in self.players if player.host == victims[0].host]
+        for victim in victims:
+            self.faults.append((time.time_ns() // 1_000_000, victim.name, "crash"))
+            victim.process.send_signal(signal.SIGKILL)
+        self.kills += len(victims)
+        for victim in victims:
+            victim.process.wait()
+            self.players.remove(victim)
+            self.dead.append(victim)
+        time.sleep(self.random.uniform(0, self.session / 4))
+        for victim in victims:
+            self.enlist(victim.host)
+        self.until_led_on_each_host()
+        time.sleep(self.random.uniform(0, self.session / 8))
+
+    def all_beliefs(self) -> list[Belief]:
+        return [belief for player in [*self.players, *self.dead] for belief in player.beliefs()]
+
+    def end(self) -> None:
+        for player in self.players:
+            if player.process.poll() is None:
+                player.process.terminate()
+        for player in self.players:
+            try:
+                player.process.wait(60)
+            except subprocess.TimeoutExpired:
+                player.process.kill()
+                player.process.wait()
+
+
+def uncovered(found: Iterable[Belief], first: int, last: int, roles: int = len(ROLES)) -> list[tuple[int, int, int]]:
+    """(role, from, to): stretches between these two instants in which nobody is known to have believed."""
+    gaps: list[tuple[int, int, int]] = []
+    for role in range(roles):
+        reached = first
+        for belief in sorted((b for b in found if b.role == role), key=lambda b: b.first):
+            if belief.first > reached:
+                if reached >= last:
+                    break
+                gaps.append((role, reached, min(belief.first, last)))
+            reached = max(reached, belief.last)
+        if reached < last:
+            gaps.append((role, reached, last))
+    return gaps
+
+
+def most_at_once(found: Iterable[Belief], roles: int = len(ROLES)) -> int:
+    """The most members that believed in one role at once."""
+    most = 0
+    for role in range(roles):
+        ends = sorted(x for b in found if b.role == role for x in ((b.first, 1), (b.last, -1)))
+        depth = 0
+        for _, change in ends:
+            depth += change
+            most = max(most, depth)
+    return most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layout", choices=("seats", "groups"), default="seats")
+    parser.add_argument("--protocol", choices=("neli", "fast-neli"), default="neli")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--session", type=float, default=2.0)
+    parser.add_argument("--overlap", type=float, default=2.0)
+    parser.add_argument("--ledger", help="URL; a fresh SQLite file if not given")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--audit", action="store_true", help="have Spark audit the log, too")
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pares-continuous-") as name:
+        folder = Path(name)
+        url = told.ledger or f"sqlite:///{folder}/log.db?partitions=4"
+        overlap = told.overlap if told.protocol == "neli" else 0.0
+        company = Company(
+            folder, url, told.layout, protocol=told.protocol, session=told.session, overlap=overlap, seed=told.seed
+        )
+        try:
+            first = company.begin()
+            while company.kills < told.kills:
+                company.strike()
+                print(f"{company.kills} killed", file=sys.stderr, flush=True)
+            last, until_ms = stopwatch() - FRESH, time.time_ns() // 1_000_000 - FRESH // 1_000_000
+        finally:
+            company.end()
+        found = company.all_beliefs()
+        gaps = uncovered(found, first, last)
+        print(f"{told.layout}, {told.protocol}: {company.kills} kills in {(last - first) / 1e9:.0f} s")
+        print(f"{len(found)} beliefs; at most {most_at_once(found)} believed in one role at once")
+        print(f"without a leader: {len(gaps)} times, {sum(to - at for _, at, to in gaps) / 1e6:.1f} ms in all")
+        if told.audit:
+            from pares.spark.together import audit_together
+
+            result = audit_together(url, company.groups, faults=company.faults, until_ms=until_ms)
+            for group in result.groups:
+                words = ", ".join(f"{p.verdict}" for p in group.promises)
+                print(f"audit of {group.group}: {len(group.rows('terms'))} terms; {words}")
+            print(f"audit of the union: {len(result.gaps)} gaps")
+            gaps += [(0, gap["from_ms"], gap["to_ms"]) for gap in result.gaps]
+        sys.exit(1 if gaps else 0)
+
+
+if __name__ == "__main__":
+    main()
