@@ -6,10 +6,10 @@ receipt, so an old call is worse than none.
 Number  Of one sender no call counts whose number is not above all that were heard of it, also when it was not heard for long.
         [a late copy would be a sign of life of somebody who has gone]
 Age     A call sent longer than a lease ago, by the wall clocks, does not count.
-Pace    Wall clocks may be wrong by more than a lease, and then ages are wrong too. What comes as late as the sender's last
-        ones, for longer than a window, is new, whatever the clocks say; what was kept comes all at once. [two whose clocks
-        are a lease apart would be deaf to each other for ever, and both lead]
-        What comes a lease later than the sender's last ones is old, also if its clock is fast.
+Pace    Wall clocks may be wrong by more than a lease, and then ages are wrong too. If a sender's calls come again and again,
+        for a window, each about as late as the one before, they are new, whatever the clocks say; what was kept comes all at
+        once. [two whose clocks are a lease apart would be deaf to each other for ever, and both lead]
+        What comes a lease later than the sender's last one is old, also if its clock is fast.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _KEEP: Final = 2
 
 
 class Sender(Struct, gc=False):
-    """What was heard of one sender. `late`: own stopwatch less its wall clock, in ms; no time, but it stays the same."""
+    """What was heard of one sender."""
 
     n: int
     heard: int
+    """When its last call that counts was heard."""
     late: int
+    """Own stopwatch less its wall clock, in ms, at its last call: no time, but it stays about the same."""
+    at: int
     since: int
-    """From when on calls were as late as that."""
+    """From when on calls have come at one pace, and when the last of them did."""
 
 
 class Hearing:
@@ -48,12 +51,12 @@ class Hearing:
         known = self._senders.get(call.m)
         if known is None:
             self._forget(now)
-            self._senders[call.m] = known = Sender(0, now, late, now)
+            self._senders[call.m] = known = Sender(0, now, late, now, now)
         elif call.n <= known.n:
             return False
         if self._too_old(call, known, late, now, wall_ms):
             return False
-        known.n, known.heard, known.late = call.n, now, late
+        known.n, known.heard = call.n, now
         return True
 
     def off_s(self, call: Call, wall_ms: int) -> int:
@@ -64,10 +67,11 @@ class Hearing:
     def _too_old(self, call: Call, known: Sender, late: int, now: int, wall_ms: int) -> bool:
         age = (wall_ms - call.s) * MS
         later = (late - known.late) * MS
-        if abs(later) > self._lease:
-            known.late, known.since = late, now
+        if abs(later) > self._window // 2 or now > known.at + self._window:
+            known.since = now
+        known.late, known.at = late, now
         if age > self._lease:
-            return abs(later) > self._lease or now < known.since + self._window
+            return now < known.since + self._window
         return age < -self._lease and later > self._lease
 
     def _forget(self, now: int) -> None:
