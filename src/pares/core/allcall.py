@@ -292,7 +292,8 @@ class AllCall:
             self._give_up(role, why, now, effects, fenced=False)
         if self._others_can(role):
             self._declined.add(role)
-        self._publish("ping", self._phase(now), now, effects)
+        if now >= self._silent_until:
+            self._publish("ping", self._phase(now), now, effects)
 
     def _others_can(self, role: str) -> bool:
         return any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values())
