@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from allcall_world import World
+from allcall_world import World, call_of
 
+from pares.core.allcall import AllCall
 from pares.core.allcall_hearing import Hearing
+from pares.core.allcall_protocol import Heard, Publish, Settings
 from pares.core.allcall_wire import Call, encode
 from pares.core.lease import MS
+from pares.core.protocol import Lead, Tick
 
 
 def trio(**options: Any) -> World:
@@ -149,3 +152,41 @@ def test_a_phase_delays_no_first_call() -> None:
     world = World()
     world.start("a", 0, phase_ms=950)
     world.until(lambda: world.leaders() == ["a"], 12.1)
+
+
+def test_a_claim_that_many_pass_on_does_not_shrink() -> None:
+    """Each relay says whole milliseconds; rounded down, forty a beat would end a claim long before its holder's belief."""
+    world = World(delay=(0.05, 0.1))
+    for rank in range(20):
+        world.start(f"n{rank:02}", rank, heartbeat_ms=20, lease_ms=200, skew_ms=4, phase_ms=rank % 20)
+    world.run(3)
+    assert [name for name, node in world.nodes.items() if node.terms] == ["n00"]
+
+
+def test_a_release_that_is_overtaken_is_heard_all_the_same() -> None:
+    """Messages come in any order; what comes after a later one does not count, so a release is said again."""
+    world = World(delay=(1.0, 450.0))
+    world.start("b", 1)
+    world.start("c", 2)
+    world.run(20)
+    for _ in range(6):
+        leader = world.leaders()[0]
+        world.step_down(leader)
+        world.until(lambda was=leader: bool(world.leaders()) and world.leaders() != [was], 1 + 3 * 0.45 + 0.5)
+        world.run(2)
+
+
+def test_what_is_believed_was_said_before() -> None:
+    core = AllCall(Settings("g", "a~1", roles=("x",)), 0, 0)
+    sent: list[bytes] = []
+    leads = 0
+    for at in range(0, 40_000, 100):
+        for event in [Tick(at * 1000), *[Heard(payload, at * 1000) for payload in sent]]:
+            for effect in core.step(event, at * MS):
+                if isinstance(effect, Publish):
+                    sent = [effect.payload]
+                elif isinstance(effect, Lead):
+                    leads += 1
+                    claim = call_of(sent[-1]).c[0]
+                    assert effect.until == at * MS + claim.ttl * MS
+    assert leads >= 3

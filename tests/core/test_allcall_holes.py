@@ -17,6 +17,7 @@ from pares.core.allcall_election import Election, Known
 from pares.core.allcall_hearing import Hearing
 from pares.core.allcall_protocol import Effect
 from pares.core.allcall_wire import Call, Claim, encode, token
+from pares.core.protocol import Lead
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -168,14 +169,19 @@ def h6_a_term_ends_with_a_release() -> None:
 
 def break_h6(patch: pytest.MonkeyPatch) -> None:
     """Who must not renew lets the term end, and says nothing."""
-    usual = AllCall._renew  # pyright: ignore[reportPrivateUsage]
+    usual, give_up = AllCall._renew, AllCall._give_up  # pyright: ignore[reportPrivateUsage]
 
-    def silent(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         if self._better(role, now) is None:  # pyright: ignore[reportPrivateUsage]
-            usual(self, role, election, now, effects)
+            return usual(self, role, election, now, effects)
+        return None
 
-    patch.setattr(AllCall, "_renew", silent)
-    patch.setattr(AllCall, "_farewells", property(lambda _: [], lambda *_: None), raising=False)
+    def silently(self: AllCall, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        give_up(self, role, why, now, effects, fenced=fenced)
+        self._farewells, self._unsaid = {}, False  # pyright: ignore[reportPrivateUsage]
+
+    patch.setattr(AllCall, "_renew", renew)
+    patch.setattr(AllCall, "_give_up", silently)
 
 
 def h7_a_release_ends_a_longer_claim() -> None:

@@ -106,13 +106,12 @@ def _no_release() -> list[Patch]:
     """Who must not renew lets its term end, and says nothing."""
     usual, give_up = AllCall._renew, AllCall._give_up
 
-    def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> None:
-        if self._better(role, now) is None:
-            usual(self, role, election, now, effects)
+    def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
+        return usual(self, role, election, now, effects) if self._better(role, now) is None else None
 
     def silently(self: AllCall, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
         give_up(self, role, why, now, effects, fenced=fenced)
-        self._farewells = []
+        self._farewells, self._unsaid = {}, False
 
     return [(AllCall, "_renew", renew), (AllCall, "_give_up", silently)]
 

@@ -36,8 +36,9 @@ class Probes:
             if not able:
                 continue
             first, at = able[0]
+            near = self.bounds.beat + 2 * self.bounds.delay + int(2 * self.play.knobs.drift * self.bounds.cold)
             for process, began in able:
-                if process.key() < first.key() and began <= at + self.bounds.beat + 2 * self.bounds.delay:
+                if process.key() < first.key() and began <= at + near:
                     first, at = process, began
             self.engine.at(at, self._measure, "cold", seat, self.bounds.cold, at)
 
