@@ -46,6 +46,28 @@ class OneSide(AllCallChecker):
         self.met = met
 
 
+class OneGoesOn(AllCallChecker):
+    """Of those who lead when a split heals one goes on: all order their claims alike."""
+
+    promise = "claims are ordered alike"
+
+    def __init__(self, scene: AllCallScene) -> None:
+        super().__init__(scene)
+        self.until: dict[Seat, int] = {}
+
+    def watch(self, seat: Seat, length: int) -> None:
+        """Nothing but a heal happens to the role for so long."""
+        self.until[seat] = self.scene.engine.now + length
+
+    def followed(self, process: AllCallProcess, effect: Follow) -> None:
+        if self.scene.engine.now >= self.until.get(effect.seat, 0):
+            return
+        if not effect.fenced:
+            del self.until[effect.seat]  # a term ends by plan, and for a moment there is none
+        elif not [p for p in self.scene.believers(effect.seat) if p is not process]:
+            raise self.broken(f"{process.id} stopped to lead {effect.seat[0]} as the last one ({effect.why})")
+
+
 class Emergence(AllCallChecker):
     """When nothing has happened for long enough, whoever could follow somebody has somebody to follow whom it hears of, but
     for the moment of a handover: on each side of a split, and a member on its own leads itself if it was told to."""

@@ -273,6 +273,7 @@ def _made(name: str, rule: str, what: str, patches: Callable[[], list[Patch]], *
 
 _FAIR: dict[str, Any] = {"loss": 0.0, "late": 0.0, "doubled": 0.0}
 _SPLITS: dict[str, Any] = {"faults": {"split": 1.0}, "probes": ("split", "split"), "members": 4, "weather": _FAIR}
+_SLOW: dict[str, Any] = {"weather": _FAIR | {"delay": (30 * MS, 40 * MS)}, "beat_ms": 100, "lease_ms": 300}
 _CUTS: dict[str, Any] = {"reach": 3.0, "pace": 0.2, "weather": _FAIR, "wall_s": 0.0}
 
 MUTANTS: dict[str, Mutant] = {
@@ -315,7 +316,7 @@ MUTANTS: dict[str, Mutant] = {
             _deaf_offers,
             **_CUTS | {"faults": {"deaf": 1.0}, "isolated": ("step_down",)},
         ),
-        _made("no-release", "H6, H7", "terms end without a word", _no_release, probes=("join", "close")),
+        _made("no-release", "H6", "terms end without a word", _no_release, probes=("join", "close")),
         _made(
             "monotone", "H7", "a release that ends a longer claim is refused", _monotone, probes=("close", "step_down")
         ),
@@ -337,7 +338,7 @@ MUTANTS: dict[str, Mutant] = {
             probes=("restart", "restart"),
         ),
         _made("init-electable", "H12", "who keeps silence may be elected", _init_electable, dawn=1.0),
-        _made("no-silence", "H12, H13", "a newcomer leads as soon as it can", _no_silence),
+        _made("no-silence", "H13", "a newcomer leads as soon as it can", _no_silence),
         _made(
             "bar-lifted-for-all", "H12", "one role's live claim lets a newcomer lead any", _bar_lifted_for_all, roles=2
         ),

@@ -120,6 +120,7 @@ class Probes:
         self.scene.note("--", "heals")
         self.scene.net.cuts.remove(cut)  # pyright: ignore[reportArgumentType]
         now = self.engine.now
+        self.play.one_goes_on.watch(seat, self.bounds.heal)
         self.engine.after(self.bounds.heal, self._calm)
         self._measure("heal", seat, self.bounds.heal, now)
         self._measure("best", seat, self.bounds.best, now, best)
