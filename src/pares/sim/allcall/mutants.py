@@ -340,7 +340,16 @@ MUTANTS: dict[str, Mutant] = {
         _made("init-electable", "H12", "who keeps silence may be elected", _init_electable, dawn=1.0),
         _made("no-silence", "H13", "a newcomer leads as soon as it can", _no_silence),
         _made(
-            "bar-lifted-for-all", "H12", "one role's live claim lets a newcomer lead any", _bar_lifted_for_all, roles=2
+            "bar-lifted-for-all",
+            "H12",
+            "one role's live claim lets a newcomer lead any",
+            _bar_lifted_for_all,
+            roles=2,
+            picky=True,
+            members=3,
+            beat_ms=100,
+            lease_ms=300,
+            faults={"crash": 2.0, "restart": 1.0},
         ),
         _made("eager-answers", "H14", "every call is answered", _eager, members=8),
         _made(
