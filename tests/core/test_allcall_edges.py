@@ -155,13 +155,18 @@ def test_a_phase_delays_no_first_call() -> None:
 
 
 def test_a_claim_that_many_pass_on_does_not_shrink() -> None:
-    """Each relay says whole milliseconds; rounded down, thirty a beat would end a claim long before its holder's belief."""
+    """Each relay says whole milliseconds; rounded down, thirty a beat would end a claim long before its holder's belief, and
+    better ranked ones, who wait for its end, would lead beside it."""
     world = World(delay=(0.05, 0.1))
-    for rank in range(12):
-        world.start(f"n{rank:02}", rank, heartbeat_ms=20, lease_ms=200, skew_ms=4, phase_ms=rank % 20)
+    fast: dict[str, Any] = {"heartbeat_ms": 20, "lease_ms": 200, "skew_ms": 4}
+    world.start("z", 99, **fast)
+    world.run(0.5)
+    for rank in range(11):
+        world.start(f"n{rank:02}", rank, phase_ms=rank % 20, **fast)
         world.run(0.00017)
-    world.run(1)
-    assert [name for name, node in world.nodes.items() if node.terms] == ["n00"]
+    while world.leaders() == ["z"]:
+        world.run(0.0005)
+    assert [why.partition(" ")[2] for _, why in world.nodes["z"].ended] == ["is better ranked"]
 
 
 def test_a_release_that_is_overtaken_is_heard_all_the_same() -> None:
