@@ -30,10 +30,23 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.allcall_election import Election, Known
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings, check
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings, check
 from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.lease import MS
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import (
+    Barrier,
+    BarrierReturned,
+    Close,
+    Closed,
+    Follow,
+    Lead,
+    Ready,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
 
 WINDOW: Final = 2.5
 """Beats for which somebody who was heard is taken to be there."""
@@ -51,6 +64,7 @@ class Peer(Struct, gc=False):
     """Whom it takes for the holder of each role."""
     heard: int
     n: int
+    host: str
 
 
 class AllCall:
@@ -84,20 +98,42 @@ class AllCall:
         """Roles that were stepped down from, until somebody else has led them."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
         self._farewells: list[Claim] = []
-        self._closed = False
+        self._barriers: dict[str, int] = {}
+        """Of each role that is being given up: until when its barrier may run."""
+        self._away = False
+        """Not ready: it leads nothing, and says so."""
+        self._closing = self._closed = False
         self.stale = 0
         self.bad = 0
 
     # What others may ask ---------------------------------------------------------------------------------------------
 
+    def claim(self, role: str, now: int) -> Known | None:
+        """The claim to the role that counts, as far as this member has heard."""
+        return self._elections[role].best(now)
+
     def leader(self, role: str, now: int) -> str | None:
         """Whose claim to the role counts, as far as this member has heard."""
-        best = self._elections[role].best(now)
+        best = self.claim(role, now)
         return None if best is None else best.holder
+
+    def peers(self) -> dict[str, Peer]:
+        """The others that were heard lately."""
+        return dict(self._peers)
 
     def members(self) -> dict[str, dict[str, str]]:
         """Who was heard lately, and whom each takes for the holder of each role."""
-        return {id: dict(peer.views) for id, peer in self._peers.items()}
+        return {id: dict(peer.views) for id, peer in self.peers().items()}
+
+    @property
+    def live(self) -> bool:
+        """Whether it has begun to call (H12)."""
+        return self._first_ping is not None
+
+    @property
+    def giving(self) -> bool:
+        """Whether something that it has given up waits for a barrier."""
+        return bool(self._barriers)
 
     def holds(self, role: str, now: int) -> bool:
         mine = self._elections[role].mine
@@ -119,14 +155,22 @@ class AllCall:
                 self._hear(event.payload, now, effects)
             case StepDown():
                 for role in self._elections if event.role is None else (event.role,):
-                    self._decline(role, event.why or "stepped down", now, effects)
+                    self._decline(role, event.why or STEPPED_DOWN, now, effects)
+            case Missed():
+                self._listen_first(now)
+            case Ready():
+                self._away = not event.ready
+                self._give_up_all(NOT_READY if self._away else None, now, effects)
+            case BarrierReturned():
+                self._returned(event.token)
             case Close():
-                for role in self._elections:
-                    self._give_up(role, "closed", now, effects, fenced=False)
-                self._publish("ping", "gone", now, effects)
-                self._closed = True
-                effects.append(Closed())
-                return effects
+                self._closing = True
+                self._give_up_all(CLOSED, now, effects)
+        if self._closing and not self._barriers:
+            self._publish("ping", "gone", now, effects)
+            self._closed = True
+            effects.append(Closed())
+            return effects
         self._forget_the_silent(now, effects)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
@@ -139,16 +183,24 @@ class AllCall:
         return effects
 
     def _end_leases(self, now: int, effects: list[Effect]) -> None:
-        """Whatever else: a lease that is over is over (H17)."""
+        """Whatever else: a lease that is over is over (H17), also for who waits for a barrier."""
         for role, election in self._elections.items():
-            if election.mine is not None and now >= election.mine.deadline:
-                self._give_up(role, "lease over", now, effects, fenced=True)
+            own = election.mine or election.giving
+            if own is not None and now >= own.deadline:
+                self._give_up(role, LEASE_RAN_OUT, now, effects, fenced=True)
+            elif now >= self._barriers.get(role, now + 1):
+                self._give_up(role, BARRIER_TIMED_OUT, now, effects, fenced=True)
 
     def _notice_standstill(self, now: int) -> None:
         """Nobody was heard meanwhile, and that says nothing about who is there."""
-        if self._first_ping is not None and now > self._stepped + 3 * self._beat // 2:
-            self._first_ping = self._next_ping = now
+        if now > self._stepped + 3 * self._beat // 2:
+            self._listen_first(now)
         self._stepped = now
+
+    def _listen_first(self, now: int) -> None:
+        """It calls, and claims nothing for a beat: for there may be claims that it has not heard."""
+        if self._first_ping is not None:
+            self._first_ping = self._next_ping = now
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
@@ -183,7 +235,7 @@ class AllCall:
             effects.append(Joined(call.m))
             self._warn_of_twins(call.m, effects)
         views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.n)
+        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.n, call.h)
         if call.k == "ping" and self._answer_at is None:
             self._answer_at = max(now, self._answered + self._beat // 2)
 
@@ -225,7 +277,8 @@ class AllCall:
     def _yield_to_better(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Two lead: the worse one stops at once (H8)."""
         best = election.best(now)
-        if election.mine is not None and best is not None and best is not election.mine:
+        own = election.mine or election.giving
+        if own is not None and best is not None and best is not own:
             self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
@@ -234,7 +287,9 @@ class AllCall:
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
-        if election.mine is not None or role in self._declined or not self._may_elect(role, now):
+        if self._away or self._closing or election.mine is not None:
+            return
+        if self._steps_aside(role) or not self._may_elect(role, now):
             return
         if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
             return
@@ -248,13 +303,21 @@ class AllCall:
             return False
         return role in self._unbarred or now >= self._silent_until
 
+    def _steps_aside(self, role: str) -> bool:
+        """Whether it was stepped down from, and there still is somebody else to lead it."""
+        if not self._others_for(role):
+            self._declined.discard(role)
+        return role in self._declined
+
+    def _others_for(self, role: str) -> list[tuple[int, str]]:
+        """Those who were heard lately, and may lead it."""
+        return [(peer.rank, id) for id, peer in self._peers.items() if peer.phase == "ping" and role in peer.roles]
+
     def _better(self, role: str, now: int) -> str | None:
         """Somebody better ranked who was heard lately, and may lead it."""
         me = (self._settings.rank, self._settings.id)
-        for member, peer in self._peers.items():
-            if peer.phase == "ping" and role in peer.roles and (peer.rank, member) < me:
-                return member
-        return None
+        first = min(self._others_for(role), default=me)
+        return first[1] if first < me else None
 
     def _loops(self, now: int) -> bool:
         """Whether one's own calls come back (H5)."""
@@ -269,8 +332,11 @@ class AllCall:
 
     def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
-        mine = election.mine
-        if mine is None or mine.deadline - now > max(3 * self._beat, self._lease // 3):
+        own, mine = election.mine or election.giving, election.mine
+        if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
+            return
+        if mine is None:
+            self._prolong(election, now)
             return
         better = self._better(role, now)
         if better is None and self._can_lead(now):
@@ -279,19 +345,52 @@ class AllCall:
         elif better is not None and mine.deadline <= now + self._beat:
             self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
 
+    def _prolong(self, election: Election, now: int) -> None:
+        """What is being given up stays in others' way until the barrier has returned."""
+        if self._loops(now):
+            election.renew(now, self._wall_ms(now), self._lease)
+
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
-        if any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values()):
+        if self._others_for(role):
             self._declined.add(role)
         self._publish("ping", self._phase(now), now, effects)
 
+    def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
+        for role, election in self._elections.items() if why is not None else ():
+            if election.mine is not None:
+                self._give_up(role, why or "", now, effects, fenced=False)
+        if self.live and (not self._closing or self._barriers):
+            self._publish("ping", self._phase(now), now, effects)
+
     def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        """Believe no more. By plan, the claim stays until the barrier has returned."""
         election = self._elections[role]
-        if election.mine is None:
+        own = election.mine or election.giving
+        if own is None:
             return
-        effects.append(Follow((role, 0), token(election.mine.term, election.mine.holder), why, fenced, now))
-        self._farewells.append(election.give_up())
+        seat, name = (role, 0), token(own.term, own.holder)
+        effects.append(Follow(seat, name, why, fenced, now))
+        if not fenced:
+            effects.append(Barrier(seat, name, why))
+        if not fenced and self._settings.barrier_ms:
+            election.stop_believing()
+            self._barriers[role] = now + self._settings.barrier_ms * MS
+            if own.deadline - now <= 2 * self._beat:  # it might end before the next beat prolongs it
+                self._prolong(election, now)
+        else:
+            self._release(role)
+
+    def _returned(self, name: int) -> None:
+        for role, election in self._elections.items():
+            own = election.giving
+            if own is not None and token(own.term, own.holder) == name:
+                self._release(role)
+
+    def _release(self, role: str) -> None:
+        self._barriers.pop(role, None)
+        self._farewells.append(self._elections[role].give_up())
 
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         best = election.best(now)
@@ -323,7 +422,8 @@ class AllCall:
         self._sent[self._n] = now
         if kind == "reply" or self._answer_at is not None:
             self._answer_at, self._answered = None, now  # a call answers too
-        roles = [role for role in self._elections if role not in self._declined]
+        out = self._away or self._closing
+        roles = [role for role in self._elections if not out and role not in self._declined]
         claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
         call = Call(
             VERSION,
@@ -336,6 +436,9 @@ class AllCall:
             phase,
             roles,
             claims + self._farewells,
+            self._settings.host,
+            [self._settings.heartbeat_ms, self._settings.lease_ms, self._settings.skew_ms],
+            self._settings.order,
         )
         self._farewells = []
         effects.append(Publish(encode(call)))
@@ -365,6 +468,8 @@ class AllCall:
             ends = election.ends_at(now)
             if ends is not None:
                 moments.append(ends)
-            if election.mine is not None:
-                moments.append(election.mine.deadline)
+            own = election.mine or election.giving
+            if own is not None:
+                moments.append(own.deadline)
+        moments += self._barriers.values()
         return min(moment for moment in [*moments, now + self._beat] if moment > now)

@@ -73,6 +73,8 @@ class Election:
         """The highest term heard of, or claimed (H18)."""
         self.mine: Known | None = None
         """The claim by which this member leads."""
+        self.giving: Known | None = None
+        """One by which it has led: it believes no more, but says so only when its barrier has returned."""
         self._me, self._rank, self._skew = me, rank, skew
         self._key = ORDERS[order]
         self._claims: dict[str, Known] = {}
@@ -101,13 +103,12 @@ class Election:
 
     def others(self, now: int) -> list[Known]:
         """Live claims of others."""
-        return [claim for claim in self._claims.values() if self.lives(claim, now)]
+        return [claim for claim in [*self._claims.values()] if self.lives(claim, now)]
 
     def best(self, now: int) -> Known | None:
         """The live claim that counts, one's own included (H9)."""
         claims = self.others(now)
-        if self.mine is not None and now < self.mine.deadline:
-            claims.append(self.mine)
+        claims += [own for own in (self.mine, self.giving) if own is not None and now < own.deadline]
         return min(claims, key=self._key, default=None)
 
     def ends_at(self, now: int) -> int | None:
@@ -122,18 +123,27 @@ class Election:
         return self.mine
 
     def renew(self, now: int, wall_ms: int, lease: int) -> Known:
-        """Prolong one's own term. `now` was read before anything is stamped or sent."""
-        assert self.mine is not None
-        old = self.mine
+        """Prolong one's own claim. `now` was read before anything is stamped or sent."""
+        old = self.mine or self.giving
+        assert old is not None
         # The order must not be turned round by a wall clock that is set back.
         expires = max(old.expires + 1, wall_ms + lease // MS)
-        self.mine = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
-        return self.mine
+        renewed = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
+        if self.mine is not None:
+            self.mine = renewed
+        else:
+            self.giving = renewed
+        return renewed
+
+    def stop_believing(self) -> None:
+        """One's own term is over; the claim still stands in others' way."""
+        self.giving, self.mine = self.mine, None
 
     def give_up(self) -> Claim:
-        """End one's own term, and say so: its release, for whoever hears it."""
-        assert self.mine is not None
-        old, self.mine = self.mine, None
+        """End one's own claim, and say so: its release, for whoever hears it."""
+        old = self.mine or self.giving
+        assert old is not None
+        self.mine = self.giving = None
         return Claim(self.role, self._me, self._rank, old.term, old.seq + 1, 0, old.expires)
 
     def _forget(self, now: int) -> None:

@@ -4,6 +4,7 @@
     k  ping or reply    n  sender's own number            p  init, ping or gone
     g  group            s  wall clock, ms, at sending     e  roles that the sender may lead
                                                           c  claims, one a role: the best one known
+    h  host             t  heartbeat, lease, skew; ms     o  order, lease or rank: h, t and o are for people
 
 A claim is its holder's word (H1): nobody else makes or prolongs one, others pass it on. It says
 
@@ -60,6 +61,9 @@ class Call(Struct, frozen=True):
     p: Phase
     e: Annotated[list[Name], Meta(max_length=MAX_ROLES)]
     c: Annotated[list[Claim], Meta(max_length=2 * MAX_ROLES)]
+    h: Annotated[str, Meta(max_length=1000)] = ""
+    t: Annotated[list[Int], Meta(max_length=3)] = []
+    o: Annotated[str, Meta(max_length=10)] = ""
 
 
 class Bad(Struct, frozen=True):
