@@ -8,7 +8,8 @@ import pytest
 from allcall_world import World
 
 from pares.core.allcall_protocol import Missed
-from pares.core.protocol import BarrierReturned, Close, Ready
+from pares.core.protocol import Close, Ready
+from pares.core.shares import WorkOver
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50, "barrier_ms": 3000}
 
@@ -30,7 +31,7 @@ def test_nobody_leads_until_the_barrier_returns_however_short_the_lease_is() -> 
     assert node.barriers == [node.terms[-1][1]]
     world.run(2.5)
     assert world.leaders() == [], "the claim is prolonged while the barrier runs"
-    world.tell("a", BarrierReturned(node.barriers[0]))
+    world.tell("a", WorkOver(("x", 0), node.barriers[0]))
     world.until(lambda: world.leaders() == ["b"], 0.2)
     assert [why for _, why in node.ended] == ["stepped down"]
 
@@ -43,7 +44,7 @@ def test_a_barrier_that_overruns_is_fenced() -> None:
     world.until(lambda: world.leaders() == ["b"], 0.3)
     node = world.nodes["a"]
     assert [why for _, why in node.ended] == ["stepped down", "barrier timed out"]
-    world.tell("a", BarrierReturned(node.barriers[0]))
+    world.tell("a", WorkOver(("x", 0), node.barriers[0]))
     world.run(0.5)
     assert world.leaders() == ["b"], "that comes too late to mean anything"
 
@@ -51,7 +52,7 @@ def test_a_barrier_that_overruns_is_fenced() -> None:
 def test_the_return_of_another_terms_barrier_releases_nothing() -> None:
     world = two()
     world.step_down("a")
-    world.tell("a", BarrierReturned(world.nodes["a"].barriers[0] + 1))
+    world.tell("a", WorkOver(("x", 0), world.nodes["a"].barriers[0] + 1))
     world.run(1.5)
     assert world.leaders() == []
 
@@ -72,7 +73,7 @@ def test_closing_waits_for_the_barriers_and_then_says_goodbye() -> None:
     world.run(0.3)
     assert world.leaders() == []
     assert ("left", "a~1") not in world.nodes["b"].peers
-    world.tell("a", BarrierReturned(node.barriers[0]))
+    world.tell("a", WorkOver(("x", 0), node.barriers[0]))
     world.until(lambda: world.leaders() == ["b"], 0.2)
     assert ("left", "a~1") in world.nodes["b"].peers
 
@@ -87,7 +88,7 @@ def test_a_better_member_gets_its_turn_after_the_barrier() -> None:
     world.until(lambda: bool(node.barriers), 3)
     world.run(2)
     assert world.leaders() == []
-    world.tell("b", BarrierReturned(node.barriers[0]))
+    world.tell("b", WorkOver(("x", 0), node.barriers[0]))
     world.until(lambda: world.leaders() == ["a"], 0.2)
 
 

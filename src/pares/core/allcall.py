@@ -35,7 +35,6 @@ from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call,
 from pares.core.lease import MS
 from pares.core.protocol import (
     Barrier,
-    BarrierReturned,
     Close,
     Closed,
     Follow,
@@ -47,6 +46,7 @@ from pares.core.protocol import (
     Wake,
 )
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
+from pares.core.shares import WorkOver
 
 WINDOW: Final = 2.5
 """Beats for which somebody who was heard is taken to be there."""
@@ -161,8 +161,8 @@ class AllCall:
             case Ready():
                 self._away = not event.ready
                 self._give_up_all(NOT_READY if self._away else None, now, effects)
-            case BarrierReturned():
-                self._returned(event.token)
+            case WorkOver():
+                self._returned(event.seat[0], event.token)
             case Close():
                 self._closing = True
                 self._give_up_all(CLOSED, now, effects)
@@ -382,11 +382,11 @@ class AllCall:
         else:
             self._release(role)
 
-    def _returned(self, name: int) -> None:
-        for role, election in self._elections.items():
-            own = election.giving
-            if own is not None and token(own.term, own.holder) == name:
-                self._release(role)
+    def _returned(self, role: str, name: int) -> None:
+        """Of this term, or of one that is over long since."""
+        own = self._elections[role].giving
+        if own is not None and token(own.term, own.holder) == name:
+            self._release(role)
 
     def _release(self, role: str) -> None:
         self._barriers.pop(role, None)

@@ -1,7 +1,7 @@
 """What goes into ALLCALL and what comes out of it; and what a member is made with.
 
-As in `protocol`: values, never callbacks. `Tick`, `StepDown`, `Ready`, `BarrierReturned` and `Close` go in there and here,
-`Lead`, `Follow`, `Barrier`, `Report`, `Closed` and `Wake` come out; the rest is ALLCALL's own.
+As in `protocol`: values, never callbacks. `Tick`, `StepDown`, `Ready`, `WorkOver` and `Close` go in there and here, `Lead`,
+`Follow`, `Barrier`, `Report`, `Closed` and `Wake` come out; the rest is ALLCALL's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pares.core.allcall_election import Order
 from pares.core.errors import ConfigError
 from pares.core.protocol import (
     Barrier,
-    BarrierReturned,
     Close,
     Closed,
     Follow,
@@ -25,6 +24,7 @@ from pares.core.protocol import (
     Tick,
     Wake,
 )
+from pares.core.shares import WorkOver
 
 
 class Settings(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True):
     init_ms: int | None = None
     """How long it is silent to begin with; `lease + skew` unless nothing can have been forgotten (H12)."""
     barrier_ms: int = 0
-    """How long what is given up by plan may wait for `BarrierReturned` before it is released; 0: it waits for nothing."""
+    """How long what is given up by plan may wait for `WorkOver` before it is released; 0: it waits for nothing."""
     host: str = ""
 
 
@@ -85,7 +85,7 @@ class Lost(Struct, frozen=True, gc=False):
     why: str
 
 
-Event: TypeAlias = Tick | Heard | Missed | StepDown | Ready | BarrierReturned | Close
+Event: TypeAlias = Tick | Heard | Missed | StepDown | Ready | WorkOver | Close
 Effect: TypeAlias = Publish | Lead | Follow | Barrier | Led | Joined | Lost | Report | Closed | Wake
 
 
