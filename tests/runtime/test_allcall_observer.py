@@ -21,7 +21,7 @@ def test_it_hears_who_leads_and_who_is_there(any_crew: Crew) -> None:
         assert isinstance(observer, AllcallObserver)
         assert observer.leader("x") is None
         a, b = band(any_crew, "ab", host="here")
-        holder = until(lambda: observer.leader("x"), "it hears a")
+        holder = until(lambda: observer.leaders("x"), "it hears a")[0]
         term = a.term("x")
         assert term is not None
         assert (holder.member, holder.name, holder.host, holder.token) == (a.id, "a", "here", term.token)
