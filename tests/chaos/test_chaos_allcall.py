@@ -56,7 +56,7 @@ def servers(net: Net, *names: str) -> Nats:
 
 def start(players: Players, net: Net, nats: Nats, node: int, name: str, rank: int, **more: Any) -> Player:
     """A member at `node`, in the network of its own of the component with that number."""
-    url = f"nats://{nats.nodes[min(node, len(nats.nodes)) - 1].place.address}?timeout=0.3"
+    url = f"nats://{nats.nodes[min(node, len(nats.nodes)) - 1].place.address}"
     return players.start(url, name, rank, TIMES | more, net.prefix(f"m{node}"))
 
 

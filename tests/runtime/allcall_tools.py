@@ -12,9 +12,9 @@ import pares
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Bus
 
-TIMES: dict[str, Any] = {"heartbeat": 0.1, "lease": 2.0, "skew": 0.1}
-"""A member that begins alone leads after 2.2 s; a busy machine may stand still for a second, and nobody's lease is over."""
-CALM: dict[str, Any] = {"heartbeat": 0.1, "lease": 6.0, "skew": 0.1}
+TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 2.5, "skew": 0.2}
+"""A member that begins alone leads after 3 s; a busy machine may stand still for half a second, and nobody seems to be gone."""
+CALM: dict[str, Any] = {"heartbeat": 0.25, "lease": 6.0, "skew": 0.2}
 
 
 def member(crew: Crew, name: str, rank: int = 0, roles: tuple[str, ...] = ("x",), **settings: Any) -> pares.Member:

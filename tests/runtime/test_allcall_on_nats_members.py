@@ -31,9 +31,9 @@ def three() -> Iterator[Nats]:
 
 
 def url_of(nats: Nats, *nodes: int) -> str:
-    """Core NATS at these nodes; at all if none is named. Publishing does not wait for longer than a few beats."""
+    """Core NATS at these nodes; at all if none is named."""
     places = [node.place.address for node in nats.nodes if not nodes or node.id in nodes]
-    return f"nats://{','.join(places)}?timeout=0.3"
+    return f"nats://{','.join(places)}"
 
 
 def test_the_surface_on_core_nats(own: Nats) -> None:
