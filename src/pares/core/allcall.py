@@ -50,6 +50,8 @@ from pares.core.shares import WorkOver
 
 WINDOW: Final = 2.5
 """Beats for which somebody who was heard is taken to be there."""
+OUTBID: Final = "a later term was heard of"
+"""Why a term ends, and the next one of the same member begins at once, when sides of a split meet."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -174,6 +176,7 @@ class AllCall:
         self._forget_the_silent(now, effects)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
+            self._outbid(role, election, now, effects)
             self._leave_if_alone(role, now, effects)
         self._call(now, effects)
         for role, election in self._elections.items():
@@ -280,6 +283,14 @@ class AllCall:
         own = election.mine or election.giving
         if own is not None and best is not None and best is not own:
             self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
+
+    def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """Who leads on goes on under a token above all that it has heard of (H18)."""
+        old, new = election.mine, election.outbid()
+        if old is not None and new is not None:
+            effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
+            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
+            self._publish("ping", "ping", now, effects)
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):

@@ -9,7 +9,9 @@ H7   A later claim of the same holder replaces an earlier one, also if it ends s
 H9   Between two live claims, which a split or a lost message leaves behind, a fixed order of numbers that all read alike: by
      `expires`, then rank, then id; or by rank, then id. Never by what is left of them, which each receiver measures otherwise.
 H10  Ids are told apart to the last bit, so no two claims are equal. An id is one incarnation's.
-H18  A term is above every term that its claimer has heard of.
+H18  A term is above every term that its claimer has heard of, and stays so: whoever leads and hears of a later term goes on
+     under a new one, above it. [after a split the leader that remains may have the lower token, and fences that have seen
+     the other's refuse it for ever]
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from pares.core.allcall_wire import Claim
+from pares.core.allcall_wire import Claim, token
 from pares.core.lease import MS
 
 Order: TypeAlias = Literal["lease", "rank"]
@@ -71,6 +73,8 @@ class Election:
         self.role = role
         self.highest = 0
         """The highest term heard of, or claimed (H18)."""
+        self.top = 0
+        """The highest token of others that was heard of."""
         self.mine: Known | None = None
         """The claim by which this member leads."""
         self.giving: Known | None = None
@@ -84,6 +88,8 @@ class Election:
         self.highest = max(self.highest, claim.term)
         if claim.holder == self._me:
             return False
+        if claim.term == self.highest:  # a lower term has a lower token
+            self.top = max(self.top, token(claim.term, claim.holder))
         deadline = now + claim.ttl * MS
         known = self._claims.get(claim.holder)
         if known is None or (known.term, known.seq) < (claim.term, claim.seq):
@@ -134,6 +140,15 @@ class Election:
         else:
             self.giving = renewed
         return renewed
+
+    def outbid(self) -> Known | None:
+        """If one leads, and somebody's token is above one's own: one's new claim, which lasts no longer than the old one."""
+        old = self.mine
+        if old is None or token(old.term, old.holder) > self.top:
+            return None
+        self.highest += 1
+        self.mine = Known(self._me, self._rank, self.highest, 1, old.expires, old.deadline)
+        return self.mine
 
     def stop_believing(self) -> None:
         """One's own term is over; the claim still stands in others' way."""
