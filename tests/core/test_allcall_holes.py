@@ -14,6 +14,7 @@ from allcall_world import MS, SECOND, World, call_of
 from pares.core import allcall, allcall_election
 from pares.core.allcall import AllCall
 from pares.core.allcall_election import Election, Known
+from pares.core.allcall_hearing import Hearing
 from pares.core.allcall_protocol import Effect
 from pares.core.allcall_wire import Call, Claim, encode, token
 
@@ -293,6 +294,7 @@ def h12_who_may_not_act_yet_is_not_elected() -> None:
 
 def break_h12(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AllCall, "_phase", lambda self, now: "ping")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    patch.setattr(AllCall, "_offers", lambda self, role, now: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 def h14_answers_don_t_multiply() -> None:
@@ -354,7 +356,7 @@ def h16_what_was_kept_is_not_believed() -> None:
 
 
 def break_h16(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AllCall, "_too_old", lambda *_: False)
+    patch.setattr(Hearing, "_too_old", lambda *_: False)
 
 
 def h17_a_lease_ends_by_the_clock() -> None:

@@ -6,17 +6,19 @@ ends, as long as its own calls come back to it. Nothing is promised about *one* 
 one on each side, each with tokens of its own.
 
 H2   A claim is made only while no live claim is known.
-H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there.
+H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
+     could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
+     wait for its best ranked one for ever]
 H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
 H8   Whoever leads and hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
 H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
-     it answers, and says that it may not be elected. A live claim that it hears ends that, for the role.
+     it answers, and says that it may not be elected. A live claim that it hears ends the silence, and the bar for that role.
 H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
 H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
-H16  What was sent longer than a lease ago, by the wall clock, or out of order, is dropped and counted.
+H16  What was sent longer than a lease ago, or out of order, is dropped and counted (`allcall_hearing`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. Whoever
-     stood still for longer than a beat and a half listens for a beat before it claims anything.
+     stood still for longer than a beat and a half listens for a beat before it claims anything, or takes anybody for lost.
 
     effects = protocol.step(event, now)
 
@@ -30,6 +32,7 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.allcall_election import Election, Known
+from pares.core.allcall_hearing import Hearing
 from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings, check
 from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.lease import MS
@@ -65,7 +68,6 @@ class Peer(Struct, gc=False):
     views: dict[str, str]
     """Whom it takes for the holder of each role."""
     heard: int
-    n: int
     host: str
 
 
@@ -78,26 +80,30 @@ class AllCall:
         self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
         self._skew, self._window = settings.skew_ms * MS, int(WINDOW * settings.heartbeat_ms * MS)
         init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
-        self._silent_until = now + init * MS
+        self._silent_until = self._barred_until = now + init * MS
         self._wall_ahead = wall_us * 1000 - now
-        self._next_ping = self._silent_until + settings.phase_ms * MS
+        self._next_ping = self._silent_until
         self._first_ping: int | None = None
+        """When it began to call; None before, and when it has to listen anew."""
+        self._begun = False
         self._answer_at: int | None = None
         self._answered = now - self._beat
         self._stepped = now
         self._n = 0
-        self._sent: dict[int, int] = {}
+        self._sent: dict[int, tuple[int, int]] = {}
+        """When one's own calls of late were sent, and what time they said."""
         self._loop: int | None = None
         """When the newest of one's own calls that have come back was sent (H5)."""
         self._last_heard: int | None = None
         self._peers: dict[str, Peer] = {}
+        self._hearing = Hearing(self._lease, self._window)
         self._elections = {
             role: Election(role, settings.id, settings.rank, settings.order, self._skew) for role in settings.roles
         }
         self._unbarred: set[str] = set()
         """Roles of which a live claim was heard (H12)."""
         self._declined: set[str] = set()
-        """Roles that were stepped down from, until somebody else has led them."""
+        """Roles that were stepped down from, until somebody else has led them, or nobody else is there who could."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
         self._farewells: list[Claim] = []
         self._barriers: dict[str, int] = {}
@@ -130,7 +136,7 @@ class AllCall:
     @property
     def live(self) -> bool:
         """Whether it has begun to call (H12)."""
-        return self._first_ping is not None
+        return self._begun
 
     @property
     def giving(self) -> bool:
@@ -201,9 +207,11 @@ class AllCall:
         self._stepped = now
 
     def _listen_first(self, now: int) -> None:
-        """It calls, and claims nothing for a beat: for there may be claims that it has not heard."""
+        """It calls, and for a beat it claims nothing, and takes nobody for lost: all get that beat to be heard in."""
         if self._first_ping is not None:
-            self._first_ping = self._next_ping = now
+            self._first_ping, self._next_ping = None, now
+        for peer in self._peers.values():
+            peer.heard = max(peer.heard, now + self._beat - self._window)
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
@@ -217,8 +225,7 @@ class AllCall:
         if call.m == self._settings.id:
             self._come_back(call, effects)
             return
-        peer = self._peers.get(call.m)
-        if self._too_old(call, now) or (peer is not None and call.n <= peer.n):
+        if not self._hearing.news(call, now, self._wall_ms(now)):
             self.stale += 1
             return
         self._last_heard = now
@@ -229,45 +236,45 @@ class AllCall:
             elif election is not None and election.hear(claim, now) and claim.ttl:
                 self._unbarred.add(claim.role)
                 self._declined.discard(claim.role)
-                self._end_silence(now)
+                if now < self._silent_until:
+                    self._silent_until = self._next_ping = now
         if call.p == "gone":
             if self._peers.pop(call.m, None) is not None:
                 effects.append(Lost(call.m, "left"))
             return
-        if peer is None:
+        if call.m not in self._peers:
             effects.append(Joined(call.m))
-            self._warn_of_twins(call.m, effects)
+            self._warn(call, now, effects)
         views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.n, call.h)
+        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.h)
         if call.k == "ping" and self._answer_at is None:
             self._answer_at = max(now, self._answered + self._beat // 2)
 
     def _come_back(self, call: Call, effects: list[Effect]) -> None:
         """One's own call: others can hear it too."""
         sent = self._sent.get(call.n)
-        if sent is None:
+        if call.n > self._n or (sent is not None and sent[1] != call.s):
             effects.append(Report("cloned", f"somebody else sends as {call.m}: give each member an id of its own"))
-            return
-        self._loop = max(sent, self._loop if self._loop is not None else sent)
-        self._sent = {n: at for n, at in self._sent.items() if n >= call.n}
+        elif sent is not None:
+            self._loop = max(sent[0], self._loop if self._loop is not None else sent[0])
 
-    def _too_old(self, call: Call, now: int) -> bool:
-        """Sent longer than a lease ago (H16): somebody has kept it, and its ttl with it."""
-        return self._wall_ms(now) - call.s > self._settings.lease_ms
-
-    def _warn_of_twins(self, member: str, effects: list[Effect]) -> None:
+    def _warn(self, call: Call, now: int, effects: list[Effect]) -> None:
+        """Of what a person should put right about a newcomer."""
         name = self._settings.id.partition("~")[0]
-        if "~" in member and member.partition("~")[0] == name:
+        if "~" in call.m and call.m.partition("~")[0] == name:
             effects.append(
                 Report(
-                    "duplicate-name", f"{member} has the name of this member, {self._settings.id}: give each its own"
+                    "duplicate-name", f"{call.m} has the name of this member, {self._settings.id}: give each its own"
                 )
             )
-
-    def _end_silence(self, now: int) -> None:
-        if now < self._silent_until:
-            self._silent_until = now
-            self._next_ping = now
+        off = self._hearing.off_s(call, self._wall_ms(now))
+        if off:
+            effects.append(
+                Report(
+                    "clock",
+                    f"the wall clock of {call.m} is {off} s ahead of this member's, {self._settings.id}: set it",
+                )
+            )
 
     def _forget_the_silent(self, now: int, effects: list[Effect]) -> None:
         for member, peer in [*self._peers.items()]:
@@ -298,10 +305,14 @@ class AllCall:
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
+        if role in self._declined and not self._others_can(role):
+            self._declined.discard(role)
         if self._away or self._closing or election.mine is not None:
             return
-        if self._steps_aside(role) or not self._may_elect(role, now):
+        if role in self._declined or not self._may_elect(role, now):
             return
+        if self._first_ping is None or now < self._first_ping + self._beat:
+            return  # not before everybody had a beat's time to answer
         if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
             return
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
@@ -309,26 +320,16 @@ class AllCall:
         self._publish("ping", "ping", now, effects)
 
     def _may_elect(self, role: str, now: int) -> bool:
-        """Not before everybody had a beat's time to answer, and not while something may have been forgotten (H12)."""
-        if self._first_ping is None or now < self._first_ping + self._beat:
-            return False
-        return role in self._unbarred or now >= self._silent_until
-
-    def _steps_aside(self, role: str) -> bool:
-        """Whether it was stepped down from, and there still is somebody else to lead it."""
-        if not self._others_for(role):
-            self._declined.discard(role)
-        return role in self._declined
-
-    def _others_for(self, role: str) -> list[tuple[int, str]]:
-        """Those who were heard lately, and may lead it."""
-        return [(peer.rank, id) for id, peer in self._peers.items() if peer.phase == "ping" and role in peer.roles]
+        """Not while something may have been forgotten (H12)."""
+        return role in self._unbarred or now >= self._barred_until
 
     def _better(self, role: str, now: int) -> str | None:
         """Somebody better ranked who was heard lately, and may lead it."""
         me = (self._settings.rank, self._settings.id)
-        first = min(self._others_for(role), default=me)
-        return first[1] if first < me else None
+        for member, peer in self._peers.items():
+            if peer.phase == "ping" and role in peer.roles and (peer.rank, member) < me:
+                return member
+        return None
 
     def _loops(self, now: int) -> bool:
         """Whether one's own calls come back (H5)."""
@@ -364,9 +365,13 @@ class AllCall:
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
-        if self._others_for(role):
+        if self._others_can(role):
             self._declined.add(role)
-        self._publish("ping", self._phase(now), now, effects)
+        if now >= self._silent_until:
+            self._publish("ping", self._phase(now), now, effects)
+
+    def _others_can(self, role: str) -> bool:
+        return any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values())
 
     def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
         for role, election in self._elections.items() if why is not None else ():
@@ -415,8 +420,11 @@ class AllCall:
     def _call(self, now: int, effects: list[Effect]) -> None:
         """A beat, if one is due; an answer, if one is; what was given up, at once."""
         if now >= self._silent_until and now >= self._next_ping:
-            self._first_ping = now if self._first_ping is None else self._first_ping
-            self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+            if self._first_ping is None:
+                self._first_ping, self._next_ping = now, now + (self._settings.phase_ms * MS or self._beat)
+            else:
+                self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+            self._begun = True
             for role, election in self._elections.items():
                 self._renew(role, election, now, effects)
             self._publish("ping", "ping", now, effects)
@@ -430,11 +438,12 @@ class AllCall:
 
     def _publish(self, kind: str, phase: Phase, now: int, effects: list[Effect]) -> None:
         self._n += 1
-        self._sent[self._n] = now
+        said = self._wall_ms(now)
+        self._sent = {n: sent for n, sent in self._sent.items() if now < sent[0] + self._window}
+        self._sent[self._n] = (now, said)
         if kind == "reply" or self._answer_at is not None:
             self._answer_at, self._answered = None, now  # a call answers too
-        out = self._away or self._closing
-        roles = [role for role in self._elections if not out and role not in self._declined]
+        roles = [role for role in self._elections if self._offers(role, now)]
         claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
         call = Call(
             VERSION,
@@ -442,7 +451,7 @@ class AllCall:
             self._settings.group,
             self._settings.id,
             self._n,
-            self._wall_ms(now),
+            said,
             self._settings.rank,
             phase,
             roles,
@@ -453,6 +462,13 @@ class AllCall:
         )
         self._farewells = []
         effects.append(Publish(encode(call)))
+
+    def _offers(self, role: str, now: int) -> bool:
+        """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""
+        if self._away or self._closing:
+            return False
+        begun = self._first_ping is None or now < self._first_ping + self._window
+        return role not in self._declined and self._may_elect(role, now) and (begun or self._can_lead(now))
 
     def _known(self, now: int) -> list[tuple[str, Known]]:
         found = [(role, election.best(now)) for role, election in self._elections.items()]
@@ -470,6 +486,7 @@ class AllCall:
         moments = [self._next_ping if self._first_ping is not None else max(self._next_ping, self._silent_until)]
         if self._answer_at is not None:
             moments.append(self._answer_at)
+        moments.append(self._barred_until)
         if self._first_ping is not None:
             moments.append(self._first_ping + self._beat)
         if self._loop is not None:

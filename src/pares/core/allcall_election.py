@@ -4,7 +4,8 @@ H1   Only the holder writes its claim. Who is first among those heard lately cla
 H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; others than the holder add `skew`. No clocks are
      compared.
 H4   Of copies of one claim, passed on by others, the one that ends soonest counts; only a later claim of its holder's prolongs
-     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever]
+     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever; if relays rounded down, all
+     would take a living leader's for over before it is]
 H7   A later claim of the same holder replaces an earlier one, also if it ends sooner: a release does.
 H9   Between two live claims, which a split or a lost message leaves behind, a fixed order of numbers that all read alike: by
      `expires`, then rank, then id; or by rank, then id. Never by what is left of them, which each receiver measures otherwise.
@@ -42,7 +43,8 @@ class Known(Struct, gc=False):
     released: bool = False
 
     def left_ms(self, now: int) -> int:
-        return max(0, self.deadline - now) // MS
+        """Rounded up: what many pass on to each other would else lose up to a millisecond each time (H4)."""
+        return -(-max(0, self.deadline - now) // MS)
 
     def passed_on(self, role: str, now: int) -> Claim:
         """The claim as it is told to others."""

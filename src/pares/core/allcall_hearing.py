@@ -1,10 +1,15 @@
-"""An ALLCALL group as somebody hears it who says nothing: who is there, which claims live, and whether all agree.
+"""Which of the calls that come in are news, and which were said long ago (H16).
 
-Everybody calls all once a beat, and says whom it takes for the leader: so whoever listens for a beat or two knows the group as
-its members do, each one's view beside the others'. What is promised is what was heard, by the listener's own stopwatch; a split
-is seen only by who hears both sides.
+A client may keep what it could not send, a network may hold a message back or carry it twice. What a call says lasts from
+receipt, so an old call is worse than none.
 
-    changes = overheard.hear(payload, now, wall_ms)
+Number  Of one sender no call counts whose number is not above all that were heard of it, also when it was not heard for long.
+        [a late copy would be a sign of life of somebody who has gone]
+Age     A call sent longer than a lease ago, by the wall clocks, does not count.
+Pace    Wall clocks may be wrong by more than a lease, and then ages are wrong too. If a sender's calls come again and again,
+        for a window, each about as late as the one before, they are new, whatever the clocks say; what was kept comes all at
+        once. [two whose clocks are a lease apart would be deaf to each other for ever, and both lead]
+        What comes a lease later than the sender's last one is old, also if its clock is fast.
 """
 
 from __future__ import annotations
@@ -13,166 +18,62 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.allcall import WINDOW
-from pares.core.allcall_election import Election, Known, Order
-from pares.core.allcall_wire import Bad, Call, Phase, decode, token
-from pares.core.changes import Change, MemberJoined, MemberLeft, SeatChanged
+from pares.core.allcall_wire import Call
 from pares.core.lease import MS
 
-_USUAL: Final = (1000, 10_000, 1000)
-"""Heartbeat, lease and skew of a member that does not tell its own; milliseconds."""
-MAX_MEMBERS: Final = 10_000
-MAX_ROLES: Final = 10_000
+_KEEP: Final = 2
+"""Leases for which a silent sender is remembered: longer than any call of its may be taken for a new one."""
 
 
-class Speaker(Struct, gc=False):
-    """A member, as it was heard last."""
+class Sender(Struct, gc=False):
+    """What was heard of one sender."""
 
-    id: str
-    host: str
-    rank: int
-    phase: Phase
-    roles: tuple[str, ...]
-    """Those that it would lead now."""
-    views: dict[str, str]
-    """Whom it takes for the leader of each role."""
-    heard: int
     n: int
-    ahead_ms: int
-    """By how much its wall clock is ahead of the listener's, at least: the message's way is in it."""
-    heartbeat_ms: int
-    lease_ms: int
-    skew_ms: int
-    order: Order
-
-    @property
-    def name(self) -> str:
-        return self.id.rpartition("~")[0] or self.id
+    heard: int
+    """When its last call that counts was heard."""
+    late: int
+    """Own stopwatch less its wall clock, in ms, at its last call: no time, but it stays about the same."""
+    at: int
+    since: int
+    """From when on calls have come at one pace, and when the last of them did."""
 
 
-class Overheard:
-    """One group. `now` is nanoseconds on the listener's stopwatch, `wall_ms` its wall clock."""
+class Hearing:
+    """All that one member hears. `lease` and `window` in nanoseconds."""
 
-    def __init__(self, group: str) -> None:
-        self.group = group
-        self.messages = 0
-        """Heard so far, of this group."""
-        self.bad: dict[str, int] = {}
-        """What was no call, by the reason."""
-        self.others: set[str] = set()
-        """Other groups that were heard."""
-        self._speakers: dict[str, Speaker] = {}
-        self._elections: dict[str, Election] = {}
-        self._led: dict[str, tuple[str | None, int]] = {}
+    def __init__(self, lease: int, window: int) -> None:
+        self._lease, self._window = lease, window
+        self._senders: dict[str, Sender] = {}
 
-    def hear(self, payload: bytes, now: int, wall_ms: int) -> list[Change]:
-        """Take a message in, whoever sent it."""
-        call = decode(payload)
-        if isinstance(call, Bad):
-            self.bad[call.reason] = self.bad.get(call.reason, 0) + 1
-            return []
-        if call.g != self.group:
-            if len(self.others) < MAX_ROLES:
-                self.others.add(call.g)
-            return []
-        self.messages += 1
-        changes = self.pass_time(now)
-        before = self._speakers.get(call.m)
-        if before is not None and call.n <= before.n:
-            return changes
-        for claim in call.c:
-            election = self._election(claim.role, call)
-            if election is not None:
-                election.hear(claim, now)
-        if call.p == "gone":
-            if self._speakers.pop(call.m, None) is not None:
-                changes.append(self._left(call.m, "left"))
-        elif before is not None or len(self._speakers) < MAX_MEMBERS:
-            speaker = self._speakers[call.m] = _speaker(call, now, wall_ms)
-            if before is None:
-                changes.append(MemberJoined(self.messages, call.m, speaker.name, call.h))
-        return changes + self._turns(now, call.m)
+    def news(self, call: Call, now: int, wall_ms: int) -> bool:
+        """Whether the call counts; it is remembered."""
+        late = now // MS - call.s
+        known = self._senders.get(call.m)
+        if known is None:
+            self._forget(now)
+            self._senders[call.m] = known = Sender(0, now, late, now, now)
+        elif call.n <= known.n:
+            return False
+        if self._too_old(call, known, late, now, wall_ms):
+            return False
+        known.n, known.heard = call.n, now
+        return True
 
-    def pass_time(self, now: int) -> list[Change]:
-        """Forget who has not been heard for two and a half of its beats, and claims that have ended."""
-        changes: list[Change] = []
-        for speaker in [*self._speakers.values()]:
-            if now >= speaker.heard + int(WINDOW * speaker.heartbeat_ms * MS):
-                del self._speakers[speaker.id]
-                changes.append(self._left(speaker.id, "not heard"))
-        return changes + self._turns(now, "")
+    def off_s(self, call: Call, wall_ms: int) -> int:
+        """By how many seconds the sender's wall clock is wrong, or one's own, if it is more than a lease."""
+        off = wall_ms - call.s
+        return -off // 1000 if abs(off) * MS > self._lease else 0
 
-    # What there is to see --------------------------------------------------------------------------------------------
+    def _too_old(self, call: Call, known: Sender, late: int, now: int, wall_ms: int) -> bool:
+        age = (wall_ms - call.s) * MS
+        later = (late - known.late) * MS
+        if abs(later) > self._window // 2 or now > known.at + self._window:
+            known.since = now
+        known.late, known.at = late, now
+        if age > self._lease:
+            return now < known.since + self._window
+        return age < -self._lease and later > self._lease
 
-    def members(self) -> list[Speaker]:
-        """Who was heard lately, the lowest rank first."""
-        return sorted(self._speakers.values(), key=lambda speaker: (speaker.rank, speaker.id))
-
-    def roles(self) -> list[str]:
-        """Those that somebody would lead, or that somebody leads."""
-        wanted = {role for speaker in self._speakers.values() for role in speaker.roles}
-        return sorted(wanted | {role for role, (holder, _) in self._led.items() if holder is not None})
-
-    def claims(self, role: str, now: int) -> list[Known]:
-        """Live claims to the role: the one that counts, then the others that there are for as long as messages don't pass."""
-        election = self._elections.get(role)
-        if election is None:
-            return []
-        best, live = election.best(now), election.others(now)
-        return [] if best is None else [best, *(claim for claim in live if claim is not best)]
-
-    def views(self, role: str) -> dict[str | None, list[str]]:
-        """Of each leader that somebody believes in: who does. None: nobody leads, they say."""
-        found: dict[str | None, list[str]] = {}
-        for speaker in self.members():
-            if role in speaker.roles or role in speaker.views:
-                found.setdefault(speaker.views.get(role), []).append(speaker.id)
-        return found
-
-    def disagreement(self, now: int) -> dict[str, dict[str | None, list[str]]]:
-        """The roles whose leader is not the same for all, or to which there are several live claims, with `views` of each."""
-        return {
-            role: views
-            for role in self.roles()
-            if len(views := self.views(role)) > 1 or len(self.claims(role, now)) > 1
-        }
-
-    # -----------------------------------------------------------------------------------------------------------------
-
-    def _election(self, role: str, call: Call) -> Election | None:
-        election = self._elections.get(role)
-        if election is None and len(self._elections) < MAX_ROLES:
-            election = self._elections[role] = Election(role, "", 0, _order(call), _times(call)[2] * MS)
-        return election
-
-    def _turns(self, now: int, by: str) -> list[Change]:
-        """Roles that are led by somebody else than before."""
-        changes: list[Change] = []
-        for role, election in self._elections.items():
-            best = election.best(now)
-            held = (None, 0) if best is None else (best.holder, token(best.term, best.holder))
-            before = self._led.get(role, (None, 0))
-            if held != before:
-                self._led[role] = held
-                cause = "release" if best is None else "claim"
-                changes.append(SeatChanged(self.messages, (role, 0), *held, *before, cause, "", by))
-        return changes
-
-    def _left(self, member: str, why: str) -> MemberLeft:
-        return MemberLeft(self.messages, member, member.rpartition("~")[0] or member, why)
-
-
-def _times(call: Call) -> tuple[int, int, int]:
-    return (call.t[0], call.t[1], call.t[2]) if len(call.t) == 3 else _USUAL
-
-
-def _order(call: Call) -> Order:
-    return "rank" if call.o == "rank" else "lease"
-
-
-def _speaker(call: Call, now: int, wall_ms: int) -> Speaker:
-    views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-    ahead = call.s - wall_ms
-    return Speaker(
-        call.m, call.h, call.r, call.p, tuple(call.e), views, now, call.n, ahead, *_times(call), _order(call)
-    )
+    def _forget(self, now: int) -> None:
+        for member in [m for m, sender in self._senders.items() if now > sender.heard + _KEEP * self._lease]:
+            del self._senders[member]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pares.core.allcall_hearing import Overheard
+from pares.core.allcall_overheard import Overheard
 from pares.core.allcall_wire import token
 from pares.core.changes import Change
 from pares.core.errors import CapabilityError

@@ -17,9 +17,9 @@ from pares.sim.mutants import MUTANTS, Mutant, applied
 from pares.sim.neli.knobs import MODES
 from pares.sim.neli.knobs import draw as draw_neli
 from pares.sim.neli.mutants import MUTANTS as NELI_MUTANTS
-from pares.sim.neli.play import NeliOutcome
 from pares.sim.neli.play import play as play_neli
-from pares.sim.play import Outcome, play
+from pares.sim.outcome import Outcome
+from pares.sim.play import play
 
 CHUNK: Final = 8
 PROTOCOLS: Final = ("claims", *MODES)
@@ -78,9 +78,7 @@ def mutant_named(name: str | None, protocol: str = "claims") -> Mutant | None:
     return there[name]
 
 
-def perform(
-    seed: int, mutant: Mutant | None = None, *, told: bool = False, protocol: str = "claims"
-) -> Outcome | NeliOutcome:
+def perform(seed: int, mutant: Mutant | None = None, *, told: bool = False, protocol: str = "claims") -> Outcome:
     """One seed. With `told` the outcome has a trace."""
     bias = mutant.bias if mutant is not None else None
     with applied(mutant):

@@ -10,7 +10,7 @@ from pares.view.story import name_of
 
 if TYPE_CHECKING:
     from pares.core.allcall_election import Known
-    from pares.core.allcall_hearing import Overheard, Speaker
+    from pares.core.allcall_overheard import Overheard, Speaker
     from pares.runtime.allcall_observer import AllcallObserver
 
 SECOND = 1e9

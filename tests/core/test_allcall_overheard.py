@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from allcall_world import MS, SECOND, WALL, World
 
-from pares.core.allcall_hearing import Overheard
+from pares.core.allcall_overheard import Overheard
 from pares.core.allcall_protocol import Publish
 from pares.core.allcall_wire import token
 from pares.core.changes import Change, MemberJoined, MemberLeft, SeatChanged
