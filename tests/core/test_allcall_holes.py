@@ -396,7 +396,7 @@ def h17_a_lease_ends_by_the_clock() -> None:
     assert world.leaders() == ["b"], "asked while it stands still, it would say no"
     world.thaw("a")
     assert "a" not in world.leaders()
-    assert world.nodes["a"].ended[-1][1] == "lease over"
+    assert world.nodes["a"].ended[-1][1] == "lease ran out"
     world.run(1.5)
     assert len(world.leaders()) == 1
 

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pares.cli.allcall import LISTEN, AnyProtocol, Listen, examine_allcall, listens
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, opened
 from pares.cli.output import FAILED, console, print_json
 
 if TYPE_CHECKING:
-    from pares.view.checkup import Checkup
+    from rich.table import Table
+
+    from pares.view.checkup import Checkup, Finding
 
 
-def doctor(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = False) -> None:
+def doctor(
+    ledger: LedgerUrl = None,
+    group: Group = DEFAULT_GROUP,
+    protocol: AnyProtocol = None,
+    listen: Listen = LISTEN,
+    json: AsJson = False,
+) -> None:
     """Say what is wrong with a log, its members, clocks, settings.
 
-    It reads the whole log.
+    It reads the whole log. A group that runs ALLCALL has none: it is listened to for a while.
 
     Ends with 1 if there is a problem; warnings and notes do not count.
     """
@@ -27,6 +36,15 @@ def doctor(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson 
     from pares.view.checkup import examine
 
     check_name("--group", group)
+    if listens(ledger, protocol):
+        findings, document = examine_allcall(ledger, group, listen)
+        if json:
+            print_json(document)
+        else:
+            console().print(_table(findings))
+        if not document["sound"]:
+            raise typer.Exit(FAILED)
+        return
     with opened(ledger) as log:
         checkup = examine(log, group, partition_of(log.url), time.time_ns() // 1_000_000)
         if json:
@@ -53,18 +71,24 @@ def _document(checkup: Checkup, url: str) -> dict[str, Any]:
     }
 
 
-def _show(checkup: Checkup) -> None:
+def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    out = console()
     styles = {"good": "green", "note": "", "warning": "yellow", "problem": "bold red"}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for _ in range(3):
         table.add_column()
-    for finding in checkup.findings:
+    for finding in findings:
         table.add_row(finding.check, Text(finding.level, style=styles[finding.level]), Text(finding.text))
-    out.print(table)
+    return table
+
+
+def _show(checkup: Checkup) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(_table(checkup.findings))
     for sample in checkup.scan.samples:
         out.print(
             Text(f"  offset {sample['offset']}: {sample['reason']}: {sample['payload']!r}", style="dim"), soft_wrap=True

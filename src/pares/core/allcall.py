@@ -35,13 +35,28 @@ from msgspec import Struct
 
 from pares.core.allcall_election import Election, Known
 from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings, check
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings, check
 from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.lease import MS
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import (
+    Barrier,
+    Close,
+    Closed,
+    Follow,
+    Lead,
+    Ready,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
+from pares.core.shares import WorkOver
 
 WINDOW: Final = 2.5
 """Beats for which somebody who was heard is taken to be there."""
+OUTBID: Final = "a later term was heard of"
+"""Why a term ends, and the next one of the same member begins at once, when sides of a split meet."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -55,6 +70,7 @@ class Peer(Struct, gc=False):
     views: dict[str, str]
     """Whom it takes for the holder of each role."""
     heard: int
+    host: str
 
 
 class AllCall:
@@ -70,6 +86,8 @@ class AllCall:
         self._wall_ahead = wall_us * 1000 - now
         self._next_ping = self._silent_until
         self._first_ping: int | None = None
+        """When it began to call; None before, and when it has to listen anew."""
+        self._begun = False
         self._answer_at: int | None = None
         self._answered = now - self._beat
         self._stepped = now
@@ -92,20 +110,42 @@ class AllCall:
         self._farewells: dict[str, tuple[Claim, int]] = {}
         """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
         self._unsaid = False
-        self._closed = False
+        self._barriers: dict[str, int] = {}
+        """Of each role that is being given up: until when its barrier may run."""
+        self._away = False
+        """Not ready: it leads nothing, and says so."""
+        self._closing = self._closed = False
         self.stale = 0
         self.bad = 0
 
     # What others may ask ---------------------------------------------------------------------------------------------
 
+    def claim(self, role: str, now: int) -> Known | None:
+        """The claim to the role that counts, as far as this member has heard."""
+        return self._elections[role].best(now)
+
     def leader(self, role: str, now: int) -> str | None:
         """Whose claim to the role counts, as far as this member has heard."""
-        best = self._elections[role].best(now)
+        best = self.claim(role, now)
         return None if best is None else best.holder
+
+    def peers(self) -> dict[str, Peer]:
+        """The others that were heard lately."""
+        return dict(self._peers)
 
     def members(self) -> dict[str, dict[str, str]]:
         """Who was heard lately, and whom each takes for the holder of each role."""
-        return {id: dict(peer.views) for id, peer in self._peers.items()}
+        return {id: dict(peer.views) for id, peer in self.peers().items()}
+
+    @property
+    def live(self) -> bool:
+        """Whether it has begun to call (H12)."""
+        return self._begun
+
+    @property
+    def giving(self) -> bool:
+        """Whether something that it has given up waits for a barrier."""
+        return bool(self._barriers)
 
     def holds(self, role: str, now: int) -> bool:
         mine = self._elections[role].mine
@@ -127,17 +167,26 @@ class AllCall:
                 self._hear(event.payload, now, effects)
             case StepDown():
                 for role in self._elections if event.role is None else (event.role,):
-                    self._decline(role, event.why or "stepped down", now, effects)
+                    self._decline(role, event.why or STEPPED_DOWN, now, effects)
+            case Missed():
+                self._listen_first(now)
+            case Ready():
+                self._away = not event.ready
+                self._give_up_all(NOT_READY if self._away else None, now, effects)
+            case WorkOver():
+                self._returned(event.seat[0], event.token, now)
             case Close():
-                for role in self._elections:
-                    self._give_up(role, "closed", now, effects, fenced=False)
-                self._publish("ping", "gone", now, effects)
-                self._closed = True
-                effects.append(Closed())
-                return effects
+                self._closing = True
+                self._give_up_all(CLOSED, now, effects)
+        if self._closing and not self._barriers:
+            self._publish("ping", "gone", now, effects)
+            self._closed = True
+            effects.append(Closed())
+            return effects
         self._forget_the_silent(now, effects)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
+            self._outbid(role, election, now, effects)
             self._leave_if_alone(role, now, effects)
         self._call(now, effects)
         for role, election in self._elections.items():
@@ -147,19 +196,26 @@ class AllCall:
         return effects
 
     def _end_leases(self, now: int, effects: list[Effect]) -> None:
-        """Whatever else: a lease that is over is over (H17)."""
+        """Whatever else: a lease that is over is over (H17), also for who waits for a barrier."""
         for role, election in self._elections.items():
-            if election.mine is not None and now >= election.mine.deadline:
-                self._give_up(role, "lease over", now, effects, fenced=True)
+            own = election.mine or election.giving
+            if own is not None and now >= own.deadline:
+                self._give_up(role, LEASE_RAN_OUT, now, effects, fenced=True)
+            elif now >= self._barriers.get(role, now + 1):
+                self._give_up(role, BARRIER_TIMED_OUT, now, effects, fenced=True)
 
     def _notice_standstill(self, now: int) -> None:
-        """Nobody was heard meanwhile, and that says nothing about who is there: all get a beat to be heard in."""
+        """Nobody was heard meanwhile, and that says nothing about who is there."""
         if now > self._stepped + 3 * self._beat // 2:
-            if self._first_ping is not None:
-                self._first_ping, self._next_ping = None, now
-            for peer in self._peers.values():
-                peer.heard = max(peer.heard, now + self._beat - self._window)
+            self._listen_first(now)
         self._stepped = now
+
+    def _listen_first(self, now: int) -> None:
+        """It calls, and for a beat it claims nothing, and takes nobody for lost: all get that beat to be heard in."""
+        if self._first_ping is not None:
+            self._first_ping, self._next_ping = None, now
+        for peer in self._peers.values():
+            peer.heard = max(peer.heard, now + self._beat - self._window)
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
@@ -194,7 +250,7 @@ class AllCall:
             effects.append(Joined(call.m))
             self._warn(call, now, effects)
         views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now)
+        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.h)
         if call.k == "ping" and self._answer_at is None:
             self._answer_at = max(now, self._answered + self._beat // 2)
 
@@ -235,8 +291,17 @@ class AllCall:
     def _yield_to_better(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Two lead: the worse one stops at once (H8)."""
         best = election.best(now)
-        if election.mine is not None and best is not None and best is not election.mine:
+        own = election.mine or election.giving
+        if own is not None and best is not None and best is not own:
             self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
+
+    def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """Who leads on goes on under a token above all that it has heard of (H18)."""
+        old, new = election.mine, election.outbid()
+        if old is not None and new is not None:
+            effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
+            self._publish("ping", "ping", now, effects)
+            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):
@@ -246,7 +311,9 @@ class AllCall:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
         if role in self._declined and not self._others_can(role):
             self._declined.discard(role)
-        if election.mine is not None or role in self._declined or not self._may_elect(role, now):
+        if self._away or self._closing or election.mine is not None:
+            return
+        if role in self._declined or not self._may_elect(role, now):
             return
         if self._first_ping is None or now < self._first_ping + self._beat:
             return  # not before everybody had a beat's time to answer
@@ -282,8 +349,11 @@ class AllCall:
 
     def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
-        mine = election.mine
-        if mine is None or mine.deadline - now > max(3 * self._beat, self._lease // 3):
+        own, mine = election.mine or election.giving, election.mine
+        if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
+            return None
+        if mine is None:
+            self._prolong(election, now)
             return None
         better = self._better(role, now)
         if better is None and self._can_lead(now):
@@ -292,6 +362,11 @@ class AllCall:
         if better is not None and mine.deadline <= now + self._beat:
             self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
         return None
+
+    def _prolong(self, election: Election, now: int) -> None:
+        """What is being given up stays in others' way until the barrier has returned."""
+        if self._loops(now):
+            election.renew(now, self._wall_ms(now), self._lease)
 
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
@@ -304,12 +379,40 @@ class AllCall:
     def _others_can(self, role: str) -> bool:
         return any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values())
 
+    def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
+        for role, election in self._elections.items() if why is not None else ():
+            if election.mine is not None:
+                self._give_up(role, why or "", now, effects, fenced=False)
+        if self.live and (not self._closing or self._barriers):
+            self._publish("ping", self._phase(now), now, effects)
+
     def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        """Believe no more. By plan, the claim stays until the barrier has returned."""
         election = self._elections[role]
-        if election.mine is None:
+        own = election.mine or election.giving
+        if own is None:
             return
-        effects.append(Follow((role, 0), token(election.mine.term, election.mine.holder), why, fenced, now))
-        self._farewells[role] = (election.give_up(), now + self._window)
+        seat, name = (role, 0), token(own.term, own.holder)
+        effects.append(Follow(seat, name, why, fenced, now))
+        if not fenced:
+            effects.append(Barrier(seat, name, why))
+        if not fenced and self._settings.barrier_ms:
+            election.stop_believing()
+            self._barriers[role] = now + self._settings.barrier_ms * MS
+            if own.deadline - now <= 2 * self._beat:  # it might end before the next beat prolongs it
+                self._prolong(election, now)
+        else:
+            self._release(role, now)
+
+    def _returned(self, role: str, name: int, now: int) -> None:
+        """Of this term, or of one that is over long since."""
+        own = self._elections[role].giving
+        if own is not None and token(own.term, own.holder) == name:
+            self._release(role, now)
+
+    def _release(self, role: str, now: int) -> None:
+        self._barriers.pop(role, None)
+        self._farewells[role] = (self._elections[role].give_up(), now + self._window)
         self._unsaid = True
 
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
@@ -328,6 +431,7 @@ class AllCall:
                 self._first_ping, self._next_ping = now, now + (self._settings.phase_ms * MS or self._beat)
             else:
                 self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+            self._begun = True
             renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
             self._publish("ping", "ping", now, effects)
             effects += [lead for lead in renewed if lead is not None]
@@ -360,12 +464,17 @@ class AllCall:
             phase,
             roles,
             claims + [claim for claim, _ in self._farewells.values()],
+            self._settings.host,
+            [self._settings.heartbeat_ms, self._settings.lease_ms, self._settings.skew_ms],
+            self._settings.order,
         )
         self._unsaid = False
         effects.append(Publish(encode(call)))
 
     def _offers(self, role: str, now: int) -> bool:
         """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""
+        if self._away or self._closing:
+            return False
         begun = self._first_ping is None or now < self._first_ping + self._window
         return role not in self._declined and self._may_elect(role, now) and (begun or self._can_lead(now))
 
@@ -395,6 +504,8 @@ class AllCall:
             ends = election.ends_at(now)
             if ends is not None:
                 moments.append(ends)
-            if election.mine is not None:
-                moments.append(election.mine.deadline)
+            own = election.mine or election.giving
+            if own is not None:
+                moments.append(own.deadline)
+        moments += self._barriers.values()
         return min(moment for moment in [*moments, now + self._beat] if moment > now)
