@@ -16,9 +16,12 @@ def machine() -> str:
 
 def put(file: Path, figures: str) -> None:
     """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
+    put_between(file, BEGIN, END, figures)
+
+
+def put_between(file: Path, begin: str, end: str, figures: str) -> None:
+    """The same, with marks of one's own."""
     text = file.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"{file} must have the lines {BEGIN} and {END}, once each, and in this order")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    file.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}")
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"{file} must have the lines {begin} and {end}, once each, and in this order")
+    file.write_text(f"{text.split(begin)[0]}{begin}\n{figures}\n{end}{text.split(end)[1]}")

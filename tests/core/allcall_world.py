@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Heard, Joined, Led, Lost, Publish, Settings
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
 from pares.core.allcall_wire import Call, decode
-from pares.core.protocol import Close, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import Barrier, Close, Follow, Lead, Report, StepDown, Tick, Wake
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -39,6 +39,8 @@ class Node:
     terms: list[tuple[int, int]] = field(default_factory=list)
     """Tokens with which it led, and when it began."""
     ended: list[tuple[int, str]] = field(default_factory=list)
+    barriers: list[int] = field(default_factory=list)
+    """Tokens of terms that it was asked to let come to their end."""
     reports: list[str] = field(default_factory=list)
     peers: list[tuple[str, str]] = field(default_factory=list)
     kept: list[tuple[str, bytes]] = field(default_factory=list)
@@ -94,7 +96,11 @@ class World:
         self.nodes[name].alive = False
 
     def step_down(self, name: str) -> None:
-        self._give(self.nodes[name], StepDown("x"))
+        self.tell(name, StepDown("x"))
+
+    def tell(self, name: str, event: Event) -> None:
+        """What only its user, or its loop, can tell it."""
+        self._give(self.nodes[name], event)
 
     def tick(self, name: str) -> None:
         node = self.nodes[name]
@@ -152,6 +158,8 @@ class World:
                 node.terms.append((self.now, token))
             case Follow(_, _, why):
                 node.ended.append((self.now, why))
+            case Barrier(_, token):
+                node.barriers.append(token)
             case Led(_, holder):
                 node.led.append((self.now, holder))
             case Joined(member):

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runtime_tools import PATIENCE, fresh_url
@@ -55,7 +56,7 @@ class Joined:
 class GroupStage:
     """A ledger with a group, and the members that a test made."""
 
-    def __init__(self, ledger: Ledger, **settings: float) -> None:
+    def __init__(self, ledger: Ledger, **settings: Any) -> None:
         self.ledger = ledger
         self.group = group_of(ledger, **settings)
         self.name = f"g-{uuid.uuid4().hex[:8]}"

@@ -337,7 +337,7 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> 
         ({"protocol": "fast-neli", "seats": 3}, ConfigError, "has 2; open it with .partitions=6"),
         ({"protocol": "neli", "eligible": ["0"]}, CapabilityError, "eligible is given"),
         ({"protocol": "neli", "overlap": 1.0, "clock_error": 0.1}, ConfigError, "compares no clocks"),
-        ({"protocol": "nonesuch"}, CapabilityError, "it has: claims, neli, fast-neli"),
+        ({"protocol": "nonesuch"}, CapabilityError, "it has: claims, neli, fast-neli, allcall"),
     ],
 )
 def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:

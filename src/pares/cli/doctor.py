@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from pares.cli.allcall import LISTEN, Listen, examine_allcall, listens
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, opened
 from pares.cli.output import FAILED, console, print_json
 
 if TYPE_CHECKING:
-    from pares.view.checkup import Checkup
+    from rich.table import Table
+
+    from pares.view.checkup import Checkup, Finding
 
 
 Protocol = Annotated[
-    Literal["neli", "fast-neli"] | None,
+    Literal["neli", "fast-neli", "allcall"] | None,
     typer.Option(
         "--protocol",
-        help="Look at settings of this protocol before a group runs them; a group that does is known by its log.",
+        help="neli, fast-neli: look at settings of theirs before a group runs them; a group that does is known by its log. "
+        "allcall: listen to a group that runs it, as is done on core NATS (a URL without a stream) anyway.",
         show_default=False,
     ),
 ]
@@ -57,12 +61,13 @@ def doctor(
     clock_error: ClockBound = None,
     overlap: Overlap = 0.0,
     session: Session = None,
+    listen: Listen = LISTEN,
     json: AsJson = False,
 ) -> None:
     """Say what is wrong with a log, its members, clocks, settings.
 
     It reads the whole log. For exclusive neli it measures how far the log's clock is from this host's, by appending some
-    small records of no group: run it on each host.
+    small records of no group: run it on each host. A group that runs ALLCALL has no log: it is listened to for a while.
 
     Ends with 1 if there is a problem; warnings and notes do not count.
     """
@@ -74,12 +79,21 @@ def doctor(
     from pares.view.induced import Plan
 
     check_name("--group", group)
-    if protocol is None and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
+    if protocol in (None, "allcall") and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
         raise ConfigError(
-            "--T, --clock-error, --overlap and --session are settings of a protocol: name it by --protocol"
+            "--T, --clock-error, --overlap and --session are settings of NELI: say --protocol neli or fast-neli"
         )
     if protocol == "fast-neli" and (clock_error is not None or overlap):
         raise ConfigError("--clock-error and --overlap are settings of --protocol neli: leave them out")
+    if protocol not in ("neli", "fast-neli") and listens(ledger, protocol):
+        findings, document = examine_allcall(ledger, group, listen)
+        if json:
+            print_json(document)
+        else:
+            console().print(_table(findings))
+        if not document["sound"]:
+            raise typer.Exit(FAILED)
+        return
     plan = Plan(protocol, threshold, clock_error, overlap, session)
     with opened(ledger) as log:
         checkup = examine(log, group, partition_of(log.url), _now_ms(), plan)
@@ -116,18 +130,24 @@ def _document(checkup: Checkup, url: str) -> dict[str, Any]:
     }
 
 
-def _show(checkup: Checkup) -> None:
+def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    out = console()
     styles = {"good": "green", "note": "", "warning": "yellow", "problem": "bold red"}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for _ in range(3):
         table.add_column()
-    for finding in checkup.findings:
+    for finding in findings:
         table.add_row(finding.check, Text(finding.level, style=styles[finding.level]), Text(finding.text))
-    out.print(table)
+    return table
+
+
+def _show(checkup: Checkup) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(_table(checkup.findings))
     for sample in checkup.scan.samples:
         out.print(
             Text(f"  offset {sample['offset']}: {sample['reason']}: {sample['payload']!r}", style="dim"), soft_wrap=True

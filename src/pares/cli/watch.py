@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pares.cli.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, told
 from pares.cli.output import clock, console, print_json, seconds
 
@@ -23,12 +24,23 @@ def watch(
         float, typer.Option("--interval", metavar="SECONDS", min=0.05, help="How often to look again.")
     ] = 0.5,
     moves: Annotated[int, typer.Option("--moves", min=0, help="How many of the last moves to show.")] = 10,
+    protocol: AnyProtocol = None,
+    listen: Listen = LISTEN,
     json: AsJson = False,
 ) -> None:
     """Show who leads what, how the members are, what moved and why.
 
     A live table until Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once.
+
+    Of a group that runs ALLCALL: members, ranks, leases, and who does not agree with whom, as they are heard.
     """
+    if listens(ledger, protocol):
+        from pares.core.records import check_name
+
+        check_name("--group", group)
+        once = once or not sys.stdout.isatty()
+        watch_allcall(ledger, group, once=once, interval=interval, listen=listen, json=json)
+        return
     from pares.view import state
 
     with told(ledger, group) as story:

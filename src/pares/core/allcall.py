@@ -5,18 +5,22 @@ who should lead: the lowest rank. That one, and nobody for it, claims the role f
 ends, as long as its own calls come back to it. Nothing is promised about *one* leader: while messages don't pass there may be
 one on each side, each with tokens of its own.
 
+H1   Only the holder claims (`allcall_election`), and what it claims is said before it is believed: `Publish` comes before
+     `Lead`. [whoever stands still in between would lead by a claim that nobody knows]
 H2   A claim is made only while no live claim is known.
-H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there.
+H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
+     could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
+     wait for its best ranked one for ever]
 H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
 H8   Whoever leads and hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
 H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
-     it answers, and says that it may not be elected. A live claim that it hears ends that, for the role.
+     it answers, and says that it may not be elected. A live claim that it hears ends the silence, and the bar for that role.
 H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
 H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
-H16  What was sent longer than a lease ago, by the wall clock, or out of order, is dropped and counted.
+H16  What was sent longer than a lease ago, or out of order, is dropped and counted (`allcall_hearing`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. Whoever
-     stood still for longer than a beat and a half listens for a beat before it claims anything.
+     stood still for longer than a beat and a half listens for a beat before it claims anything, or takes anybody for lost.
 
     effects = protocol.step(event, now)
 
@@ -30,13 +34,29 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.allcall_election import Election, Known
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings, check
+from pares.core.allcall_hearing import Hearing
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings, check
 from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.lease import MS
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import (
+    Barrier,
+    Close,
+    Closed,
+    Follow,
+    Lead,
+    Ready,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
+from pares.core.shares import WorkOver
 
 WINDOW: Final = 2.5
 """Beats for which somebody who was heard is taken to be there."""
+OUTBID: Final = "a later term was heard of"
+"""Why a term ends, and the next one of the same member begins at once, when sides of a split meet."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -50,7 +70,7 @@ class Peer(Struct, gc=False):
     views: dict[str, str]
     """Whom it takes for the holder of each role."""
     heard: int
-    n: int
+    host: str
 
 
 class AllCall:
@@ -62,42 +82,70 @@ class AllCall:
         self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
         self._skew, self._window = settings.skew_ms * MS, int(WINDOW * settings.heartbeat_ms * MS)
         init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
-        self._silent_until = now + init * MS
+        self._silent_until = self._barred_until = now + init * MS
         self._wall_ahead = wall_us * 1000 - now
-        self._next_ping = self._silent_until + settings.phase_ms * MS
+        self._next_ping = self._silent_until
         self._first_ping: int | None = None
+        """When it began to call; None before, and when it has to listen anew."""
+        self._begun = False
         self._answer_at: int | None = None
         self._answered = now - self._beat
         self._stepped = now
         self._n = 0
-        self._sent: dict[int, int] = {}
+        self._sent: dict[int, tuple[int, int]] = {}
+        """When one's own calls of late were sent, and what time they said."""
         self._loop: int | None = None
         """When the newest of one's own calls that have come back was sent (H5)."""
         self._last_heard: int | None = None
         self._peers: dict[str, Peer] = {}
+        self._hearing = Hearing(self._lease, self._window)
         self._elections = {
             role: Election(role, settings.id, settings.rank, settings.order, self._skew) for role in settings.roles
         }
         self._unbarred: set[str] = set()
         """Roles of which a live claim was heard (H12)."""
         self._declined: set[str] = set()
-        """Roles that were stepped down from, until somebody else has led them."""
+        """Roles that were stepped down from, until somebody else has led them, or nobody else is there who could."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
-        self._farewells: list[Claim] = []
-        self._closed = False
+        self._farewells: dict[str, tuple[Claim, int]] = {}
+        """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
+        self._unsaid = False
+        self._barriers: dict[str, int] = {}
+        """Of each role that is being given up: until when its barrier may run."""
+        self._away = False
+        """Not ready: it leads nothing, and says so."""
+        self._closing = self._closed = False
         self.stale = 0
         self.bad = 0
 
     # What others may ask ---------------------------------------------------------------------------------------------
 
+    def claim(self, role: str, now: int) -> Known | None:
+        """The claim to the role that counts, as far as this member has heard."""
+        return self._elections[role].best(now)
+
     def leader(self, role: str, now: int) -> str | None:
         """Whose claim to the role counts, as far as this member has heard."""
-        best = self._elections[role].best(now)
+        best = self.claim(role, now)
         return None if best is None else best.holder
+
+    def peers(self) -> dict[str, Peer]:
+        """The others that were heard lately."""
+        return dict(self._peers)
 
     def members(self) -> dict[str, dict[str, str]]:
         """Who was heard lately, and whom each takes for the holder of each role."""
-        return {id: dict(peer.views) for id, peer in self._peers.items()}
+        return {id: dict(peer.views) for id, peer in self.peers().items()}
+
+    @property
+    def live(self) -> bool:
+        """Whether it has begun to call (H12)."""
+        return self._begun
+
+    @property
+    def giving(self) -> bool:
+        """Whether something that it has given up waits for a barrier."""
+        return bool(self._barriers)
 
     def holds(self, role: str, now: int) -> bool:
         mine = self._elections[role].mine
@@ -119,17 +167,26 @@ class AllCall:
                 self._hear(event.payload, now, effects)
             case StepDown():
                 for role in self._elections if event.role is None else (event.role,):
-                    self._decline(role, event.why or "stepped down", now, effects)
+                    self._decline(role, event.why or STEPPED_DOWN, now, effects)
+            case Missed():
+                self._listen_first(now)
+            case Ready():
+                self._away = not event.ready
+                self._give_up_all(NOT_READY if self._away else None, now, effects)
+            case WorkOver():
+                self._returned(event.seat[0], event.token, now)
             case Close():
-                for role in self._elections:
-                    self._give_up(role, "closed", now, effects, fenced=False)
-                self._publish("ping", "gone", now, effects)
-                self._closed = True
-                effects.append(Closed())
-                return effects
+                self._closing = True
+                self._give_up_all(CLOSED, now, effects)
+        if self._closing and not self._barriers:
+            self._publish("ping", "gone", now, effects)
+            self._closed = True
+            effects.append(Closed())
+            return effects
         self._forget_the_silent(now, effects)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
+            self._outbid(role, election, now, effects)
             self._leave_if_alone(role, now, effects)
         self._call(now, effects)
         for role, election in self._elections.items():
@@ -139,16 +196,26 @@ class AllCall:
         return effects
 
     def _end_leases(self, now: int, effects: list[Effect]) -> None:
-        """Whatever else: a lease that is over is over (H17)."""
+        """Whatever else: a lease that is over is over (H17), also for who waits for a barrier."""
         for role, election in self._elections.items():
-            if election.mine is not None and now >= election.mine.deadline:
-                self._give_up(role, "lease over", now, effects, fenced=True)
+            own = election.mine or election.giving
+            if own is not None and now >= own.deadline:
+                self._give_up(role, LEASE_RAN_OUT, now, effects, fenced=True)
+            elif now >= self._barriers.get(role, now + 1):
+                self._give_up(role, BARRIER_TIMED_OUT, now, effects, fenced=True)
 
     def _notice_standstill(self, now: int) -> None:
         """Nobody was heard meanwhile, and that says nothing about who is there."""
-        if self._first_ping is not None and now > self._stepped + 3 * self._beat // 2:
-            self._first_ping = self._next_ping = now
+        if now > self._stepped + 3 * self._beat // 2:
+            self._listen_first(now)
         self._stepped = now
+
+    def _listen_first(self, now: int) -> None:
+        """It calls, and for a beat it claims nothing, and takes nobody for lost: all get that beat to be heard in."""
+        if self._first_ping is not None:
+            self._first_ping, self._next_ping = None, now
+        for peer in self._peers.values():
+            peer.heard = max(peer.heard, now + self._beat - self._window)
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
@@ -162,8 +229,7 @@ class AllCall:
         if call.m == self._settings.id:
             self._come_back(call, effects)
             return
-        peer = self._peers.get(call.m)
-        if self._too_old(call, now) or (peer is not None and call.n <= peer.n):
+        if not self._hearing.news(call, now, self._wall_ms(now)):
             self.stale += 1
             return
         self._last_heard = now
@@ -174,45 +240,45 @@ class AllCall:
             elif election is not None and election.hear(claim, now) and claim.ttl:
                 self._unbarred.add(claim.role)
                 self._declined.discard(claim.role)
-                self._end_silence(now)
+                if now < self._silent_until:
+                    self._silent_until = self._next_ping = now
         if call.p == "gone":
             if self._peers.pop(call.m, None) is not None:
                 effects.append(Lost(call.m, "left"))
             return
-        if peer is None:
+        if call.m not in self._peers:
             effects.append(Joined(call.m))
-            self._warn_of_twins(call.m, effects)
+            self._warn(call, now, effects)
         views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.n)
+        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.h)
         if call.k == "ping" and self._answer_at is None:
             self._answer_at = max(now, self._answered + self._beat // 2)
 
     def _come_back(self, call: Call, effects: list[Effect]) -> None:
         """One's own call: others can hear it too."""
         sent = self._sent.get(call.n)
-        if sent is None:
+        if call.n > self._n or (sent is not None and sent[1] != call.s):
             effects.append(Report("cloned", f"somebody else sends as {call.m}: give each member an id of its own"))
-            return
-        self._loop = max(sent, self._loop if self._loop is not None else sent)
-        self._sent = {n: at for n, at in self._sent.items() if n >= call.n}
+        elif sent is not None:
+            self._loop = max(sent[0], self._loop if self._loop is not None else sent[0])
 
-    def _too_old(self, call: Call, now: int) -> bool:
-        """Sent longer than a lease ago (H16): somebody has kept it, and its ttl with it."""
-        return self._wall_ms(now) - call.s > self._settings.lease_ms
-
-    def _warn_of_twins(self, member: str, effects: list[Effect]) -> None:
+    def _warn(self, call: Call, now: int, effects: list[Effect]) -> None:
+        """Of what a person should put right about a newcomer."""
         name = self._settings.id.partition("~")[0]
-        if "~" in member and member.partition("~")[0] == name:
+        if "~" in call.m and call.m.partition("~")[0] == name:
             effects.append(
                 Report(
-                    "duplicate-name", f"{member} has the name of this member, {self._settings.id}: give each its own"
+                    "duplicate-name", f"{call.m} has the name of this member, {self._settings.id}: give each its own"
                 )
             )
-
-    def _end_silence(self, now: int) -> None:
-        if now < self._silent_until:
-            self._silent_until = now
-            self._next_ping = now
+        off = self._hearing.off_s(call, self._wall_ms(now))
+        if off:
+            effects.append(
+                Report(
+                    "clock",
+                    f"the wall clock of {call.m} is {off} s ahead of this member's, {self._settings.id}: set it",
+                )
+            )
 
     def _forget_the_silent(self, now: int, effects: list[Effect]) -> None:
         for member, peer in [*self._peers.items()]:
@@ -225,8 +291,17 @@ class AllCall:
     def _yield_to_better(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Two lead: the worse one stops at once (H8)."""
         best = election.best(now)
-        if election.mine is not None and best is not None and best is not election.mine:
+        own = election.mine or election.giving
+        if own is not None and best is not None and best is not own:
             self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
+
+    def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+        """Who leads on goes on under a token above all that it has heard of (H18)."""
+        old, new = election.mine, election.outbid()
+        if old is not None and new is not None:
+            effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
+            self._publish("ping", "ping", now, effects)
+            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):
@@ -234,19 +309,24 @@ class AllCall:
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
-        if election.mine is not None or role in self._declined or not self._may_elect(role, now):
+        if role in self._declined and not self._others_can(role):
+            self._declined.discard(role)
+        if self._away or self._closing or election.mine is not None:
             return
+        if role in self._declined or not self._may_elect(role, now):
+            return
+        if self._first_ping is None or now < self._first_ping + self._beat:
+            return  # not before everybody had a beat's time to answer
         if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
             return
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
-        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
+        self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
+        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
 
     def _may_elect(self, role: str, now: int) -> bool:
-        """Not before everybody had a beat's time to answer, and not while something may have been forgotten (H12)."""
-        if self._first_ping is None or now < self._first_ping + self._beat:
-            return False
-        return role in self._unbarred or now >= self._silent_until
+        """Not while something may have been forgotten (H12)."""
+        return role in self._unbarred or now >= self._barred_until
 
     def _better(self, role: str, now: int) -> str | None:
         """Somebody better ranked who was heard lately, and may lead it."""
@@ -267,31 +347,73 @@ class AllCall:
         alone = self._last_heard is None or now >= self._last_heard + self._window
         return alone and self._settings.when_isolated == "lead"
 
-    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
-        mine = election.mine
-        if mine is None or mine.deadline - now > max(3 * self._beat, self._lease // 3):
-            return
+        own, mine = election.mine or election.giving, election.mine
+        if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
+            return None
+        if mine is None:
+            self._prolong(election, now)
+            return None
         better = self._better(role, now)
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
-            effects.append(Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed"))
-        elif better is not None and mine.deadline <= now + self._beat:
+            return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
+        if better is not None and mine.deadline <= now + self._beat:
             self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
+        return None
+
+    def _prolong(self, election: Election, now: int) -> None:
+        """What is being given up stays in others' way until the barrier has returned."""
+        if self._loops(now):
+            election.renew(now, self._wall_ms(now), self._lease)
 
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
-        if any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values()):
+        if self._others_can(role):
             self._declined.add(role)
-        self._publish("ping", self._phase(now), now, effects)
+        if now >= self._silent_until:
+            self._publish("ping", self._phase(now), now, effects)
+
+    def _others_can(self, role: str) -> bool:
+        return any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values())
+
+    def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
+        for role, election in self._elections.items() if why is not None else ():
+            if election.mine is not None:
+                self._give_up(role, why or "", now, effects, fenced=False)
+        if self.live and (not self._closing or self._barriers):
+            self._publish("ping", self._phase(now), now, effects)
 
     def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        """Believe no more. By plan, the claim stays until the barrier has returned."""
         election = self._elections[role]
-        if election.mine is None:
+        own = election.mine or election.giving
+        if own is None:
             return
-        effects.append(Follow((role, 0), token(election.mine.term, election.mine.holder), why, fenced, now))
-        self._farewells.append(election.give_up())
+        seat, name = (role, 0), token(own.term, own.holder)
+        effects.append(Follow(seat, name, why, fenced, now))
+        if not fenced:
+            effects.append(Barrier(seat, name, why))
+        if not fenced and self._settings.barrier_ms:
+            election.stop_believing()
+            self._barriers[role] = now + self._settings.barrier_ms * MS
+            if own.deadline - now <= 2 * self._beat:  # it might end before the next beat prolongs it
+                self._prolong(election, now)
+        else:
+            self._release(role, now)
+
+    def _returned(self, role: str, name: int, now: int) -> None:
+        """Of this term, or of one that is over long since."""
+        own = self._elections[role].giving
+        if own is not None and token(own.term, own.holder) == name:
+            self._release(role, now)
+
+    def _release(self, role: str, now: int) -> None:
+        self._barriers.pop(role, None)
+        self._farewells[role] = (self._elections[role].give_up(), now + self._window)
+        self._unsaid = True
 
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         best = election.best(now)
@@ -305,14 +427,17 @@ class AllCall:
     def _call(self, now: int, effects: list[Effect]) -> None:
         """A beat, if one is due; an answer, if one is; what was given up, at once."""
         if now >= self._silent_until and now >= self._next_ping:
-            self._first_ping = now if self._first_ping is None else self._first_ping
-            self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
-            for role, election in self._elections.items():
-                self._renew(role, election, now, effects)
+            if self._first_ping is None:
+                self._first_ping, self._next_ping = now, now + (self._settings.phase_ms * MS or self._beat)
+            else:
+                self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+            self._begun = True
+            renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
             self._publish("ping", "ping", now, effects)
+            effects += [lead for lead in renewed if lead is not None]
         elif self._answer_at is not None and now >= self._answer_at:
             self._publish("reply", self._phase(now), now, effects)
-        elif self._farewells:
+        elif self._unsaid:
             self._publish("ping", self._phase(now), now, effects)
 
     def _phase(self, now: int) -> Phase:
@@ -320,10 +445,13 @@ class AllCall:
 
     def _publish(self, kind: str, phase: Phase, now: int, effects: list[Effect]) -> None:
         self._n += 1
-        self._sent[self._n] = now
+        said = self._wall_ms(now)
+        self._sent = {n: sent for n, sent in self._sent.items() if now < sent[0] + self._window}
+        self._sent[self._n] = (now, said)
         if kind == "reply" or self._answer_at is not None:
             self._answer_at, self._answered = None, now  # a call answers too
-        roles = [role for role in self._elections if role not in self._declined]
+        self._farewells = {role: said for role, said in self._farewells.items() if now < said[1]}
+        roles = [role for role in self._elections if self._offers(role, now)]
         claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
         call = Call(
             VERSION,
@@ -331,14 +459,24 @@ class AllCall:
             self._settings.group,
             self._settings.id,
             self._n,
-            self._wall_ms(now),
+            said,
             self._settings.rank,
             phase,
             roles,
-            claims + self._farewells,
+            claims + [claim for claim, _ in self._farewells.values()],
+            self._settings.host,
+            [self._settings.heartbeat_ms, self._settings.lease_ms, self._settings.skew_ms],
+            self._settings.order,
         )
-        self._farewells = []
+        self._unsaid = False
         effects.append(Publish(encode(call)))
+
+    def _offers(self, role: str, now: int) -> bool:
+        """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""
+        if self._away or self._closing:
+            return False
+        begun = self._first_ping is None or now < self._first_ping + self._window
+        return role not in self._declined and self._may_elect(role, now) and (begun or self._can_lead(now))
 
     def _known(self, now: int) -> list[tuple[str, Known]]:
         found = [(role, election.best(now)) for role, election in self._elections.items()]
@@ -356,6 +494,7 @@ class AllCall:
         moments = [self._next_ping if self._first_ping is not None else max(self._next_ping, self._silent_until)]
         if self._answer_at is not None:
             moments.append(self._answer_at)
+        moments.append(self._barred_until)
         if self._first_ping is not None:
             moments.append(self._first_ping + self._beat)
         if self._loop is not None:
@@ -365,6 +504,8 @@ class AllCall:
             ends = election.ends_at(now)
             if ends is not None:
                 moments.append(ends)
-            if election.mine is not None:
-                moments.append(election.mine.deadline)
+            own = election.mine or election.giving
+            if own is not None:
+                moments.append(own.deadline)
+        moments += self._barriers.values()
         return min(moment for moment in [*moments, now + self._beat] if moment > now)

@@ -4,12 +4,15 @@ H1   Only the holder writes its claim. Who is first among those heard lately cla
 H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; others than the holder add `skew`. No clocks are
      compared.
 H4   Of copies of one claim, passed on by others, the one that ends soonest counts; only a later claim of its holder's prolongs
-     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever]
+     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever; if relays rounded down, all
+     would take a living leader's for over before it is]
 H7   A later claim of the same holder replaces an earlier one, also if it ends sooner: a release does.
 H9   Between two live claims, which a split or a lost message leaves behind, a fixed order of numbers that all read alike: by
      `expires`, then rank, then id; or by rank, then id. Never by what is left of them, which each receiver measures otherwise.
 H10  Ids are told apart to the last bit, so no two claims are equal. An id is one incarnation's.
-H18  A term is above every term that its claimer has heard of.
+H18  A term is above every term that its claimer has heard of, and stays so: whoever leads and hears of a later term goes on
+     under a new one, above it. [after a split the leader that remains may have the lower token, and fences that have seen
+     the other's refuse it for ever]
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from pares.core.allcall_wire import Claim
+from pares.core.allcall_wire import Claim, token
 from pares.core.lease import MS
 
 Order: TypeAlias = Literal["lease", "rank"]
@@ -40,7 +43,8 @@ class Known(Struct, gc=False):
     released: bool = False
 
     def left_ms(self, now: int) -> int:
-        return max(0, self.deadline - now) // MS
+        """Rounded up: what many pass on to each other would else lose up to a millisecond each time (H4)."""
+        return -(-max(0, self.deadline - now) // MS)
 
     def passed_on(self, role: str, now: int) -> Claim:
         """The claim as it is told to others."""
@@ -71,8 +75,12 @@ class Election:
         self.role = role
         self.highest = 0
         """The highest term heard of, or claimed (H18)."""
+        self.top = 0
+        """The highest token of others that was heard of."""
         self.mine: Known | None = None
         """The claim by which this member leads."""
+        self.giving: Known | None = None
+        """One by which it has led: it believes no more, but says so only when its barrier has returned."""
         self._me, self._rank, self._skew = me, rank, skew
         self._key = ORDERS[order]
         self._claims: dict[str, Known] = {}
@@ -82,6 +90,8 @@ class Election:
         self.highest = max(self.highest, claim.term)
         if claim.holder == self._me:
             return False
+        if claim.term == self.highest:  # a lower term has a lower token
+            self.top = max(self.top, token(claim.term, claim.holder))
         deadline = now + claim.ttl * MS
         known = self._claims.get(claim.holder)
         if known is None or (known.term, known.seq) < (claim.term, claim.seq):
@@ -101,13 +111,12 @@ class Election:
 
     def others(self, now: int) -> list[Known]:
         """Live claims of others."""
-        return [claim for claim in self._claims.values() if self.lives(claim, now)]
+        return [claim for claim in [*self._claims.values()] if self.lives(claim, now)]
 
     def best(self, now: int) -> Known | None:
         """The live claim that counts, one's own included (H9)."""
         claims = self.others(now)
-        if self.mine is not None and now < self.mine.deadline:
-            claims.append(self.mine)
+        claims += [own for own in (self.mine, self.giving) if own is not None and now < own.deadline]
         return min(claims, key=self._key, default=None)
 
     def ends_at(self, now: int) -> int | None:
@@ -122,18 +131,36 @@ class Election:
         return self.mine
 
     def renew(self, now: int, wall_ms: int, lease: int) -> Known:
-        """Prolong one's own term. `now` was read before anything is stamped or sent."""
-        assert self.mine is not None
-        old = self.mine
+        """Prolong one's own claim. `now` was read before anything is stamped or sent."""
+        old = self.mine or self.giving
+        assert old is not None
         # The order must not be turned round by a wall clock that is set back.
         expires = max(old.expires + 1, wall_ms + lease // MS)
-        self.mine = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
+        renewed = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
+        if self.mine is not None:
+            self.mine = renewed
+        else:
+            self.giving = renewed
+        return renewed
+
+    def outbid(self) -> Known | None:
+        """If one leads, and somebody's token is above one's own: one's new claim, which lasts no longer than the old one."""
+        old = self.mine
+        if old is None or token(old.term, old.holder) > self.top:
+            return None
+        self.highest += 1
+        self.mine = Known(self._me, self._rank, self.highest, 1, old.expires, old.deadline)
         return self.mine
 
+    def stop_believing(self) -> None:
+        """One's own term is over; the claim still stands in others' way."""
+        self.giving, self.mine = self.mine, None
+
     def give_up(self) -> Claim:
-        """End one's own term, and say so: its release, for whoever hears it."""
-        assert self.mine is not None
-        old, self.mine = self.mine, None
+        """End one's own claim, and say so: its release, for whoever hears it."""
+        old = self.mine or self.giving
+        assert old is not None
+        self.mine = self.giving = None
         return Claim(self.role, self._me, self._rank, old.term, old.seq + 1, 0, old.expires)
 
     def _forget(self, now: int) -> None:

@@ -1,7 +1,7 @@
 """What goes into ALLCALL and what comes out of it; and what a member is made with.
 
-As in `protocol`: values, never callbacks. `Tick`, `StepDown` and `Close` go in there and here, `Lead`, `Follow`, `Report`,
-`Closed` and `Wake` come out; the rest is ALLCALL's own.
+As in `protocol`: values, never callbacks. `Tick`, `StepDown`, `Ready`, `WorkOver` and `Close` go in there and here, `Lead`,
+`Follow`, `Barrier`, `Report`, `Closed` and `Wake` come out; the rest is ALLCALL's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,19 @@ from msgspec import Struct
 
 from pares.core.allcall_election import Order
 from pares.core.errors import ConfigError
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import (
+    Barrier,
+    Close,
+    Closed,
+    Follow,
+    Lead,
+    Ready,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
+from pares.core.shares import WorkOver
 
 
 class Settings(Struct, frozen=True):
@@ -32,6 +44,9 @@ class Settings(Struct, frozen=True):
     """By how much its beats are behind others', so that not all call at once: a random part of a beat."""
     init_ms: int | None = None
     """How long it is silent to begin with; `lease + skew` unless nothing can have been forgotten (H12)."""
+    barrier_ms: int = 0
+    """How long what is given up by plan may wait for `WorkOver` before it is released; 0: it waits for nothing."""
+    host: str = ""
 
 
 class Heard(Struct, frozen=True, gc=False):
@@ -39,6 +54,10 @@ class Heard(Struct, frozen=True, gc=False):
 
     payload: bytes
     wall_us: int
+
+
+class Missed(Struct, frozen=True, gc=False):
+    """Messages may have been missed: the connection is another one."""
 
 
 class Publish(Struct, frozen=True, gc=False):
@@ -66,8 +85,8 @@ class Lost(Struct, frozen=True, gc=False):
     why: str
 
 
-Event: TypeAlias = Tick | Heard | StepDown | Close
-Effect: TypeAlias = Publish | Lead | Follow | Led | Joined | Lost | Report | Closed | Wake
+Event: TypeAlias = Tick | Heard | Missed | StepDown | Ready | WorkOver | Close
+Effect: TypeAlias = Publish | Lead | Follow | Barrier | Led | Joined | Lost | Report | Closed | Wake
 
 
 def check(settings: Settings) -> None:
@@ -77,8 +96,8 @@ def check(settings: Settings) -> None:
         raise ConfigError(
             f"lease {lease} ms and heartbeat {beat} ms: a lease must last for 3 beats at least, and a beat 1 ms"
         )
-    if settings.skew_ms < 0 or settings.phase_ms < 0 or (settings.init_ms or 0) < 0:
-        raise ConfigError("skew, phase and init must not be negative")
+    if min(settings.skew_ms, settings.phase_ms, settings.init_ms or 0, settings.barrier_ms) < 0:
+        raise ConfigError("skew, phase, init and barrier must not be negative")
     if lease > 600_000:
         raise ConfigError(f"a lease of {lease} ms: no claim may last longer than 600000 ms")
     if settings.order not in ("lease", "rank"):

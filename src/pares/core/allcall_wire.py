@@ -4,6 +4,7 @@
     k  ping or reply    n  sender's own number            p  init, ping or gone
     g  group            s  wall clock, ms, at sending     e  roles that the sender may lead
                                                           c  claims, one a role: the best one known
+    h  host             t  heartbeat, lease, skew; ms     o  order, lease or rank: h, t and o are for people
 
 A claim is its holder's word (H1): nobody else makes or prolongs one, others pass it on. It says
 
@@ -17,6 +18,7 @@ Like records (R11): what does not decode, is too large or impossible is counted 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -60,6 +62,9 @@ class Call(Struct, frozen=True):
     p: Phase
     e: Annotated[list[Name], Meta(max_length=MAX_ROLES)]
     c: Annotated[list[Claim], Meta(max_length=2 * MAX_ROLES)]
+    h: Annotated[str, Meta(max_length=1000)] = ""
+    t: Annotated[list[Int], Meta(max_length=3)] = []
+    o: Annotated[str, Meta(max_length=10)] = ""
 
 
 class Bad(Struct, frozen=True):
@@ -85,10 +90,12 @@ def decode(payload: bytes) -> Call | Bad:
     return call if call.v == VERSION else Bad(f"version {call.v}, and {VERSION} is read here")
 
 
+@lru_cache(1024)
 def token(term: int, holder: str) -> int:
     """The fencing token of a term: it grows with the term, and of two holders of one term each has its own.
 
-    So on one side tokens are in order. Two sides may both write meanwhile, and which of them has the higher one says nothing.
+    So on one side tokens are in order. Two sides may both write meanwhile, and which of them has the higher one says nothing;
+    when they hear each other, the leader that remains takes one above both (H18).
     """
     tie = int.from_bytes(hashlib.blake2s(holder.encode(), digest_size=4).digest()) >> (32 - _TIE_BITS)
     return (term << _TIE_BITS) + tie

@@ -120,6 +120,15 @@ class _LedgerBus:
     def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
         return self._bus.listen(subject, on_message)
 
+    @property
+    def epoch(self) -> int:
+        """The number of the connection, where the ledger has such a thing; see `NatsBus.epoch`."""
+        return getattr(self._ledger, "epoch", 0)
+
+    @property
+    def readonly(self) -> bool:
+        return getattr(self._ledger, "readonly", False)
+
     def close(self) -> None:
         if isinstance(self._bus, TailBus):
             self._bus.close()

@@ -15,6 +15,7 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "claims": (),
     "neli": ("T", "clock_error", "interval"),
     "fast-neli": ("heartbeat_timeout", "poll_interval"),
+    "allcall": ("heartbeat", "lease", "skew", "order", "when_isolated"),
 }
 """The settings that only this protocol has."""
 BEATS: Final = 5
@@ -27,7 +28,7 @@ HOST_CLOCK: Final = ("memory", "sqlite")
 """Ledgers whose times are by the clock of the host that all their members are on."""
 
 
-def check_own(protocol: str, given: dict[str, float | None]) -> None:
+def check_own(protocol: str, given: dict[str, Any]) -> None:
     """Raises `ConfigError` for a setting of another protocol than the one asked for."""
     for what, value in given.items():
         if value is not None and what not in OWN[protocol]:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar, cast
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, cast
 
 from pares.core.errors import (
     CapabilityError,
@@ -30,7 +30,7 @@ from pares.core.protocol import (
 from pares.core.reasons import CLOSED
 from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.core.tenure import MAX_WHY
-from pares.ledger import Ledger, Log, partition_of
+from pares.ledger import Bus, Ledger, Log, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime import events as told
 from pares.runtime import forks
@@ -82,13 +82,20 @@ class Member:
     how far any member's clock and the broker's may be apart (exclusive mode; T + clock_error must stay below the group's
     session).
 
+    "allcall" (section 6) needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
+    while messages don't pass there is a leader on each side, and tokens are in order on one side only; when they pass again
+    one remains at once. Its settings: `heartbeat` (seconds between two calls; 1), `lease` (for which a claim lasts; 10), `skew`
+    (that others wait beyond it; 1), `order` (which of two claims counts after a split: "lease", the one that lasts longer, or
+    "rank", the lower rank's), `when_isolated` ("lead", or "step_down" for who does not even hear itself). See
+    docs/allcall.md.
+
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
     when the ledger can't be opened. (Design, sections 2 and 3.)
     """
 
     def __init__(
         self,
-        ledger: str | Ledger,
+        ledger: str | Ledger | Bus,
         *,
         group: str,
         roles: Roles = (),
@@ -115,7 +122,13 @@ class Member:
         interval: float | None = None,
         heartbeat_timeout: float | None = None,
         poll_interval: float | None = None,
+        heartbeat: float | None = None,
+        lease: float | None = None,
+        skew: float | None = None,
+        order: Literal["lease", "rank"] | None = None,
+        when_isolated: Literal["lead", "step_down"] | None = None,
     ) -> None:
+
         given: dict[str, Any] = {
             "group": group,
             "roles": roles,
@@ -130,25 +143,19 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         checked = settings(**given, drift=drift, retention=None)
-        own = {"T": T, "clock_error": clock_error, "interval": interval}
+        own: dict[str, Any] = {"T": T, "clock_error": clock_error, "interval": interval}
         own |= {"heartbeat_timeout": heartbeat_timeout, "poll_interval": poll_interval}
+        own |= {"heartbeat": heartbeat, "lease": lease, "skew": skew, "order": order, "when_isolated": when_isolated}
         if protocol != "claims" or any(value is not None for value in own.values()):
             # Imported by whoever needs it: the larger a process, the later its death is known (R7).
             from pares.runtime.induction_settings import check_own
 
             check_own(protocol, own)
         checked["ready"] = ready is None
-        self._own_ledger = isinstance(ledger, str)
-        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
-        if not isinstance(self._ledger, Log):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
-        if getattr(self._ledger, "readonly", False):
-            self._close_ledger()
-            raise CapabilityError(
-                f"{self._ledger.url} is opened read-only, and a member writes: use an Observer to look on"
-            )
-        if self._ledger.retention is not None:
-            checked["retention_ms"] = int(self._ledger.retention * 1000)
+        if protocol == "allcall":
+            self._open_bus(ledger, options, given | {"drift": drift})
+        else:
+            self._open_log(ledger, options, checked)
         self.group = group
         self.name: str = checked["name"]
         self.session = session
@@ -162,7 +169,9 @@ class Member:
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
         try:
-            if protocol == "claims":
+            if protocol == "allcall":
+                self._begin_allcall(checked, own)
+            elif protocol == "claims":
                 self._begin_claims(checked)
             else:
                 self._begin_induction(protocol, checked | {"seats": seats}, eligible, own)
@@ -173,6 +182,19 @@ class Member:
             self._loop.each_round = self._ask_ready
         forks.register(self)
         self._loop.thread.start()
+
+    def _open_log(self, ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, checked: dict[str, Any]) -> None:
+        self._own_ledger = isinstance(ledger, str)
+        self._ledger = cast("Ledger", open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
+        if not isinstance(self._ledger, Log):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
+        if getattr(self._ledger, "readonly", False):
+            self._close_ledger()
+            raise CapabilityError(
+                f"{self._ledger.url} is opened read-only, and a member writes: use an Observer to look on"
+            )
+        if self._ledger.retention is not None:
+            checked["retention_ms"] = int(self._ledger.retention * 1000)
 
     def _begin_claims(self, checked: dict[str, Any]) -> None:
         folder, partition = lock_folder(self._ledger), partition_of(self._ledger.url)
@@ -192,6 +214,25 @@ class Member:
         loop = begin_induction(self._ledger, protocol, checked, eligible, own, self._life)
         self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
         self._view, self._work_over = InductionView(loop), loop.work_over
+
+    def _open_bus(self, ledger: object, options: Mapping[str, Any] | None, given: dict[str, Any]) -> None:
+        from pares.runtime.allcall_settings import check_foreign, medium
+
+        check_foreign(given)
+        bus = medium(ledger, options)
+        self._own_ledger, self._ledger = bus is not ledger, cast("Ledger", bus)
+
+    def _begin_allcall(self, checked: dict[str, Any], own: dict[str, Any]) -> None:
+        """ALLCALL: over a bus, and its lease is the session."""
+        from pares.runtime.allcall_loop import AllcallLoop
+        from pares.runtime.allcall_settings import settings_of
+        from pares.runtime.allcall_view import AllcallView
+
+        made = settings_of(checked, own)
+        self.session = made.lease_ms / 1000
+        loop = AllcallLoop(cast("Bus", self._ledger), made, self._life, away=not checked["ready"])
+        self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
+        self._view, self._work_over = AllcallView(loop), loop.work_over
 
     # The check -------------------------------------------------------------------------------------------------------
 

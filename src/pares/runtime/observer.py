@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from pares.core.changes import Change
-from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.reader import Reader, State
 from pares.core.records import check_name
 from pares.core.world import World
-from pares.ledger import Ledger, partition_of
+from pares.ledger import Bus, Ledger, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.tenures import Tenures
 from pares.runtime.views import Holder
@@ -29,13 +29,31 @@ class Observer:
     the holder it names still believes; a holder that is silent keeps its seat until somebody claims it. It has no thread: it
     reads when it is asked. Safe to use from several threads.
 
-    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do). Raises `ConfigError` and `LedgerUnavailable`.
+    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do). `protocol`: "allcall" for a group that runs
+    it: then it listens on a bus (core NATS too), and knows what it has heard (see `AllcallObserver`, which adds `members()`
+    and `disagreement()`). Raises `ConfigError` and `LedgerUnavailable`.
     """
 
-    def __init__(self, ledger: str | Ledger, *, group: str, options: Mapping[str, Any] | None = None) -> None:
+    def __new__(cls, *_: Any, **given: Any) -> Any:
+        if cls is not Observer or given.get("protocol") != "allcall":
+            return super().__new__(cls)
+        from pares.runtime.allcall_observer import AllcallObserver
+
+        return object.__new__(AllcallObserver)
+
+    def __init__(
+        self,
+        ledger: str | Ledger | Bus,
+        *,
+        group: str,
+        options: Mapping[str, Any] | None = None,
+        protocol: str = "claims",
+    ) -> None:
         check_name("group", group)
+        if protocol != "claims":
+            raise ConfigError(f"protocol is {protocol!r}: an observer reads 'claims', or listens to 'allcall'")
         self._own = isinstance(ledger, str)
-        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        self._ledger = cast("Ledger", open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
         self._partition = partition_of(self._ledger.url)
         self.group = group
         self.reader = Reader(group)

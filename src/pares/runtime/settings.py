@@ -14,7 +14,7 @@ from pares.runtime.incarnation import default_name
 Roles = str | Iterable[str]
 Eligible = Iterable[str] | Literal["*"] | None
 
-PROTOCOLS: Final = ("claims", "neli", "fast-neli")
+PROTOCOLS: Final = ("claims", "neli", "fast-neli", "allcall")
 
 
 def seconds_to_ms(what: str, seconds: object, low: float, high: float) -> int:

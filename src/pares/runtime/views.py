@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Peer:
     draining: bool
     roles: tuple[str, ...]
     """What it holds."""
+    views: dict[str, str] = field(default_factory=dict[str, str])
+    """ALLCALL: whom it takes for the leader of each role. (Elsewhere the log says that, and the same for all.)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from pares.core.protocol import (
@@ -18,6 +17,7 @@ from pares.core.protocol import (
     StepDown,
 )
 from pares.core.records import Seat
+from pares.sim.chance import Chance
 from pares.sim.engine import MS
 
 if TYPE_CHECKING:
@@ -25,30 +25,24 @@ if TYPE_CHECKING:
     from pares.sim.process import Process
 
 
-class Acts:
+class Acts(Chance["Process"]):
     """Draws acts, at random times, until the storm is over."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.scene = play.scene
-        self.engine = play.scene.engine
-        self.rng: Random = play.scene.random("acts")
-        self.over_at = int(play.knobs.storm * play.unit)
         self.added = 0
         self._marks: dict[Seat, int] = {}
-        kinds = play.knobs.acts
-        self._kinds, self._weights = list(kinds), list(kinds.values())
-        if self._kinds:
-            self._next()
+        until = int(play.knobs.storm * play.unit)
+        super().__init__(
+            play.scene.engine, play.scene.random("acts"), play.knobs.acts, pace=0.7, unit=play.unit, until=until
+        )
 
-    def _next(self) -> None:
-        at = self.engine.now + max(1, int(self.rng.expovariate(0.7) * self.play.unit))
-        if at < self.over_at:
-            self.engine.at(at, self._act)
+    def happen(self, kind: str) -> None:
+        ACTIONS[kind](self)
 
-    def _act(self) -> None:
-        ACTIONS[self.rng.choices(self._kinds, self._weights)[0]](self)
-        self._next()
+    def own(self) -> list[Process]:
+        return self.play.own
 
     def _who(self) -> Process | None:
         admin = self.play.admin

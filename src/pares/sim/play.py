@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
-from msgspec import Struct
-
 from pares.core import chores, living, outbox, reader, world
 from pares.core.claims import RoleSpec
 from pares.core.protocol import Close, HandOver, Ready, Stop
 from pares.sim.acts import Acts
-from pares.sim.checker import Broken
 from pares.sim.checkers import everything
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.knobs import Knobs
+from pares.sim.outcome import Outcome, judged
 from pares.sim.process import NEVER, Process
 from pares.sim.scene import Scene
 from pares.sim.storm import Storm
@@ -27,20 +24,6 @@ PROBES: Final = (0.45, 0.72)
 """At which parts of the calm something is measured."""
 HOME: Final = "stage"
 NEXT_DOOR: Final = "next door"
-
-
-class Outcome(Struct, frozen=True):
-    """What came of a seed."""
-
-    seed: int
-    broken: str
-    """The promise that was broken; empty if none was."""
-    what: str
-    at: float
-    """Virtual seconds that were played."""
-    records: int
-    knobs: Knobs
-    trace: list[str]
 
 
 class Play:
@@ -80,30 +63,17 @@ class Play:
 
     def play(self) -> Outcome:
         """Plays the seed to its end, or to the first promise that is broken."""
-        broken, what = "", ""
-        try:
-            with shrunk(self.knobs.scale):
-                self.scene.engine.run(self.length)
-                for checker in self.checkers:
-                    checker.end()
-        except Broken as error:
-            broken, what = error.promise, str(error)
-        except Exception as error:
-            # Nothing that stands in a log, and nothing that users ask, may end a member like this (R11).
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            broken = "nothing stops a reader"
-            what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-            if self.scene.story.told:
-                what += "\n" + traceback.format_exc()
-        return Outcome(
-            seed=self.knobs.seed,
-            broken=broken,
-            what=what,
-            at=self.scene.engine.now / SECOND,
-            records=self.scene.log.end,
-            knobs=self.knobs,
-            trace=self.scene.story.text(),
+        scene = self.scene
+        records = lambda: scene.log.end  # noqa: E731
+        return judged(
+            self._run, scene.engine, scene.story, self.knobs, unstoppable="nothing stops a reader", records=records
         )
+
+    def _run(self) -> None:
+        with shrunk(self.knobs.scale):
+            self.scene.engine.run(self.length)
+            for checker in self.checkers:
+                checker.end()
 
     # The cast --------------------------------------------------------------------------------------------------------
 

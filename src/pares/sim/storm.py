@@ -7,11 +7,11 @@ log. What they must never do is break an assumption that promises are made under
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from pares.core.protocol import Close, Ready
 from pares.sim import vandals
+from pares.sim.chance import Chance
 from pares.sim.engine import MS
 
 if TYPE_CHECKING:
@@ -19,46 +19,24 @@ if TYPE_CHECKING:
     from pares.sim.process import Process
 
 
-class Storm:
+class Storm(Chance["Process"]):
     """Draws faults, at random times, until it is over."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.scene = play.scene
-        self.engine = play.scene.engine
-        self.knobs = play.knobs
-        self.rng: Random = play.scene.random("storm")
-        self.over_at = int(self.knobs.storm * play.unit)
+        self.knobs = knobs = play.knobs
         self.replaced = False
-        kinds = self.knobs.faults
-        self._kinds, self._weights = list(kinds), list(kinds.values())
-        if self._kinds and self.knobs.pace:
-            self._next()
+        until = int(knobs.storm * play.unit)
+        super().__init__(
+            play.scene.engine, play.scene.random("storm"), knobs.faults, pace=knobs.pace, unit=play.unit, until=until
+        )
 
-    def _next(self) -> None:
-        gap = self.rng.expovariate(self.knobs.pace) * self.play.unit
-        at = self.engine.now + max(1, int(gap))
-        if at < self.over_at:
-            self.engine.at(at, self._strike)
-
-    def _strike(self) -> None:
-        kind = self.rng.choices(self._kinds, self._weights)[0]
+    def happen(self, kind: str) -> None:
         STRIKES[kind](self)
-        self._next()
 
-    def span(self, low: float, high: float) -> int:
-        """A length of time between so many sessions and so many."""
-        return int(self.rng.uniform(low, high) * self.play.unit)
-
-    def someone(self, *, holder: bool | None = None) -> Process | None:
-        """A process that runs; rather one that holds something, unless told otherwise."""
-        running = [p for p in self.play.own if p.running and p.over is None]
-        if not running:
-            return None
-        holders = [p for p in running if p.beliefs]
-        if holders and (holder or (holder is None and self.rng.random() < 0.6)):
-            return self.rng.choice(holders)
-        return self.rng.choice(running)
+    def own(self) -> list[Process]:
+        return self.play.own
 
     # Processes -------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pares.core.beacons import Announce, decode
 from pares.core.protocol import Lead
@@ -10,9 +10,6 @@ from pares.core.records import BadRecord, Seat
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
 from pares.sim.story import seat_name
-
-if TYPE_CHECKING:
-    from pares.sim.neli.play import NeliPlay
 
 
 class OneLeader(NeliChecker):
@@ -120,20 +117,20 @@ class Emergence(NeliChecker):
 
     promise = "a leader emerges"
 
-    def __init__(self, play: NeliPlay) -> None:
-        super().__init__(play.scene)
-        self.play = play
+    def __init__(self, scene: NeliScene, seats: list[Seat], bound: int) -> None:
+        super().__init__(scene)
+        self.seats, self.bound = seats, bound
 
     def probe(self) -> None:
         """Something is done to the group: from now on the bound runs."""
         self.look()
-        self.scene.engine.after(self.play.bound, self.look, True)
+        self.scene.engine.after(self.bound, self.look, True)
 
     def look(self, must: bool = False) -> None:
-        for seat in self.play.seats:
+        for seat in self.seats:
             if not any(p.believes(seat) for p in self.scene.processes.values()) and must:
                 raise self.broken(
-                    f"nobody leads {seat_name(seat)} {self.play.bound / 1e6:.0f} ms after the last disturbance"
+                    f"nobody leads {seat_name(seat)} {self.bound / 1e6:.0f} ms after the last disturbance"
                 )
 
     def end(self) -> None:

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
-from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from pares.core.records import Seat
-from pares.sim.checker import Broken
+from pares.sim.chance import Chance
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.log import SimLog
 from pares.sim.neli.checkers import Barriers, Emergence, NoGap, OneLeader, Tokens
 from pares.sim.neli.knobs import FAULTS, NeliKnobs
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliScene
+from pares.sim.outcome import Outcome, judged
 from pares.sim.wire import fair
 
 PROBES: Final = (0.3, 0.65)
-
-
-class NeliOutcome(Struct, frozen=True):
-    """What came of a seed."""
-
-    seed: int
-    broken: str
-    what: str
-    at: float
-    records: int
-    knobs: NeliKnobs
-    trace: list[str]
 
 
 class NeliPlay:
@@ -57,7 +42,7 @@ class NeliPlay:
         self.own = [self._add(chr(ord("a") + i)) for i in range(knobs.members)]
         for process in self.own:
             self.scene.engine.at(int(self.rng.uniform(0, 2) * self.unit), self.start, process)
-        self.emergence = Emergence(self)
+        self.emergence = Emergence(self.scene, self.seats, self.bound)
         allowed = 0 if knobs.exclusive else int(knobs.threshold_ms * MS / (1 - knobs.drift)) + 10 * MS
         self.scene.watch([OneLeader(self.scene, allowed), Tokens(self.scene), self.emergence])
         self.scene.watch([Barriers(self.scene) if knobs.exclusive else NoGap(self.scene)])
@@ -84,28 +69,19 @@ class NeliPlay:
             reach = max(reach, int(silence[knobs.mode] * MS * (1 + knobs.drift) ** 2))
         return reach + words + int(knobs.barrier * self.unit)
 
-    def play(self) -> NeliOutcome:
-        broken, what = "", ""
-        try:
-            self.scene.engine.run(self.length)
-            self.scene.tell("end")
-        except Broken as error:
-            broken, what = error.promise, str(error)
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            broken = "nothing stops a member"
-            what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-            if self.scene.story.told:
-                what += "\n" + traceback.format_exc()
-        return NeliOutcome(
-            seed=self.knobs.seed,
-            broken=broken,
-            what=what,
-            at=self.scene.engine.now / SECOND,
-            records=sum(log.end for log in self.scene.logs),
-            knobs=self.knobs,
-            trace=self.scene.story.text(),
+    def play(self) -> Outcome:
+        return judged(
+            self._run,
+            self.scene.engine,
+            self.scene.story,
+            self.knobs,
+            unstoppable="nothing stops a member",
+            records=lambda: sum(log.end for log in self.scene.logs),
         )
+
+    def _run(self) -> None:
+        self.scene.engine.run(self.length)
+        self.scene.tell("end")
 
     def _add(self, name: str) -> NeliProcess:
         knobs, rng = self.knobs, self.rng
@@ -170,38 +146,22 @@ class NeliPlay:
         self.emergence.probe()
 
 
-class NeliStorm:
+class NeliStorm(Chance[NeliProcess]):
     """Draws faults, at random times, until it is over."""
+
+    RATHER = 0.7
 
     def __init__(self, play: NeliPlay) -> None:
         self.play = play
         self.scene = play.scene
-        self.engine = play.scene.engine
-        self.rng: Random = play.scene.random("storm")
-        faults = play.knobs.faults
-        self._kinds, self._weights = list(faults), list(faults.values())
-        if faults:
-            self._next()
+        rng, knobs = play.scene.random("storm"), play.knobs
+        super().__init__(play.scene.engine, rng, knobs.faults, pace=knobs.pace, unit=play.unit, until=play.calm_since)
 
-    def _next(self) -> None:
-        at = self.engine.now + max(1, int(self.rng.expovariate(self.play.knobs.pace) * self.play.unit))
-        if at < self.play.calm_since:
-            self.engine.at(at, self._strike)
+    def happen(self, kind: str) -> None:
+        STRIKES[kind](self)
 
-    def _strike(self) -> None:
-        STRIKES[self.rng.choices(self._kinds, self._weights)[0]](self)
-        self._next()
-
-    def span(self, low: float, high: float) -> int:
-        return int(self.rng.uniform(low, high) * self.play.unit)
-
-    def someone(self) -> NeliProcess | None:
-        """Rather one that leads."""
-        running = [p for p in self.play.own if p.running and p.over is None]
-        leaders = [p for p in running if p.beliefs]
-        if leaders and self.rng.random() < 0.7:
-            return self.rng.choice(leaders)
-        return self.rng.choice(running) if running else None
+    def own(self) -> list[NeliProcess]:
+        return self.play.own
 
     def crash(self) -> None:
         process = self.someone()
@@ -303,5 +263,5 @@ class NeliStorm:
 STRIKES: Final[dict[str, Callable[[NeliStorm], None]]] = {name: getattr(NeliStorm, name) for name in FAULTS}
 
 
-def play(knobs: NeliKnobs, *, told: bool = False) -> NeliOutcome:
+def play(knobs: NeliKnobs, *, told: bool = False) -> Outcome:
     return NeliPlay(knobs, told=told).play()

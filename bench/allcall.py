@@ -1,0 +1,215 @@
+"""ALLCALL on real nats-servers: `python -m bench --protocol allcall`. Takeover, yield and healing, beside their bounds.
+
+A split is made between two servers that know nothing of each other: members are at one or the other, and a bridge passes the
+messages on while the network is whole. So the moment of healing is known, and no TCP connection has to find out first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from bench.cases import Row, spread
+from bench.figures import put_between
+from bench.troupe import Player, Troupe
+from pares.dev import Nats
+from pares.runtime.clock import stopwatch
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+BEGIN, END = "<!-- figures of ALLCALL -->", "<!-- end of figures of ALLCALL -->"
+DELAY_MS: Final = 20
+"""What messages and processes on one machine may take in all, beyond the protocol's own time."""
+
+Cases = dict[str, Callable[[bool], Iterator[Row]]]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds."""
+
+    heartbeat: float
+    lease: float
+    skew: float
+
+    def __str__(self) -> str:
+        return f"heartbeat {self.heartbeat:g} s, lease {self.lease:g} s, skew {self.skew:g} s"
+
+    @property
+    def crash_ms(self) -> float:
+        """A leader that renews at the very moment before it dies: the lease, the others' skew, a beat, two deliveries."""
+        return (self.lease + self.skew + self.heartbeat) * 1000 + DELAY_MS
+
+    @property
+    def beat_ms(self) -> float:
+        return self.heartbeat * 1000 + DELAY_MS
+
+    @property
+    def term_ms(self) -> float:
+        return (self.lease + self.heartbeat) * 1000 + DELAY_MS
+
+
+QUICK: Final = Times(0.1, 1.0, 0.1)
+USUAL: Final = Times(1.0, 10.0, 1.0)
+
+
+def cases(options: Namespace) -> Cases:
+    """What `--protocol allcall` measures; as many rounds with short leases, a fifth of them with the usual ones."""
+    rounds: int = 3 if options.quick else options.rounds
+
+    def each(measure: Callable[[Times, int], Iterator[Row]], few: int) -> Callable[[bool], Iterator[Row]]:
+        def rows(quick: bool) -> Iterator[Row]:
+            yield from measure(QUICK, rounds)
+            if not quick:
+                yield from measure(USUAL, few)
+
+        return rows
+
+    few = max(3, rounds // 5)
+    return {"takeover": each(takeovers, few), "yield": each(yields, few), "heal": each(heals, few)}
+
+
+def put(file: Path, figures: str) -> None:
+    """Puts them in the place of those of ALLCALL. Raises `ValueError` unless the file has both marks, once each."""
+    put_between(file, BEGIN, END, figures)
+
+
+def start(troupe: Troupe, nats: Nats, name: str, rank: int, times: Times, order: str = "lease") -> Player:
+    words = [str(word) for word in (rank, times.heartbeat, times.lease, times.skew)]
+    url = f"nats://{nats.bootstrap}"
+    return troupe.cast(name, [sys.executable, "-m", "bench.allcall_worker", url, name, *words, order])
+
+
+def takeovers(times: Times, rounds: int) -> Iterator[Row]:
+    """From SIGKILL to the next one's belief. Who comes in the place of a dead member ranks behind all."""
+    found: list[float] = []
+    with Nats(jetstream=False) as nats, Troupe() as troupe:
+        for rank in range(3):
+            start(troupe, nats, f"m{rank}", rank, times)
+        leader, _ = troupe.hear("lead", role="x")
+        for number in range(rounds):
+            # Whoever has begun long enough ago may be elected, and a kill falls anywhere in the leader's term.
+            time.sleep(times.heartbeat * 4 + times.lease * random.random())
+            killed = stopwatch()
+            troupe.players[leader].kill()
+            dead, (leader, at) = leader, troupe.hear("lead", role="x", after=killed, by_other_than=leader)
+            found.append((at - killed) / 1e6)
+            troupe.players[dead].process.wait()
+            start(troupe, nats, f"n{number}", 3 + number, times)
+            troupe.hear("ready", role="-")
+    yield row("crash takeover", times, found, times.crash_ms)
+
+
+def yields(times: Times, rounds: int) -> Iterator[Row]:
+    """From the call of hand_over() to the other's belief; then the role comes back at the end of a term."""
+    found: list[float] = []
+    with Nats(jetstream=False) as nats, Troupe() as troupe:
+        for rank in range(2):
+            start(troupe, nats, f"m{rank}", rank, times)
+        troupe.hear("lead", role="x")
+        time.sleep(times.heartbeat * 4)
+        for _ in range(rounds):
+            troupe.players["m0"].say("hand")
+            _, asked = troupe.hear("handing", role="x")
+            _, at = troupe.hear("lead", role="x", after=asked, by_other_than="m0")
+            found.append((at - asked) / 1e6)
+            troupe.hear("lead", role="x", after=at, by_other_than="m1")
+            time.sleep(times.heartbeat * random.random())
+    yield row("yield, from hand_over() to the next one's belief", times, found, times.beat_ms)
+
+
+def heals(times: Times, rounds: int) -> Iterator[Row]:
+    for order in ("lease", "rank"):
+        two, lowest = healed(times, rounds, order)
+        yield row(f"heal, order={order}: more than one leader", times, two, times.beat_ms)
+        most = times.term_ms if order == "lease" else times.beat_ms
+        yield row(f"heal, order={order}: until the lowest rank leads alone", times, lowest, most)
+
+
+def healed(times: Times, rounds: int, order: str) -> tuple[list[float], list[float]]:
+    """Milliseconds from healing: until one of the two leaders stops, and until the lowest rank leads alone."""
+    two: list[float] = []
+    lowest: list[float] = []
+    with (
+        Nats(jetstream=False) as here,
+        Nats(jetstream=False) as there,
+        Bridge(here, there) as bridge,
+        Troupe() as troupe,
+    ):
+        for rank, nats in enumerate((here, there, here, there)):
+            start(troupe, nats, f"m{rank}", rank, times, order)
+        troupe.hear("lead", role="x")
+        for _ in range(rounds):
+            time.sleep(times.heartbeat * (4 + random.random()))
+            bridge.whole = False
+            cut = stopwatch()
+            troupe.hear("lead", role="x", after=cut, by_other_than="m0")
+            time.sleep(times.lease * random.random())
+            bridge.whole, healing = True, stopwatch()
+            loser, at = troupe.hear("lost", role="x", after=healing)
+            two.append((at - healing) / 1e6)
+            if loser == "m0":
+                # m1 gives the role back at the end of its term.
+                _, at = troupe.hear("lead", role="x", after=at, by_other_than="m1")
+            lowest.append((at - healing) / 1e6)
+    return two, lowest
+
+
+def row(what: str, times: Times, found: list[float], most: float) -> Row:
+    return Row(f"{what}; {times}", spread(found, digits=0), f"max <= {most:.0f} ms", max(found) <= most)
+
+
+class Bridge:
+    """Passes messages of a group on between two servers, while `whole`."""
+
+    def __init__(self, *ends: Nats) -> None:
+        self._urls = [f"nats://{end.bootstrap}" for end in ends]
+        self.whole = True
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._clients: list[Client] = []
+
+    async def _open(self) -> None:
+        import nats
+
+        # What a bridge has passed on must not come back to it.
+        self._clients = [await nats.connect(url, no_echo=True) for url in self._urls]
+        for one, other in (self._clients, self._clients[::-1]):
+            await one.subscribe("pares.bus.bench", cb=self._pass_on(other))
+            await one.flush()
+
+    def _pass_on(self, other: Client) -> Callable[[Msg], Awaitable[None]]:
+        async def pass_on(message: Msg) -> None:
+            if self.whole:
+                await other.publish(message.subject, message.data)
+                await other.flush()
+
+        return pass_on
+
+    async def _close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,169 @@
+"""What `watch` and `doctor` do for groups that run ALLCALL: they listen, where for others they read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from pares.cli.options import existing
+from pares.cli.output import console, print_json, seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.view.checkup import Finding
+
+LISTEN: Final = 3.0
+"""Two and a half beats of members with usual settings, and half a second for a connection."""
+
+AnyProtocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        metavar="P",
+        help="allcall: listen to a group that runs it. Default: so on core NATS (a URL without a stream), which has no log.",
+        show_default=False,
+    ),
+]
+Listen = Annotated[
+    float,
+    typer.Option("--listen", metavar="SECONDS", min=0.05, help="How long to listen first, where there is no log."),
+]
+
+
+def listens(ledger: str | None, protocol: str | None) -> bool:
+    """Whether a command is to listen, and not to read a log. Raises `ConfigError` for a protocol that is none."""
+    from pares.cli.options import chosen
+    from pares.core.errors import ConfigError
+    from pares.ledger import parse
+
+    if protocol not in (None, "claims", "allcall"):
+        raise ConfigError(f"--protocol is {protocol!r}: give claims (what is in a log) or allcall")
+    if protocol is not None:
+        return protocol == "allcall"
+    address = parse(chosen(ledger))
+    return address.scheme == "nats" and not address.path.strip("/")
+
+
+@contextmanager
+def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[AllcallObserver, str]]:
+    """Listens to a group, for `first` seconds before anything is said of it. Makes nothing, and needs no right to write.
+
+    Raises `ConfigError` if nothing of the group was heard.
+    """
+    from pares.core.errors import ConfigError
+    from pares.ledger import open_bus, parse
+    from pares.ledger.registry import LOOK_ONLY
+    from pares.runtime.allcall_observer import AllcallObserver
+
+    url = existing(ledger)
+    address = parse(url)
+    on_log = address.scheme in LOOK_ONLY and address.path.strip("/") != ""
+    bus = open_bus(url, **({"readonly": True} if on_log else {}))
+    try:
+        observer = AllcallObserver(bus, group=group)
+        try:
+            time.sleep(first)
+            with observer.lock:
+                silent, others = not observer.overheard.messages, sorted(observer.overheard.others)
+            if silent:
+                there = f"; groups heard: {', '.join(others)}" if others else ""
+                raise ConfigError(
+                    f"nobody of a group {group!r} was heard on {url} within {first:g} s{there} (choose by --group; listen "
+                    "longer by --listen; a group that runs another protocol has a log: name it by --ledger)"
+                )
+            yield observer, url
+        finally:
+            observer.close()
+    finally:
+        bus.close()
+
+
+def watch_allcall(ledger: str | None, group: str, *, once: bool, interval: float, listen: float, json: bool) -> None:
+    """A live table until Ctrl-C, or the state once."""
+    from pares.view.allcall import heard_state
+
+    with listening(ledger, group, listen) as (observer, url):
+        if json:
+            print_json(heard_state(observer, url))
+            return
+        if once:
+            console().print(heard_picture(heard_state(observer, url)))
+            return
+        from rich.live import Live
+
+        out = console()
+        try:
+            with Live(console=out, auto_refresh=False, screen=True) as live:
+                while True:
+                    live.update(heard_picture(heard_state(observer, url), height=out.height), refresh=True)
+                    time.sleep(interval)
+        except KeyboardInterrupt:
+            return
+
+
+def heard_picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType:
+    """The state as tables. With `height`, as many roles as leave room for the rest."""
+    from rich.console import Group as Stack
+    from rich.text import Text
+
+    rows: list[dict[str, Any]] = now["roles"]
+    room = len(rows) if height is None else max(3, height - 9 - len(now["members"]) - len(now["disagreement"]))
+    parts: list[RenderableType] = [Text(f"group {now['group']} on {now['ledger']}, ALLCALL", style="bold")]
+    parts.append(_roles(rows[:room]))
+    if len(rows) > room:
+        parts.append(Text(f"and {len(rows) - room} roles more", style="dim"))
+    parts.append(_members(now["members"]))
+    for split in now["disagreement"]:
+        told = "; ".join(f"{', '.join(view['says'])}: {view['leader'] or 'nobody'}" for view in split["views"])
+        claims = f" ({split['claims']} live claims)" if split["claims"] > 1 else ""
+        parts.append(Text(f"no agreement on {split['role']}{claims}: {told}", style="bold red"))
+    return Stack(*parts)
+
+
+def _roles(rows: list[dict[str, Any]]) -> RenderableType:
+    from rich.text import Text
+
+    from pares.cli.watch import grid
+
+    table = grid("role", "leader", "rank:right", "token:right", "lease left:right", "agreed", "may lead:right")
+    for row in rows:
+        leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
+        for claim in row["other_claims"]:
+            leader.append(f" and {claim['leader']}", style="bold red")
+        agreed = Text("yes") if row["agreed"] else Text("no", style="bold red")
+        rank = "" if row["rank"] is None else str(row["rank"])
+        left = seconds(row["lease_left"])
+        table.add_row(row["role"], leader, rank, str(row["token"] or ""), left, agreed, str(len(row["may_lead"])))
+    return table
+
+
+def _members(rows: list[dict[str, Any]]) -> RenderableType:
+    from rich.text import Text
+
+    from pares.cli.watch import grid
+
+    table = grid("member", "rank:right", "phase", "leads", "says leads", "heard:right", "lease:right", "host")
+    for row in rows:
+        phase = Text(row["phase"], style="green" if row["phase"] == "ping" else "yellow")
+        says = ", ".join(sorted(set(row["views"].values()))) or Text("nobody", style="yellow")
+        heard = f"{seconds(row['heard_age'])} ago"
+        leads = ", ".join(row["leads"])
+        table.add_row(row["member"], str(row["rank"]), phase, leads, says, heard, f"{row['lease']:g} s", row["host"])
+    return table
+
+
+def examine_allcall(ledger: str | None, group: str, listen: float) -> tuple[list[Finding], dict[str, Any]]:
+    """What `doctor` has found, and the document for `--json`."""
+    from pares.view.allcall_checkup import examine_heard
+    from pares.view.checkup import PROBLEM
+
+    with listening(ledger, group, listen) as (observer, url):
+        findings, state = examine_heard(observer, url, listen)
+    told = [{"level": f.level, "check": f.check, "text": f.text} for f in findings]
+    return findings, {"sound": all(f.level != PROBLEM for f in findings), "findings": told, **state}

@@ -1,0 +1,148 @@
+"""`watch` and `doctor` for groups that run ALLCALL: they listen, say what they heard, and what is wrong with it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_log import pares as run
+
+import pares
+from pares.core.allcall_wire import Call, Claim, encode
+from pares.ledger import open_bus
+
+HANG = 60.0
+TIMES: dict[str, Any] = {"heartbeat": 0.1, "lease": 2.0, "skew": 0.1}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/work.db"
+
+
+@pytest.fixture
+def group(url: str) -> Iterator[list[pares.Member]]:
+    """Two members, of which the first leads "x"."""
+    made = [
+        pares.Member(url, group="g", roles=["x"], name=name, rank=rank, protocol="allcall", host="h", **TIMES)
+        for rank, name in enumerate("ab")
+    ]
+    try:
+        assert made[0].wait("x", HANG)
+        yield made
+    finally:
+        for member in made:
+            member.close(timeout=5)
+
+
+def listen(command: str, url: str, *more: str, seconds: float = 1.5) -> Any:
+    return run(command, "--ledger", url, "--group", "g", "--protocol", "allcall", "--listen", str(seconds), *more)
+
+
+def test_watch_tells_members_ranks_leases_and_views(url: str, group: list[pares.Member]) -> None:
+    ran = listen("watch", url, "--json")
+    assert ran.code == 0, ran.err
+    now = ran.json
+    (role,) = now["roles"]
+    term = group[0].term("x")
+    assert term is not None
+    assert (role["leader"], role["member"], role["rank"], role["token"]) == ("a", group[0].id, 0, term.token)
+    assert 0 < role["lease_left"] <= 2.0
+    assert role["agreed"] is True
+    assert role["other_claims"] == []
+    assert sorted(role["may_lead"]) == sorted(member.id for member in group)
+    assert [(m["name"], m["rank"], m["phase"], m["views"], m["leads"], m["host"]) for m in now["members"]] == [
+        ("a", 0, "ping", {"x": "a"}, ["x"], "h"),
+        ("b", 1, "ping", {"x": "a"}, [], "h"),
+    ]
+    assert now["disagreement"] == []
+    shown = listen("watch", url, "--once")
+    assert shown.code == 0
+    assert f"group g on {url}, ALLCALL" in shown.out
+    assert "b~" in shown.out
+
+
+def call(member: str, rank: int, claims: list[Claim], n: int = 1, **more: Any) -> bytes:
+    given = {"h": "h", "t": [60_000, 100_000, 1000], "o": "lease", "s": time.time_ns() // 1_000_000} | more
+    return encode(
+        Call(1, "ping", "g", member, n, given["s"], rank, "ping", ["x"], claims, given["h"], given["t"], given["o"])
+    )
+
+
+@pytest.fixture
+def split(url: str) -> Iterator[None]:
+    """Two who don't hear each other, as their calls tell; each goes on to say so."""
+    bus = open_bus(url)
+    over = threading.Event()
+
+    def speak() -> None:
+        n = 0
+        while not over.wait(0.1):
+            n += 1
+            a = Claim("x", "a~1", 0, 5, n, 90_000, 1_000 + n)
+            b = Claim("x", "b~1", 1, 6, n, 90_000, 2_000 + n)
+            bus.publish("g", call("a~1", 0, [a], n))
+            bus.publish("g", call("b~1", 1, [b], n, o="rank"))
+            bus.publish("g", call("b~2", 1, [b], n, t=[60_000, 200_000, 1000], s=1))
+            bus.publish("g", b"no call")
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+    bus.close()
+
+
+def test_watch_shows_disagreement_while_it_lasts(url: str, split: None) -> None:
+    now = listen("watch", url, "--json").json
+    (role,) = now["roles"]
+    assert role["agreed"] is False
+    assert {role["leader"], role["other_claims"][0]["leader"]} == {"a", "b"}
+    (split_,) = now["disagreement"]
+    assert split_["role"] == "x"
+    assert split_["claims"] == 2
+    assert {view["leader"]: view["says"] for view in split_["views"]} == {"a": ["a"], "b": ["b", "b"]}
+    shown = listen("watch", url, "--once")
+    assert "no agreement on x (2 live claims): a: a; b, b: b" in shown.out
+
+
+def test_doctor_says_what_is_wrong(url: str, split: None) -> None:
+    ran = listen("doctor", url, "--json")
+    assert ran.code == 1
+    told = {(finding["level"], finding["check"]): finding["text"] for finding in ran.json["findings"]}
+    assert "2 live members are called 'b'" in told["problem", "members"]
+    assert "rank 1 has more than one member" in told["note", "members"]
+    assert "live claims" in told["problem", "leaders"]
+    assert "members differ: a say a; b, b say b" in told["warning", "agreement"]
+    assert "(lease: a, b; rank: b)" in told["problem", "settings"]
+    assert "lease is not the same for all" in told["warning", "settings"]
+    assert "wall clock of b is" in told["problem", "clocks"]
+    assert "are no calls" in told["warning", "calls"]
+    assert ran.json["sound"] is False
+
+
+def test_doctor_finds_a_sound_group_sound(url: str, group: list[pares.Member]) -> None:
+    ran = listen("doctor", url, "--json")
+    assert ran.code == 0, ran.out
+    assert {finding["level"] for finding in ran.json["findings"]} == {"good"}, ran.json["findings"]
+    shown = listen("doctor", url)
+    assert "1 roles, each with one leader" in shown.out
+    assert "heartbeat 0.1 s, lease 2 s, skew 0.1 s for all" in shown.out
+
+
+def test_where_nobody_speaks_it_says_so(url: str, group: list[pares.Member]) -> None:
+    ran = run("watch", "--ledger", url, "--group", "h", "--protocol", "allcall", "--listen", "0.3", "--once")
+    assert ran.code == 2
+    assert "nobody of a group 'h' was heard" in ran.one_line
+
+
+def test_a_protocol_that_is_none(url: str) -> None:
+    pares.open(url).close()
+    ran = run("watch", "--ledger", url, "--protocol", "paxos")
+    assert ran.code == 2
+    assert "--protocol is 'paxos'" in ran.one_line

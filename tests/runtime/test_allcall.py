@@ -1,0 +1,411 @@
+"""Members that run ALLCALL: the same surface as every protocol has, over the memory bus and over a SQLite log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allcall_tools import CALM, PATIENCE, TIMES, Port, Wire, band, leading, led_by, member, settle
+from runtime_tools import Crew, Recorder, until
+
+import pares
+from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.ledger import as_bus, open_bus
+
+
+def test_one_leads_and_all_know_it(any_crew: Crew) -> None:
+    a, b, c = band(any_crew)
+    term = a.term("x")
+    assert term is not None
+    assert 0 < term.remaining() <= 2.5
+    assert a.pulse(0)
+    assert not b.pulse(0)
+    for one in (a, b, c):
+        holder = one.leader("x")
+        assert holder is not None
+        assert (holder.name, holder.role, holder.seat, holder.token) == ("a", "x", 0, term.token)
+        assert holder.since is not None
+        assert one.health().ok
+        assert one.state == "live"
+    peers = {peer.name: peer for peer in b.members()}
+    assert [(p.rank, p.session, p.roles) for p in peers.values()] == [(0, 2.5, ("x",)), (1, 2.5, ()), (2, 2.5, ())]
+    assert peers["a"].host == os.uname().nodename
+    until(lambda: all(p.views == {"x": a.id} for p in b.members()), "everybody's view is there")
+    assert b.roles() == {"x": 1}
+    time.sleep(3.0)
+    assert a.term("x") is term, "the term goes on, lease after lease"
+    assert a.health().terms == 1
+
+
+def test_closing_hands_over_after_the_barrier(any_crew: Crew) -> None:
+    barrier = Recorder()
+    a = member(any_crew, "a", 0, barrier=barrier)
+    b = member(any_crew, "b", 1)
+    settle([a, b])
+    barrier.hold()
+    closing = threading.Thread(target=a.close)
+    closing.start()
+    assert barrier.entered.wait(PATIENCE)
+    time.sleep(3.0)  # longer than a lease
+    assert not a.holds("x")
+    assert not b.holds("x")
+    barrier.let_go.set()
+    assert b.wait("x", PATIENCE)
+    closing.join(PATIENCE)
+    assert a.state == "closed"
+    assert barrier.kinds() == ["Acquired", "Revoked"]
+
+
+def test_the_end_of_a_leader_that_says_goodbye_costs_no_lease(crew: Crew) -> None:
+    a, b = band(crew, "ab")
+    token = a.term("x").token  # type: ignore[union-attr]
+    a.close()
+    term = b.wait("x", PATIENCE)
+    assert term is not None
+    assert term.token > token
+    until(lambda: [p.name for p in b.members()] == ["b"], "a is gone")
+
+
+def test_a_barrier_that_overruns_is_fenced(crew: Crew) -> None:
+    barrier = Recorder()
+    a = member(crew, "a", 0, barrier=barrier, barrier_timeout=0.3)
+    b = member(crew, "b", 1)
+    settle([a, b])
+    barrier.hold()
+    a.step_down("x")
+    assert b.wait("x", PATIENCE)
+    until(lambda: "Fenced" in barrier.kinds(), "it was told")
+    barrier.let_go.set()
+
+
+def test_yielding_and_stepping_down(crew: Crew) -> None:
+    barrier = Recorder()
+    a = member(crew, "a", 0, barrier=barrier)
+    b = member(crew, "b", 1)
+    settle([a, b])
+    a.hand_over("x", why="lunch")
+    assert b.wait("x", PATIENCE)
+    until(lambda: "Revoked" in barrier.kinds(), "a was told")
+    assert next(event.why for event in barrier.events if isinstance(event, pares.Revoked)) == "lunch"
+    assert a.wait("x", PATIENCE), "at the end of b's term, for a has the lower rank"
+    b.hand_over("x")  # it holds nothing: nothing happens
+    a.step_down()
+    assert b.wait("x", PATIENCE)
+
+
+def test_draining_and_readiness(crew: Crew) -> None:
+    ready = threading.Event()
+    a = member(crew, "a", 0, ready=ready.is_set)
+    b = member(crew, "b", 1)
+    settle([b, a])
+    ready.set()
+    assert a.wait("x", PATIENCE)
+    ready.clear()
+    assert b.wait("x", PATIENCE)
+    ready.set()
+    assert a.wait("x", PATIENCE)
+    a.drain()
+    assert b.wait("x", PATIENCE)
+    b.step_down("x")
+    until(lambda: b.holds("x"), "a takes nothing more, so there is nobody else")
+    assert not a.holds("x")
+
+
+def test_one_election_for_each_role_on_one_set_of_calls(crew: Crew) -> None:
+    a = member(crew, "a", 0, ("x", "y"))
+    b = member(crew, "b", 1, ("y", "z"))
+    settle([a, b], a, "y")
+    assert a.wait("x", PATIENCE)
+    assert b.wait("z", PATIENCE)
+    assert leading([a, b], "z") == ["b"]
+    a.step_down("y")
+    assert b.wait("y", PATIENCE)
+    assert a.holds("x")
+    with pytest.raises(ConfigError, match="never leads 'z'"):
+        a.term("z")
+
+
+def test_events_of_members_and_terms(crew: Crew) -> None:
+    barrier = Recorder()
+    a = member(crew, "a", 0, barrier=barrier)
+    assert a.wait("x", PATIENCE)
+    b = member(crew, "b", 1, host="elsewhere")
+    until(lambda: barrier.kinds(pares.Joined), "it is told of b")
+    joined = next(event for event in barrier.events if isinstance(event, pares.Joined))
+    assert (joined.name, joined.host, joined.member) == ("b", "elsewhere", b.id)
+    b.close()
+    until(lambda: barrier.kinds(pares.Left), "it is told that b is gone")
+    left = next(event for event in barrier.events if isinstance(event, pares.Left))
+    assert (left.name, left.why) == ("b", "left")
+
+
+def test_work_that_belongs_to_leadership(crew: Crew) -> None:
+    a, b = band(crew, "ab")
+    ran: list[str] = []
+
+    @a.only("x")
+    def mine() -> str:
+        return "done"
+
+    @b.only("x")
+    def theirs() -> str:
+        return "done"
+
+    assert (mine(), theirs()) == ("done", None)
+    work = [one.background(lambda one=one: (ran.append(one.name), time.sleep(0.01)), "x") for one in (a, b)]
+    until(lambda: "a" in ran, "the leader's runs")
+    a.close()
+    until(lambda: ran[-1] == "b", "the next leader's runs")
+    assert ran == sorted(ran), "and never the other's in between"
+    for one in work:
+        one.stop(PATIENCE)
+
+
+def test_a_body_holds_its_handover_back(crew: Crew) -> None:
+    a, b = band(crew, "ab")
+    entered, go_on = threading.Event(), threading.Event()
+
+    def body() -> None:
+        for _ in a.terms("x"):
+            entered.set()
+            go_on.wait(PATIENCE)
+            break
+
+    working = threading.Thread(target=body)
+    working.start()
+    assert entered.wait(PATIENCE)
+    a.step_down("x")
+    time.sleep(3.0)
+    assert not b.holds("x")
+    go_on.set()
+    assert b.wait("x", PATIENCE)
+    working.join(PATIENCE)
+
+
+def test_a_member_for_asyncio(memory: str) -> None:
+    async def play() -> str:
+        async with pares.aio.Member(memory, group="g", roles=["x"], protocol="allcall", name="a", **TIMES) as me:
+            async for term in me.terms("x", timeout=PATIENCE):
+                async with term:
+                    await me.step_down("x")
+                    await asyncio.sleep(PATIENCE)
+                return term.why
+        return "never led"
+
+    assert asyncio.run(play()) == "stepped down"
+
+
+def test_a_split_has_a_leader_on_each_side_and_one_after_it_heals(memory: str) -> None:
+    ledger = pares.open(memory)
+    bus = as_bus(ledger)
+    wire = Wire(bus)
+    crew = Crew(memory)
+    barriers = {name: Recorder() for name in "abcd"}
+    members = [
+        member(crew, name, rank, ledger=Port(wire, name), barrier=barriers[name], order="rank", **CALM)
+        for rank, name in enumerate("abcd")
+    ]
+    settle(members)
+    wire.split("ab", "cd")
+    until(lambda: leading(members) == ["a", "c"], "both sides lead")
+    until(lambda: led_by(members[3]) == members[2].id, "each side knows its own")
+    assert members[0].term("x") is not None
+    assert members[2].term("x") is not None
+    until(lambda: [p.name for p in members[3].members()] == ["c", "d"], "each side sees its own")
+    wire.heal()
+    until(lambda: leading(members) == ["a"], "one remains")
+    settle(members)
+    assert barriers["c"].kinds() == ["Acquired", "Fenced"], "the other was told at once, and nothing waits for it"
+    assert barriers["a"].kinds() == ["Acquired"], barriers["a"].events
+    for one in members:
+        one.close()
+    ledger.close()
+
+
+def test_three_sides_that_heal_have_one_leader(memory: str) -> None:
+    ledger = pares.open(memory)
+    wire, crew = Wire(as_bus(ledger)), Crew(memory)
+    members = [member(crew, name, rank, ledger=Port(wire, name)) for rank, name in enumerate("abcdef")]
+    settle(members)
+    wire.split("ab", "cd", "ef")
+    until(lambda: leading(members) == ["a", "c", "e"], "each side leads")
+    wire.heal()
+    until(lambda: len(leading(members)) == 1, "one remains")
+    settle(members)  # in the end the lowest rank
+    for one in members:
+        one.close()
+    ledger.close()
+
+
+@pytest.mark.parametrize("when", ["lead", "step_down"])
+def test_who_does_not_even_hear_itself_does_as_it_was_told(memory: str, when: Any) -> None:
+    ledger = pares.open(memory)
+    wire, crew = Wire(as_bus(ledger)), Crew(memory)
+    ports = [Port(wire, name) for name in "ab"]
+    a, b = (
+        member(crew, port.name, rank, ledger=port, when_isolated=when, barrier=Recorder())
+        for rank, port in enumerate(ports)
+    )
+    settle([a, b])
+    term = a.term("x")
+    assert term is not None
+    ports[0].away = True
+    assert b.wait("x", PATIENCE)
+    health = a.health()
+    assert health.unreachable is not None
+    assert health.ok, "it knows why it hears nothing"
+    assert a.holds("x") is (when == "lead")
+    assert bool(term) is (when == "lead")
+    assert when == "lead" or term.why == "isolated"
+    ports[0].away = False
+    until(lambda: a.health().unreachable is None, "it can send again")
+    settle([a, b])
+    for one in (a, b):
+        one.close()
+    ledger.close()
+
+
+def test_in_a_forked_child_a_member_is_dead(any_crew: Crew) -> None:
+    (me,) = band(any_crew, "a")
+    term = me.term("x")
+    assert term is not None
+    child = os.fork()
+    if child == 0:
+        verdict = 1
+        try:
+            if not me.holds("x") and not term:
+                me.pulse(0)
+        except ForkedError:
+            verdict = 0
+        finally:
+            os._exit(verdict)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert me.holds("x")
+
+
+def test_a_member_that_had_no_time_to_leave_keeps_nothing(crew: Crew) -> None:
+    barrier = Recorder()
+    barrier.hold()
+    a = member(crew, "a", 0, barrier=barrier)
+    b = member(crew, "b", 1)
+    settle([a, b])
+    a.close(timeout=0.1)
+    assert not a.holds("x")
+    assert b.wait("x", PATIENCE)
+    barrier.let_go.set()
+
+
+def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str) -> None:
+    before = threading.active_count()
+    bus = open_bus(memory)
+    one = pares.Member(bus, group="g", roles=["x"], protocol="allcall", **TIMES)
+    assert one.wait("x", PATIENCE)
+    bus.close()
+    until(lambda: one.state == "closed", "it has ended")
+    assert not one.holds("x")
+    one.close()
+    until(lambda: threading.active_count() <= before, "nothing of it is left running")
+
+
+def test_an_opened_ledger_stays_open(any_crew: Crew) -> None:
+    ledger = pares.open(str(any_crew.ledger))
+    before = threading.active_count()
+    with pares.Member(ledger, group="g", roles=["x"], protocol="allcall", **TIMES) as one:
+        assert one.wait("x", PATIENCE)
+    until(lambda: threading.active_count() <= before, "nothing of it is left running")
+    assert ledger.end() == 0
+    ledger.close()
+
+
+def test_two_of_one_name_are_reported(crew: Crew) -> None:
+    a = member(crew, "same", 0)
+    assert a.wait("x", PATIENCE)
+    b = member(crew, "same", 1)
+    until(lambda: any("duplicate-name" in p for p in (*a.health().problems, *b.health().problems)), "somebody says so")
+    time.sleep(0.5)
+    assert len(a.health().problems) <= 1, "once, not with every call"
+
+
+# What can't be -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "says"),
+    [
+        ({"lease": 2.0, "heartbeat": 1.0}, ConfigError, r"lease 2000 ms is less than 3 beats, 3 x 1000 ms = 3000 ms"),
+        ({"lease": 2.0, "skew": 3.0, "heartbeat": 0.1}, ConfigError, r"lease \+ skew = 5000 ms"),
+        ({"lease": "long"}, ConfigError, "lease is 'long'"),
+        ({"heartbeat": 0}, ConfigError, "heartbeat is 0"),
+        ({"order": "age"}, ConfigError, "order is 'age': give 'lease' or 'rank'"),
+        ({"when_isolated": "panic"}, ConfigError, "give 'lead' or 'step_down'"),
+        ({"session": 5.0}, ConfigError, "give lease="),
+        ({"overlap": 1.0}, ConfigError, "overlap is 1.0"),
+        ({"drift": 0.2}, ConfigError, "skew="),
+        ({"zone": "z"}, ConfigError, "zones"),
+        ({"labels": {"a": "b"}}, ConfigError, "labels"),
+        ({"weight": 2}, ConfigError, "weight is 2"),
+        ({"eligible": "*"}, ConfigError, "eligible is"),
+        ({"settle": 1.0}, ConfigError, "settle is"),
+        ({"seats": 2}, CapabilityError, "one leader"),
+        ({"T": 1.0}, ConfigError, "T=1.0 is a setting of protocol 'neli'"),
+        ({"roles": [f"role-{n}" for n in range(201)]}, ConfigError, "201 roles are over ALLCALL's limit of 200"),
+        (
+            {"roles": [f"{n:03}" + "r" * 190 for n in range(200)]},
+            ConfigError,
+            "bytes, for 200 roles, and the limit is 65536",
+        ),
+        ({"protocol": "claims", "lease": 5.0}, ConfigError, "lease=5.0 is a setting of protocol 'allcall'"),
+    ],
+)
+def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:
+    before = threading.active_count()
+    given = {"roles": ["x"], "protocol": "allcall"} | settings
+    with pytest.raises(error, match=says):
+        pares.Member(memory, group="g", **given)
+    assert threading.active_count() == before
+
+
+def test_what_needs_a_log_is_refused_with_what_has_it(crew: Crew) -> None:
+    (a,) = band(crew, "a")
+    term = a.term("x")
+    assert term is not None
+    for act in (
+        lambda: a.pause(seconds=1),
+        lambda: a.resume(),
+        lambda: a.mark(term, 1),
+        lambda: a.add_role("y"),
+        lambda: a.remove_role("x"),
+        lambda: a.hand_over("x", to="a"),
+    ):
+        with pytest.raises(CapabilityError, match="protocol='claims'"):
+            act()
+    assert a.holds("x")
+
+
+def test_what_is_no_ledger_and_what_is_read_only(memory: str, sqlite: str) -> None:
+    with pytest.raises(ConfigError, match="opened ledger or bus"):
+        pares.Member(5, group="g", roles=["x"], protocol="allcall")  # type: ignore[arg-type]
+    pares.open(sqlite).close()
+    with pytest.raises(CapabilityError, match="read-only"):
+        pares.Member(f"{sqlite}?readonly=1", group="g", roles=["x"], protocol="allcall")
+    bus = Port(Wire(as_bus(ledger := pares.open(memory))), "a")
+    with pytest.raises(ConfigError, match="an opened ledger"):
+        pares.Member(bus, group="g", roles=["x"])
+    ledger.close()
+
+
+def test_who_runs_claims_does_not_load_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, pares\n"
+        f"with pares.Member('sqlite:///{tmp_path}/a.db', group='g', roles=['x']) as me: me.wait('x', 30)\n"
+        "print([name for name in sys.modules if 'allcall' in name or 'induction' in name])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
