@@ -23,6 +23,7 @@ from pares.dev import Kafka, Security
 from pares.fence import KafkaFence, kafka_tokens
 from pares.fence.kafka import PREFIX
 from pares.fence.kafka_writer import Writer
+from pares.ledger.kafka_seek import _Client  # pyright: ignore[reportPrivateUsage]
 
 SECRET = "correct-horse-battery"
 
@@ -555,12 +556,13 @@ def test_a_client_that_knows_no_broker_any_more_is_replaced(broker: Kafka) -> No
     fence.check(Term("r", 0, 5))
     seeker = fence._tokens._seeker  # pyright: ignore[reportPrivateUsage]
     lost = Consumer({**client(broker), "group.id": "lost", "bootstrap.servers": "127.0.0.1:1"})
-    seeker._consumer = lost  # pyright: ignore[reportPrivateUsage]
+    seeker._client = _Client(lost)  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(LedgerUnavailable):
         fence.seen("r")
     assert fence.seen("r") == 5
     fence.close()
-    lost.close()
+    with pytest.raises(RuntimeError):  # it is closed
+        lost.list_topics(timeout=0.1)
 
 
 def write_again(fence: KafkaFence, term: Term, topic: str, value: bytes) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from kafka_stages import Cluster, until
@@ -218,6 +219,27 @@ def test_a_broker_that_stands_still() -> None:
         assert payloads[after] == b"after"
         assert bell is not None
         bell.close()
+        ledger.close()
+
+
+def test_an_outage_leaves_no_clients_behind() -> None:
+    """What asks in vain is replaced, each time; nobody must go on looking for brokers in its stead."""
+
+    def clients() -> int:
+        names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+        return names.count("rdk:main\n")
+
+    with Kafka() as kafka:
+        ledger = pares.ledger.open(kafka.topic_url("t", timeout="0.2"))
+        ledger.append(b"x")
+        kafka.kill(1)
+        counts: list[int] = []
+        for _ in range(12):
+            for use in (ledger.end, lambda: ledger.append(b"lost"), lambda: ledger.read(0)):
+                with pytest.raises(LedgerUnavailable):
+                    use()
+            counts.append(clients())
+        assert max(counts[-4:]) <= max(counts[:4])
         ledger.close()
 
 

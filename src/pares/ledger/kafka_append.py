@@ -215,16 +215,16 @@ class Appender:
                 ) from error
             except kafka.KafkaException as error:
                 why: KafkaError = error.args[0]
-                if why.code() in (*GONE, *NO_RIGHT) and time.monotonic() < end and self.refresh(topic):
-                    # The client goes by what it heard last: the topic may have grown, or be there again, or the right.
-                    time.sleep(0.01)
-                    continue
-                if why.fatal() or why.code() == _FATAL:
-                    # Why it can't go on, it says to its callback. The next append makes another one.
-                    self._serve(producer, 0)
-                    why = self._fatal or why
-                    self._drop(topic)
-                raise unavailable(why, self._where, "append", told=self._told) from None
+            if why.code() in (*GONE, *NO_RIGHT) and time.monotonic() < end and self.refresh(topic):
+                # The client goes by what it heard last: the topic may have grown, or be there again, or the right.
+                time.sleep(0.01)
+                continue
+            if why.fatal() or why.code() == _FATAL:
+                # Why it can't go on, it says to its callback. The next append makes another one.
+                self._serve(producer, 0)
+                why = self._fatal or why
+                self._drop(topic)
+            raise unavailable(why, self._where, "append", told=self._told)
 
     def _give_up(self, producer: Any, sent: _Sent, never: int) -> None:
         """Take back what is not answered yet; the last `never` records were not even handed over."""

@@ -3,6 +3,10 @@
 A client of its own for that, because a broker answers one request of a connection after the other: behind a fetch that waits
 for new records everything else would wait too. And so that a look back (at the anchor of R12, at a snapshot) does not move
 the place that the tail has reached.
+
+Clients are replaced now and then, and closed by whoever uses them last. Left to be forgotten they might live for ever, with
+their threads and connections: librdkafka's binding loses count of an exception that is being handled when it is called, so
+that whatever its traceback knows is never freed. For the same reason nothing here calls a client while it handles an exception.
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from .base import MAX_READ_BYTES, Entry, limited
 from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, MOVING, PARTITION_EOF, SILENT, unavailable
+from .kafka_errors import GONE, GROUP_AUTHORIZATION, MOVING, PARTITION_EOF, SILENT, unavailable
 from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
@@ -30,6 +35,17 @@ _FEW: Final = 100
 """Who asks for no more than this does not read on."""
 
 
+class _Client:
+    """A client, and how many are using it. The seeker's `_making` guards both."""
+
+    __slots__ = ("consumer", "replaced", "users")
+
+    def __init__(self, consumer: Any) -> None:
+        self.consumer = consumer
+        self.users = 0
+        self.replaced = False
+
+
 class Seeker:
     """Bounds, and reads at any offset. Safe to use from several threads; reads take turns."""
 
@@ -38,32 +54,37 @@ class Seeker:
         self._where = where
         self._lock = threading.Lock()
         self._making = threading.Lock()
-        self._consumer: Any = None
+        self._client: _Client | None = None
         self._ahead: tuple[str, int] = ("", -1)
         self._entries: list[Entry] = []
         self._told = ""
 
     def ends(self, topic: str, partition: int, timeout: float | None = None) -> tuple[int, int]:
         """The first offset and the next one, by the partition's leader, now. Raises `LedgerUnavailable`."""
-        kafka = client_module()
-        consumer = self._client()
         began = time.monotonic()
         end = began + (timeout or self._settings.timeout)
-        while True:
-            try:
-                low, high = consumer.get_watermark_offsets(
-                    kafka.TopicPartition(topic, partition), timeout=(end - began) / 2, cached=False
-                )
-                return low, high
-            except kafka.KafkaException as error:
-                why: KafkaError = error.args[0]
+        with self._using() as client:
+            while True:
+                found = self._bounds(client, topic, partition, (end - began) / 2)
+                if isinstance(found, tuple):
+                    return found
                 # Another broker may lead by now, or the topic have been made a moment ago.
-                again = began + _NEWS if why.code() in GONE else end if why.code() in (*MOVING, *SILENT) else 0.0
-                if not self._refresh(consumer, topic, end) or time.monotonic() + _PAUSE >= again:
-                    raise unavailable(why, self._where, "ask for the log's bounds", told=self._told) from None
+                again = began + _NEWS if found.code() in GONE else end if found.code() in (*MOVING, *SILENT) else 0.0
+                if not self._refresh(client, topic, end) or time.monotonic() + _PAUSE >= again:
+                    raise unavailable(found, self._where, "ask for the log's bounds", told=self._told)
                 time.sleep(_PAUSE)
 
-    def _refresh(self, consumer: Any, topic: str, end: float) -> bool:
+    @staticmethod
+    def _bounds(client: _Client, topic: str, partition: int, timeout: float) -> tuple[int, int] | KafkaError:
+        kafka = client_module()
+        place = kafka.TopicPartition(topic, partition)
+        try:
+            low, high = client.consumer.get_watermark_offsets(place, timeout=timeout, cached=False)
+        except kafka.KafkaException as error:
+            return error.args[0]
+        return low, high
+
+    def _refresh(self, client: _Client, topic: str, end: float) -> bool:
         """Have the client ask who leads the topic: it does not by itself when the broker that did is silent.
 
         One that gets no answer is replaced. It may have no broker left to ask: where a cluster's last broker comes back, its
@@ -71,12 +92,11 @@ class Seeker:
         every address.
         """
         try:
-            consumer.list_topics(topic, timeout=max(0.05, end - time.monotonic()))
+            client.consumer.list_topics(topic, timeout=max(0.05, end - time.monotonic()))
         except client_module().KafkaException as error:
             log.debug("%s: no news of %s: %s", self._where, topic, error)
             with self._making:
-                if self._consumer is consumer:
-                    self._consumer = None  # not closed: see `renew`
+                self._replace(client)
             return False
         return True
 
@@ -87,7 +107,8 @@ class Seeker:
             if found:
                 return found
             wanted = max_records if max_records <= _FEW else max(max_records, _AHEAD)
-            self._entries = self._fetch(topic, partition, offset, end, wanted)
+            with self._using() as client:
+                self._entries = self._fetch(client.consumer, topic, partition, offset, end, wanted)
             self._ahead = (topic, partition)
             return limited(self._entries, max_records)
 
@@ -98,9 +119,16 @@ class Seeker:
 
     def renew(self) -> None:
         """Ask through a new client: the old one may look for a topic that was made anew where the one before was."""
-        with self._lock, self._making:
+        with self._lock:
             self._entries = []
-            self._consumer = None  # not closed: another thread may be asking through it, and ends it when it is done
+        with self._making:
+            client = self._client
+            if client is None:
+                return
+            self._replace(client)
+            last = client.users == 0
+        if last:
+            client.consumer.close()
 
     def _kept(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         """What was read ahead; only for who reads on, one after the other."""
@@ -117,64 +145,85 @@ class Seeker:
             self._entries = []
         return found
 
-    def _fetch(self, topic: str, partition: int, offset: int, end: int, wanted: int) -> list[Entry]:
-        kafka = client_module()
-        consumer = self._client()
-        entries: list[Entry] = []
-        size = 0
-        deadline = time.monotonic() + self._settings.timeout
-        place = [kafka.TopicPartition(topic, partition, offset)]
+    def _fetch(self, consumer: Any, topic: str, partition: int, offset: int, end: int, wanted: int) -> list[Entry]:
+        place = [client_module().TopicPartition(topic, partition, offset)]
         consumer.assign(place)
-        stalled = time.monotonic() + _STALL
-        try:
-            while len(entries) < wanted and size < MAX_READ_BYTES and (not entries or entries[-1].offset < end - 1):
-                messages: list[Message] = consumer.consume(min(wanted - len(entries), 1000), timeout=0.002)
-                for message in messages:
-                    error = message.error()
-                    if error is not None:
-                        if error.code() == PARTITION_EOF or (error.code() in LOST_POSITION and entries):
-                            return entries
-                        if error.code() == GROUP_AUTHORIZATION:
-                            continue  # said of a group that nobody joins: who may only read the topic reads all the same
-                        if error.fatal() or not error.retriable():
-                            raise unavailable(error, self._where, f"read at offset {offset}")
-                        continue
-                    entry = to_entry(message)
-                    if entry.offset >= offset:
-                        entries.append(entry)
-                        size += len(entry.payload)
-                        deadline = time.monotonic() + self._settings.timeout
-                now = time.monotonic()
-                if not messages and not entries and now > stalled:
-                    # An assignment that follows right upon another one is sometimes taken up late.
-                    consumer.assign(place)
-                    stalled = now + 2 * _STALL
-                if not messages and now > deadline:
-                    if entries:
-                        return entries
-                    silence = kafka.KafkaError(kafka.KafkaError._TIMED_OUT)
-                    raise unavailable(silence, self._where, f"read at offset {offset}", told=self._told)
-            return entries
-        finally:
-            with contextlib.suppress(kafka.KafkaException, RuntimeError):
-                consumer.unassign()
+        entries: list[Entry] = []
+        error = self._collect(consumer, place, end, wanted, entries)
+        with contextlib.suppress(client_module().KafkaException, RuntimeError):
+            consumer.unassign()
+        if error is not None and not entries:
+            raise unavailable(error, self._where, f"read at offset {offset}", told=self._told)
+        return entries
 
-    def _client(self) -> Any:
+    def _collect(
+        self, consumer: Any, place: list[Any], end: int, wanted: int, entries: list[Entry]
+    ) -> KafkaError | None:
+        """Add to `entries` what comes from `place` on, until it is enough. What went wrong, if that ended it."""
+        kafka = client_module()
+        offset, size = place[0].offset, 0
+        deadline = time.monotonic() + self._settings.timeout
+        stalled = time.monotonic() + _STALL
+        while len(entries) < wanted and size < MAX_READ_BYTES and (not entries or entries[-1].offset < end - 1):
+            messages: list[Message] = consumer.consume(min(wanted - len(entries), 1000), timeout=0.002)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    if error.code() == PARTITION_EOF:
+                        return None
+                    if error.code() == GROUP_AUTHORIZATION:
+                        continue  # said of a group that nobody joins: who may only read the topic reads all the same
+                    if error.fatal() or not error.retriable():
+                        return error
+                    continue
+                entry = to_entry(message)
+                if entry.offset >= offset:
+                    entries.append(entry)
+                    size += len(entry.payload)
+                    deadline = time.monotonic() + self._settings.timeout
+            now = time.monotonic()
+            if not messages and not entries and now > stalled:
+                # An assignment that follows right upon another one is sometimes taken up late.
+                consumer.assign(place)
+                stalled = now + 2 * _STALL
+            if not messages and now > deadline:
+                return kafka.KafkaError(kafka.KafkaError._TIMED_OUT)
+        return None
+
+    @contextlib.contextmanager
+    def _using(self) -> Generator[_Client]:
+        """The client of now, which is not closed before the end of the `with`."""
         with self._making:
-            if self._consumer is None:
-                self._consumer = new_client(
-                    "Consumer",
-                    self._settings,
-                    {
-                        **READING,
-                        "fetch.wait.max.ms": 5,
-                        "fetch.message.max.bytes": 1 << 18,
-                        "queued.min.messages": 2000,
-                        "queued.max.messages.kbytes": 4096,
-                        "error_cb": self._error,
-                    },
-                )
-            return self._consumer
+            client = self._client = self._client or _Client(self._make())
+            client.users += 1
+        try:
+            yield client
+        finally:
+            with self._making:
+                client.users -= 1
+                last = client.replaced and client.users == 0
+            if last:
+                client.consumer.close()
+
+    def _replace(self, client: _Client) -> None:
+        """Whoever comes next gets another one."""
+        client.replaced = True
+        if self._client is client:
+            self._client = None
+
+    def _make(self) -> Any:
+        return new_client(
+            "Consumer",
+            self._settings,
+            {
+                **READING,
+                "fetch.wait.max.ms": 5,
+                "fetch.message.max.bytes": 1 << 18,
+                "queued.min.messages": 2000,
+                "queued.max.messages.kbytes": 4096,
+                "error_cb": self._error,
+            },
+        )
 
     def _error(self, error: KafkaError) -> None:
         self._told = self._settings.scrubbed(error.str())
@@ -182,9 +231,11 @@ class Seeker:
 
     def close(self) -> None:
         with self._lock, self._making:
-            consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
+            client, self._client = self._client, None
+            if client is not None:
+                client.replaced = True
+        if client is not None and not client.users:
+            client.consumer.close()
 
 
 READING: Final[dict[str, Any]] = {

@@ -82,19 +82,19 @@ class Topics:
                 return
             except kafka.KafkaException as error:
                 why: KafkaError = error.args[0]
-                # Error callbacks run in poll; what they say is what the matter is.
-                self._admin.poll(0.01)
-                if credentials_refused(why) or self._refused:
-                    raise ConfigError(
-                        f"{self._where}: the brokers at {self._settings.servers} refuse these credentials "
-                        f"({self._told or why.str()}): correct security.protocol and the sasl.* or ssl.* settings"
-                    ) from None
-                if left <= 0.05:
-                    told = f": {self._told}" if self._told else ""
-                    raise LedgerUnavailable(
-                        f"{self._where}: no broker answers at {self._settings.servers}{told}; "
-                        "look whether they run, and whether security.protocol is what they expect"
-                    ) from error
+            # Error callbacks run in poll; what they say is what the matter is.
+            self._admin.poll(0.01)
+            if credentials_refused(why) or self._refused:
+                raise ConfigError(
+                    f"{self._where}: the brokers at {self._settings.servers} refuse these credentials "
+                    f"({self._told or why.str()}): correct security.protocol and the sasl.* or ssl.* settings"
+                )
+            if left <= 0.05:
+                told = f": {self._told}" if self._told else ""
+                raise LedgerUnavailable(
+                    f"{self._where}: no broker answers at {self._settings.servers}{told}; "
+                    "look whether they run, and whether security.protocol is what they expect"
+                )
 
     def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
         """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
@@ -109,14 +109,17 @@ class Topics:
     def answer(self, topic: str, asked: Asked, wait: float = 0.0, *, hidden: bool = False) -> Topic | None:
         """As `describe`."""
         kafka = client_module()
+        found: Any = None
+        why: KafkaError | None = None
         try:
-            found: Any = _result(asked, wait)
+            found = _result(asked, wait)
         except kafka.KafkaException as error:
-            why: KafkaError = error.args[0]
+            why = error.args[0]
+        if why is not None:
             if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
                 return None
             self._admin.poll(0)
-            raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told) from error
+            raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told)
         parts: list[Any] = found.partitions
         led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
         replicas = min((len(part.replicas) for part in parts), default=0)
