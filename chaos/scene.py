@@ -85,6 +85,7 @@ class Scene:
         self._stack.close()
 
     def _open(self) -> None:
+        self._stack.callback(remove_shared_clocks, shared_clocks())
         self._stack.callback(self.net.close)
         self.net.open()
         hosts = [self.net.add(node) for node in self.brokers]
@@ -271,6 +272,18 @@ def find_faketime() -> Path | None:
         for path in Path("/").glob(pattern.lstrip("/")):
             return path
     return None
+
+
+def shared_clocks() -> set[Path]:
+    """The shared memory that libfaketime keeps for each process; those of one that was killed stay."""
+    return {*Path("/dev/shm").glob("faketime_shm_*"), *Path("/dev/shm").glob("sem.faketime_sem_*")}
+
+
+def remove_shared_clocks(others: set[Path]) -> None:
+    """Removes those that were not there before the run, and whose process is gone."""
+    for path in shared_clocks() - others:
+        if not Path("/proc", path.name.rpartition("_")[2]).exists():
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
