@@ -15,6 +15,7 @@ from pares.core.errors import (
     LedgerUnavailable,
     ParesError,
 )
+from pares.core.lease import lease_ns
 from pares.core.protocol import (
     BarrierReturned,
     Close,
@@ -36,6 +37,7 @@ from pares.runtime import events as told
 from pares.runtime import forks
 from pares.runtime.barriers import Barriers, Callback, Key
 from pares.runtime.clock import stopwatch
+from pares.runtime.health import look
 from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
@@ -178,6 +180,7 @@ class Member:
         folder, partition = lock_folder(self._ledger), partition_of(self._ledger.url)
         loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
         self._loop: Loop = loop
+        self._life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
         self._view: View = WorldView(loop, self._life)
         self._work_over: Callable[[Key], None] = lambda key: loop.request(BarrierReturned(key[2]))
 
@@ -372,30 +375,9 @@ class Member:
     # Health and the end ----------------------------------------------------------------------------------------------
 
     def health(self) -> Health:
-        """How this member is: for probes and metrics. In a forked child: failed."""
-        loop = self._loop
-        now = stopwatch()
-        age = (now - loop.read_at) / 1e9
-        alive = loop.thread.is_alive()
-        fresh = age < max(self.session, 1.0) or loop.unreachable is not None
-        terms = self._leading()
-        return Health(
-            ok=alive and fresh and self._life.state in ("joining", "live", "closing"),
-            state=self._life.state,
-            thread_alive=alive,
-            read_age=age,
-            lease_left=max((t.remaining() for t in terms), default=0.0),
-            unreachable=loop.unreachable,
-            failure=None if loop.failure is None else repr(loop.failure),
-            no_proof=self._view.no_proof,
-            terms=self._life.beliefs.begun,
-            fences=self._life.journal.fences,
-            lapses=self._life.journal.lapses,
-            restarts=self._life.journal.restarts,
-            bad_records=self._view.bad_records,
-            uncounted_records=self._view.uncounted_records,
-            problems=self._life.journal.problems,
-        )
+        """How this member is: for probes and metrics. Never waits, and tells the truth also when the member's own thread is
+        gone or stands still. In a forked child: failed."""
+        return look(self.name, self.group, self.session, self._life, self._loop, self._view)
 
     def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves. May be called twice, and from any thread.

@@ -38,11 +38,17 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """For probes and metrics. `ok` is what a liveness probe should look at."""
+    """For probes and metrics. `ok` is what a liveness probe should look at, `ready` what a readiness probe may."""
 
     ok: bool
     """The loop runs, and has read the ledger within a session or knows why not."""
+    ready: bool
+    """It is in its group, and the ledger is in reach."""
     state: str
+    name: str
+    group: str
+    leads: tuple[str, ...]
+    """The roles that it leads now."""
     thread_alive: bool
     read_age: float
     """Seconds since the ledger was last read."""
@@ -54,12 +60,20 @@ class Health:
     """Why this member's death could not be proven, if so: then others wait a session for it (R7)."""
     terms: int
     """Terms begun so far."""
+    takeovers: int
+    """Of these, how many because the holder before was silent or is proven dead."""
     fences: int
     """Terms that ended otherwise than by plan."""
     lapses: int
     """Of these, how many because the lease ran out."""
     restarts: int
+    """How often it began anew in this process: another log, or a group that no longer knew it."""
+    records: int
+    """Records written; most are beats."""
+    failed_appends: int
     bad_records: int
+    """Records read that could not be understood."""
     uncounted_records: int
+    """Records read that were understood and changed nothing: late or doubled copies, senders that are gone."""
     problems: tuple[str, ...]
     """The last things that a person should know."""
