@@ -116,8 +116,9 @@ def test_one_line_of_info_for_each_move(crew: Crew, caplog: pytest.LogCaptureFix
         assert first is not None
         assert second is not None
         until(lambda: len(_moves(caplog)) == 3, "three lines")
-    assert _moves(caplog) == [
-        f"{me.id} leads 'A' (seat 0, token {first.token}): ",
+    moves = _moves(caplog)
+    assert moves[0].startswith(f"{me.id} leads 'A' (seat 0, token {first.token})")
+    assert moves[1:] == [
         f"{me.id} no longer leads 'A' (seat 0, token {first.token}): handed over",
         f"{other.id} leads 'A' (seat 0, token {second.token}): handed over, from {me.id}",
     ]

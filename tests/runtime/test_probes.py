@@ -179,7 +179,7 @@ def test_a_loop_whose_last_words_fail_too_dies_no_silent_death(
     def broken(*_: object) -> Any:
         raise RuntimeError("planted by the test")
 
-    core: Any = me._loop.claims if protocol == "claims" else me._loop.core
+    core: Any = me._loop.claims if protocol == "claims" else vars(me._loop)["core"]
     with served(pares.health_app(me)) as server:
         monkeypatch.setattr(core, "step", broken)
         me._loop.doorbell.ring()
