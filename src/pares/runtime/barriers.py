@@ -19,6 +19,7 @@ from pares.runtime.clock import stopwatch
 from pares.runtime.events import Event, Fenced, Joined, Left
 from pares.runtime.lanes import Lane
 from pares.runtime.measures import Histogram
+from pares.runtime.stuck import Watch
 
 MAX_THREADS: Final = 8
 MAX_FENCE_THREADS: Final = 4
@@ -52,6 +53,7 @@ class Barriers:
         self._ending: dict[Key, int] = {}
         """The terms that are coming to a planned end, and since when."""
         self.took: Histogram | None = None
+        self.watch = Watch(name)
         self._lane = Lane(f"{name}: barrier", MAX_THREADS)
         self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS)
         self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS)

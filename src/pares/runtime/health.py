@@ -22,7 +22,8 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     fresh = age < max(session, SHORTEST)
     knows = fresh or loop.unreachable is not None
     terms = [term for term in list(life.beliefs.terms.values()) if term]
-    ok = alive and knows and life.state in ("joining", "live", "closing")
+    stuck = life.barriers.watch.stuck()
+    ok = alive and knows and not stuck and life.state in ("joining", "live", "closing")
     return Health(
         ok=ok,
         ready=ok and fresh and life.state == "live" and loop.unreachable is None,
@@ -32,6 +33,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         leads=tuple(sorted(term.role for term in terms)),
         thread_alive=alive,
         read_age=age,
+        stuck=stuck,
         lease_left=max((term.remaining() for term in terms), default=0.0),
         unreachable=loop.unreachable,
         failure=None if loop.failure is None else repr(loop.failure),

@@ -42,6 +42,7 @@ from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.proof import DeathLock
+from pares.runtime.readiness import Readiness
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
@@ -73,7 +74,8 @@ class Member:
     on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
     `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
     `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
-    twice a session; while it says False this member gives leadership up. `on_lost`: called with each term that has ended.
+    twice a session; while it says False, raises, or has not answered for a session (a second at least), this member leads
+    nothing. `on_lost`: called with each term that has ended.
     `options`: for the ledger, when it is given as a URL.
 
     `protocol`: "claims", the default; "fast-neli" or "neli" (design, section 5), where a group shares out the ledger's
@@ -156,9 +158,6 @@ class Member:
         self.session = session
         self._eligible: tuple[str, ...] | None = checked["eligible"]
         self._barrier_timeout = barrier_timeout
-        self._ready = ready
-        self._ready_at = 0
-        self._was_ready = ready is None
         who = f"member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
@@ -172,7 +171,9 @@ class Member:
             self._close_ledger()
             raise
         if ready is not None:
-            self._loop.each_round = self._ask_ready
+            request = self._loop.request
+            check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
+            self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
         forks.register(self)
         self._loop.thread.start()
 
@@ -349,7 +350,9 @@ class Member:
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorator: the function runs only while this member leads `role`, and returns None otherwise.
 
-        With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds.
+        With `give_up_on_error` an exception in it (`SystemExit` too) ends the term; so does a call that takes longer than
+        `stuck_after` seconds: somebody else leads when that call has come to its end or `barrier_timeout` is over. While it
+        hangs, this member keeps no later term of the role either, and `health()` says so.
         """
         self._check_role(role)
         return only_while(self, self._barriers, role, give_up_on_error, stuck_after)
@@ -363,7 +366,8 @@ class Member:
         stuck_after: float | None = None,
     ) -> Background:
         """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
-        the returned handle's `stop()` is called. An exception is logged, and the task runs again after a moment."""
+        the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
+        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
         self._check_role(role)
         return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
 
@@ -424,26 +428,6 @@ class Member:
         """In a forked child, before anything else runs there."""
         self._life.die_in_child()
         self._loop.doorbell.close_in_child()
-
-    # Asking ready() ---------------------------------------------------------------------------------------------------
-
-    def _ask_ready(self) -> None:
-        """Twice a session, beside the loop: the user's check may take its time."""
-        now = stopwatch()
-        if self._ready is None or now < self._ready_at or self._life.state not in ("live", "joining"):
-            return
-        self._ready_at = now + max(int(self.session * 5e8), 20_000_000)
-        self._barriers.run(self._check_ready, "ready")
-
-    def _check_ready(self) -> None:
-        try:
-            ready = bool(self._ready is None or self._ready())
-        except Exception:
-            log.exception("ready() raised: taken for False")
-            ready = False
-        if ready != self._was_ready:
-            self._was_ready = ready
-            self._loop.request(Ready(ready))
 
     # Checks ----------------------------------------------------------------------------------------------------------
 

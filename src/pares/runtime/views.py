@@ -41,7 +41,7 @@ class Health:
     """For probes and metrics. `ok` is what a liveness probe should look at, `ready` what a readiness probe may."""
 
     ok: bool
-    """The loop runs, and has read the ledger within a session or knows why not."""
+    """The loop runs, and has read the ledger within a session or knows why not; no work is stuck."""
     ready: bool
     """It is in its group, and the ledger is in reach."""
     state: str
@@ -54,6 +54,8 @@ class Health:
     """Seconds since the ledger was last read."""
     lease_left: float
     """Seconds for which this member may go on believing; 0.0 if it holds nothing."""
+    stuck: tuple[str, ...]
+    """Roles whose work takes longer than its `stuck_after`: nothing but a new start of the process may help."""
     unreachable: str | None
     failure: str | None
     no_proof: str | None
