@@ -476,7 +476,7 @@ def test_a_call_that_is_cancelled_from_outside_ends_no_term(memory: str) -> None
             async def hang() -> None:
                 await asyncio.sleep(PATIENCE)
 
-            task = asyncio.create_task(hang())
+            task = asyncio.ensure_future(hang())
             await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
