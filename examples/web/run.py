@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pares
 from examples.web.jobs import GROUP, ROLE
+from pares.core.reasons import PLANNED
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 120.0
@@ -40,7 +41,9 @@ class Tick:
 class Outcome:
     ticks: list[Tick]
     gaps: list[float]
-    """Seconds between the end of one term and the beginning of the next, as the members wrote them down."""
+    """Seconds between the planned end of one term and the beginning of the next, as the members wrote them down."""
+    others: list[float]
+    """The same for terms that did not end by plan, if their members lived to write that down."""
     workers: set[int]
 
     @property
@@ -58,7 +61,7 @@ def run(kind: str, folder: Path, deploys: int, session: float = 1.0, how: int = 
         _until(lambda: len(_members(group)) >= 3, f"three workers of {kind} in the group", server)
         seen = {_replace(server, group, ticks, how) for _ in range(deploys)}
         seen.add(_leader(group))
-    return Outcome(_ticks(ticks), list(_gaps(ledger)), seen)
+    return Outcome(_ticks(ticks), *_gaps(ledger), seen)
 
 
 def _replace(server: subprocess.Popen[bytes], group: pares.Observer, ticks: Path, how: int) -> int:
@@ -137,19 +140,23 @@ def _pid(path: Path) -> int:
     return ticks[-1].pid if ticks else 0
 
 
-def _gaps(ledger: str) -> Iterator[float]:
+def _gaps(ledger: str) -> tuple[list[float], list[float]]:
+    """Of planned moves, and of others: a worker that was killed, or too slow for its session."""
+    found: tuple[list[float], list[float]] = ([], [])
     log = pares.open(ledger)
     try:
-        stopped = 0
+        stopped: dict[str, Any] | None = None
         position = log.start()
         while entries := log.read(position):
             position = entries[-1].offset + 1
             for entry in entries:
                 record = json.loads(entry.payload)
-                if record.get("k") == "did" and record["what"] == "lead" and stopped:
-                    yield max(0, record["at"] - stopped) / 1000
-                    stopped = 0
-                elif record.get("k") == "did" and record["what"] == "stop":
-                    stopped = record["at"]
+                if record.get("k") != "did":
+                    continue
+                if record["what"] == "lead" and stopped is not None:
+                    gap = max(0, record["at"] - stopped["at"]) / 1000
+                    found[stopped["why"] not in PLANNED].append(gap)
+                stopped = record if record["what"] == "stop" else None
     finally:
         log.close()
+    return found

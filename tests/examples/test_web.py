@@ -36,7 +36,7 @@ def test_workers_that_are_killed(kind: str, tmp_path: Path) -> None:
 
 def test_what_is_clean() -> None:
     def outcome(*ticks: tuple[int, int]) -> Outcome:
-        return Outcome([Tick(pid, 0.0, token) for pid, token in ticks], [], set())
+        return Outcome([Tick(pid, 0.0, token) for pid, token in ticks], [], [], set())
 
     assert outcome((1, 5), (1, 5), (2, 7)).clean
     assert not outcome().clean, "nothing at all is no success"
