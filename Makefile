@@ -87,7 +87,7 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
+	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
 	@touch $@ $(VENV)/.ready-demo
 
 comma := ,

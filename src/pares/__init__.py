@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pares import dev, fence
+    from pares import dev, fence, metrics
     from pares.core.errors import (
         CapabilityError,
         ClosedError,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         leave_on_signals,
     )
     from pares.runtime import aio as aio
+    from pares.runtime.probes import health_app
     from pares.runtime.slots import Slots
 
 __version__ = "0.1.0"
@@ -80,7 +81,9 @@ __all__ = [
     "aio",
     "dev",
     "fence",
+    "health_app",
     "leave_on_signals",
+    "metrics",
     "open",
 ]
 
@@ -99,9 +102,10 @@ _HOMES = {
         "ParesError",
         "Stale",
     ),
+    "pares.runtime.probes": ("health_app",),
     "pares.runtime.slots": ("Slots",),
 }
-_MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence"}
+_MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence", "metrics": "pares.metrics"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""
 
 

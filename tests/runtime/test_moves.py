@@ -230,11 +230,18 @@ def test_a_ready_that_raises_is_taken_for_false(crew: Crew) -> None:
 
 
 def test_a_ready_that_hangs_stops_nothing_else(crew: Crew) -> None:
-    hangs, go = threading.Event(), threading.Event()
-    me = crew.leader("a", ready=lambda: not hangs.is_set() or go.wait(PATIENCE), session=1.0)
-    other = crew.standby("b", session=1.0)
+    hangs, inside, go = threading.Event(), threading.Event(), threading.Event()
+
+    def ready() -> bool:
+        if hangs.is_set():
+            inside.set()
+            go.wait(PATIENCE)
+        return True
+
+    me = crew.leader("a", ready=ready)
+    other = crew.standby("b")
     hangs.set()
-    time.sleep(0.7)  # it has been asked by now
+    assert inside.wait(PATIENCE)
     assert me.holds("A")
     me.hand_over("A", to="b")
     assert other.wait("A", PATIENCE)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from typing import Any
 
 import pytest
-from runtime_tools import PATIENCE, Crew, pares_threads, until
+from runtime_tools import PATIENCE, Crew, until
 
 import pares
+from pares.core.errors import ConfigError
 
 
 def test_only_runs_while_leading(crew: Crew) -> None:
@@ -95,6 +98,7 @@ def test_a_call_that_is_stuck_can_end_the_term(crew: Crew) -> None:
 
 
 def test_a_call_in_time_ends_nothing(crew: Crew) -> None:
+    before = threading.enumerate()
     me = crew.leader("a")
     crew.standby("b")
     term = me.term("A")
@@ -107,7 +111,9 @@ def test_a_call_in_time_ends_nothing(crew: Crew) -> None:
         work()
     time.sleep(0.5)
     assert term
-    assert not [name for name in pares_threads() if "Timer" in name or name.startswith("Thread-")]
+    assert (
+        len([thread for thread in threading.enumerate() if "stuck work" in thread.name and thread not in before]) == 1
+    )
 
 
 def test_background_runs_again_and_again_while_leading(crew: Crew) -> None:
@@ -246,3 +252,81 @@ def test_a_task_that_is_stuck_can_end_the_term(crew: Crew) -> None:
     assert other.wait("A", PATIENCE)
     until(lambda: lost, "on_lost is told")
     go.set()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "soon", True])
+def test_impossible_limits(crew: Crew, seconds: Any) -> None:
+    me = crew.member("a")
+    with pytest.raises(ConfigError, match="stuck_after"):
+        me.only("A", stuck_after=seconds)
+    with pytest.raises(ConfigError, match="stuck_after"):
+        me.background(print, "A", stuck_after=seconds)
+
+
+def test_a_task_that_exits_ends_neither_its_thread_nor_leadership(crew: Crew) -> None:
+    """`sys.exit` in a task: a thread that ended by that would say nothing, and the member would lead and do nothing."""
+    me = crew.leader("a")
+    runs: list[int] = []
+
+    def task() -> None:
+        runs.append(1)
+        sys.exit("by the test")
+
+    me.background(task, "A")
+    until(lambda: len(runs) >= 2, "it runs again")
+    assert me.holds("A")
+
+
+def test_a_task_that_exits_can_end_the_term(crew: Crew) -> None:
+    me, other = crew.leader("a"), crew.standby("b")
+    me.background(sys.exit, "A", give_up_on_error=True)
+    assert other.wait("A", PATIENCE)
+
+
+def test_while_its_work_hangs_a_member_is_ill_and_keeps_no_later_term(crew: Crew) -> None:
+    me, other = crew.leader("a", barrier_timeout=0.2), crew.standby("b")
+    go, runs = threading.Event(), 0
+
+    def task() -> None:
+        nonlocal runs
+        runs += 1
+        go.wait(PATIENCE)
+        time.sleep(0.001)
+
+    me.background(task, "A", stuck_after=0.2)
+    assert me.health().ok
+    assert other.wait("A", PATIENCE)
+    assert me.health().stuck == ("A",)
+    assert not me.health().ok
+    other.close()  # nobody else is left: it comes back, and is given away again, as nobody would do its work
+    first = me.wait("A", PATIENCE)
+    assert first is not None
+    second = next(iter(t for t in me.terms("A") if t.token > first.token))
+    assert runs == 1
+    go.set()
+    until(lambda: me.health().ok, "it is well again")
+    until(lambda: runs >= 3, "and works")
+    assert second.token > first.token
+
+
+def test_a_ready_that_hangs_gives_leadership_up(crew: Crew) -> None:
+    hangs, go = threading.Event(), threading.Event()
+    asked = 0
+
+    def ready() -> bool:
+        nonlocal asked
+        asked += 1
+        return not hangs.is_set() or go.wait(PATIENCE)
+
+    me = crew.leader("a", ready=ready, session=1.0)
+    other = crew.standby("b")
+    hangs.set()
+    assert other.wait("A", PATIENCE)
+    before = asked
+    time.sleep(1.0)
+    assert asked == before, "nobody asks again before there is an answer"
+    hangs.clear()
+    go.set()
+    until(lambda: asked > before, "it is asked again")
+    other.close()
+    assert me.wait("A", PATIENCE)

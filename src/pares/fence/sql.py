@@ -54,8 +54,9 @@ class SqlFence:
     it, and its session with it, so that a leader that is frozen in the middle holds its successor up no longer than that.
     None: leave that to the server's `idle_in_transaction_session_timeout`, which is off by default. A shorter one stays.
 
-    `connection` may be a `sqlite3.Connection` in any of its modes, a `psycopg.Connection` (version 3), or a `Connection` or
-    `Session` of SQLAlchemy on top of one of these; others raise `CapabilityError`.
+    `connection` may be a `sqlite3.Connection` in any of its modes, a `psycopg.Connection` (version 3), a `Connection` or
+    `Session` of SQLAlchemy on top of one of these, or Django's (inside `transaction.atomic()`); others raise
+    `CapabilityError`.
     """
 
     def __init__(self, table: str = "pares_fence", group: str | None = None, *, stall: float | None = 30.0) -> None:

@@ -22,9 +22,18 @@ from pares.core.errors import CapabilityError, ConfigError
 if TYPE_CHECKING:
     import psycopg
     import sqlalchemy
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.utils.connection import ConnectionProxy
     from sqlalchemy.orm import Session
 
-    Connection = sqlite3.Connection | psycopg.Connection[Any] | sqlalchemy.Connection | Session
+    Connection = (
+        sqlite3.Connection
+        | psycopg.Connection[Any]
+        | sqlalchemy.Connection
+        | Session
+        | BaseDatabaseWrapper
+        | ConnectionProxy[Any]
+    )
 
 Row = Mapping[str, str | int]
 
@@ -225,13 +234,20 @@ def driver(connection: object, table: Table) -> Driver:
     over = "" if kind == given else f" below a {given}"
     raise CapabilityError(
         f"SqlFence can't use a {kind}{over}: it works with connections of sqlite3 and psycopg 3, "
-        "and with SQLAlchemy's on top of these"
+        "and with those of SQLAlchemy and Django on top of these"
     )
 
 
 def _unwrapped(connection: Any) -> object:
-    """The driver's own connection in one of SQLAlchemy, on which a transaction is open as SQLAlchemy sees it: so that its
-    `commit` commits what the fence has written."""
+    """The driver's own connection in one of Django; or in one of SQLAlchemy, on which a transaction is open as SQLAlchemy sees
+    it: so that its `commit` commits what the fence has written."""
+    if "django.db" in sys.modules:
+        from django.db.backends.base.base import BaseDatabaseWrapper
+        from django.utils.connection import ConnectionProxy
+
+        if isinstance(connection, BaseDatabaseWrapper | ConnectionProxy):
+            connection.ensure_connection()
+            return connection.connection
     if "sqlalchemy" not in sys.modules:
         return connection
     from sqlalchemy import Connection

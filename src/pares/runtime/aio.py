@@ -18,7 +18,7 @@ from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
-from pares.runtime.work import AFTER_ERROR, log
+from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -294,11 +294,17 @@ class Member:
                 await come.wait()
             come.clear()
 
-    def only(self, role: str) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    def only(
+        self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
         """Decorator: the coroutine function runs only while this member leads `role`, and is cancelled when the term ends; it
-        returns None otherwise."""
+        returns None otherwise.
 
+        With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds,
+        also one that blocks the event loop: that is watched from a thread.
+        """
         self._member.term(role)  # raises for a role that this member never leads
+        check_stuck_after(stuck_after)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
             @functools.wraps(function)
@@ -306,30 +312,49 @@ class Member:
                 term = self.term(role)
                 if term is None:
                     return None
-                async with term:
-                    return await function(*args, **kwargs)
+                with self._work(term, give_up_on_error, stuck_after):
+                    async with term:
+                        return await function(*args, **kwargs)
                 return None
 
             return guarded
 
         return decorate
 
-    def background(self, task: Callable[[], Awaitable[object]], role: str) -> asyncio.Task[None]:
+    def background(
+        self,
+        task: Callable[[], Awaitable[object]],
+        role: str,
+        *,
+        give_up_on_error: bool = False,
+        stuck_after: float | None = None,
+    ) -> asyncio.Task[None]:
         """Awaits `task()` again and again while this member leads `role`, until the member is closed or the returned asyncio
         task is cancelled. A run is cancelled when its term ends; an exception is logged, and the task runs again after a
-        moment."""
+        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
         self._member.term(role)  # raises for a role that this member never leads
-        return asyncio.create_task(self._repeat(task, role), name=f"pares background {role}")
+        check_stuck_after(stuck_after)
+        repeated = self._repeat(task, role, give_up_on_error, stuck_after)
+        return asyncio.create_task(repeated, name=f"pares background {role}")
 
-    async def _repeat(self, task: Callable[[], Awaitable[object]], role: str) -> None:
+    async def _repeat(
+        self, task: Callable[[], Awaitable[object]], role: str, give_up_on_error: bool, stuck_after: float | None
+    ) -> None:
         async for term in self.terms(role):
             while term:
                 try:
-                    async with term:
-                        await task()
+                    with self._work(term, give_up_on_error, stuck_after):
+                        async with term:
+                            await task()
                 except Exception:
                     log.exception("the background task for %r raised", role)
                     await term.wait_lost(AFTER_ERROR)
+
+    def _work(
+        self, term: Term, give_up_on_error: bool, stuck_after: float | None
+    ) -> contextlib.AbstractContextManager[None]:
+        member = self._member
+        return body(member, member._barriers, term._term, give_up_on_error, stuck_after)  # pyright: ignore[reportPrivateUsage]
 
     async def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves; bodies under ``async with term`` are cancelled by that."""

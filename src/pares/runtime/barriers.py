@@ -15,8 +15,11 @@ from collections.abc import Callable
 from typing import Final
 
 from pares.core.records import Seat
+from pares.runtime.clock import stopwatch
 from pares.runtime.events import Event, Fenced, Joined, Left
 from pares.runtime.lanes import Lane
+from pares.runtime.measures import Histogram
+from pares.runtime.stuck import Watch
 
 MAX_THREADS: Final = 8
 MAX_FENCE_THREADS: Final = 4
@@ -47,8 +50,10 @@ class Barriers:
         """Called with a term when its planned end is over."""
         self._lock = threading.Lock()
         self._bodies: dict[Key, set[Body]] = {}
-        self._ending: set[Key] = set()
-        """The terms that are coming to a planned end."""
+        self._ending: dict[Key, int] = {}
+        """The terms that are coming to a planned end, and since when."""
+        self.took: Histogram | None = None
+        self.watch = Watch(name)
         self._lane = Lane(f"{name}: barrier", MAX_THREADS)
         self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS)
         self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS)
@@ -73,7 +78,7 @@ class Barriers:
         callback, key = self._callback, (*seat, token)
         returning = None if callback is None else self.begin(key)
         with self._lock:
-            self._ending.add(key)
+            self._ending[key] = stopwatch()
         if callback is not None and returning is not None:
             self._lane.add(seat, lambda: self._call(callback, event, returning))
         self._settle(key)
@@ -116,5 +121,7 @@ class Barriers:
         with self._lock:
             if key not in self._ending or self._bodies.get(key):
                 return
-            self._ending.discard(key)
+            since = self._ending.pop(key)
+        if self.took is not None:
+            self.took.note((stopwatch() - since) / 1e9)
         self._done(key)

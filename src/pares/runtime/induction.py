@@ -243,22 +243,35 @@ class InductionLoop:
             while self.over is None and not self._abandoned:
                 self._round()
         except BaseException as error:
-            log.critical("the loop of %s failed: %r", self.core.me, error, exc_info=error)
-            self.failure = error
-            self._life.fail(error)
+            self._failed(error)
         finally:
-            if self.over is None:
-                for number in range(len(self.core.parts)):
-                    for effect in self.core.step(Broke(number, "the member's loop has ended"), stopwatch()):
-                        self._life.carry(effect)
-            self.assignment.stop()
-            if not isinstance(self.over, Closed):
-                self.assignment.leave()
-            self.doorbell.close()
-            waiting, self._waiting = self._waiting, deque()
-            for done in waiting:
-                done()
+            for last in (self._end_beliefs, self._clean_up):
+                try:
+                    last()
+                except BaseException as error:
+                    self._failed(error)
             self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+
+    def _failed(self, error: BaseException) -> None:
+        """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
+        log.critical("the loop of %s failed: %r", self.core.me, error, exc_info=error)
+        self.failure = self.failure or error
+        self._life.fail(self.failure)
+
+    def _end_beliefs(self) -> None:
+        if self.over is None:
+            for number in range(len(self.core.parts)):
+                for effect in self.core.step(Broke(number, "the member's loop has ended"), stopwatch()):
+                    self._life.carry(effect)
+
+    def _clean_up(self) -> None:
+        self.assignment.stop()
+        if not isinstance(self.over, Closed):
+            self.assignment.leave()
+        self.doorbell.close()
+        waiting, self._waiting = self._waiting, deque()
+        for done in waiting:
+            done()
 
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
@@ -319,6 +332,7 @@ class InductionLoop:
 
     def _put(self, puts: list[Put], append: Callable[[list[tuple[int, bytes]]], list[int]]) -> None:
         answers: list[ShareEvent]
+        began = stopwatch()
         try:
             offsets = append([(put.partition, put.payload) for put in puts])
         except LedgerUnavailable as error:
@@ -329,6 +343,7 @@ class InductionLoop:
             answers = [Missed(put.ticket, unknown=False) for put in puts]
         else:
             answers = [Landed(put.ticket, offset) for put, offset in zip(puts, offsets, strict=True)]
+        self._life.measures.appended(len(puts), (stopwatch() - began) / 1e9, isinstance(answers[0], Landed))
         for answer in answers:
             self._step(answer)
 

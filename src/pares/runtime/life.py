@@ -30,9 +30,10 @@ from pares.core.shares import Effect as ShareEffect
 from pares.core.shares import Extend
 from pares.runtime.barriers import Barriers
 from pares.runtime.beliefs import Beliefs
-from pares.runtime.clock import wall_us
+from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.journal import Journal
+from pares.runtime.measures import Measures
 from pares.runtime.term import Term
 
 log: Final = logging.getLogger("pares.member")
@@ -65,6 +66,8 @@ class Life:
         self.beliefs = Beliefs()
         self.journal = Journal()
         self.barriers = barriers
+        self.measures = Measures()
+        barriers.took = self.measures.barriers
         self.since: dict[Seat, float] = {}
         """Wall-clock seconds at which it was read that a seat got its present holder."""
         self.forked = False
@@ -109,17 +112,23 @@ class Life:
             return
         term = self.beliefs.lead(effect, self.id)
         self.beliefs.notify()
+        self.measures.begins(effect.seat)
         self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
     def _renew(self, effect: Renew) -> None:
+        before = next(iter(self.beliefs.until.values()), 0)
         self.beliefs.renew(effect)
+        if before:
+            self.measures.renews(before, effect.until, stopwatch())
 
     def _extend(self, effect: Extend) -> None:
         self.beliefs.extend(effect)
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)
+        if term is not None:
+            self.measures.ends(effect.why, effect.fenced)
         role, seat = effect.seat
         log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
         if effect.fenced:
@@ -142,6 +151,7 @@ class Life:
         for change in effect.changes:
             if isinstance(change, SeatChanged):
                 self.since[change.seat] = now
+                self.measures.changed(change, self.id)
             elif self.state == "joining":
                 continue  # the group's past
             elif isinstance(change, MemberJoined) and change.member != self.id:
@@ -160,6 +170,7 @@ class Life:
 
     def _over(self, effect: Closed | Stop) -> None:
         for term in self.beliefs.end_all(CLOSED):
+            self.measures.ends(CLOSED, True)
             self._tell(Fenced(term.role, term.seat, term.token, CLOSED, wall_us() / 1e6))
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect

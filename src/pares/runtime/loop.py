@@ -132,17 +132,26 @@ class Loop:
             while self.over is None and not self._abandoned:
                 self._round()
         except BaseException as error:
-            # No silent death: whoever asks sees it, and no belief outlives the loop that renews it.
-            log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
-            self.failure = error
-            self._life.fail(error)
+            self._failed(error)
         finally:
-            if self.over is None:
-                for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
-                    if not isinstance(effect, Restart):
-                        self._carry(effect)
-            self._clean_up()
+            for last in (self._end_beliefs, self._clean_up):
+                try:
+                    last()
+                except BaseException as error:
+                    self._failed(error)
             self._carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+
+    def _failed(self, error: BaseException) -> None:
+        """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
+        log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
+        self.failure = self.failure or error
+        self._life.fail(self.failure)
+
+    def _end_beliefs(self) -> None:
+        if self.over is None:
+            for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
+                if not isinstance(effect, Restart):
+                    self._carry(effect)
 
     def _clean_up(self) -> None:
         if self._deaths is not None:
@@ -232,6 +241,7 @@ class Loop:
         return appended
 
     def _append(self, append: Append) -> None:
+        began = stopwatch()
         try:
             offsets = self.ledger.append_many(append.payloads, self.partition)
         except LedgerUnavailable as error:
@@ -242,6 +252,8 @@ class Loop:
             answer = Failed(append.ticket, unknown=False)
         else:
             answer = Acked(append.ticket, offsets[-1])
+        seconds, done = (stopwatch() - began) / 1e9, isinstance(answer, Acked)
+        self._life.measures.appended(len(append.payloads), seconds, done)
         self._step(answer)
 
     def _restart(self, effect: Restart) -> None:

@@ -15,6 +15,7 @@ from pares.core.errors import (
     LedgerUnavailable,
     ParesError,
 )
+from pares.core.lease import lease_ns
 from pares.core.protocol import (
     BarrierReturned,
     Close,
@@ -36,10 +37,12 @@ from pares.runtime import events as told
 from pares.runtime import forks
 from pares.runtime.barriers import Barriers, Callback, Key
 from pares.runtime.clock import stopwatch
+from pares.runtime.health import look
 from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.proof import DeathLock
+from pares.runtime.readiness import Readiness
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
@@ -71,7 +74,8 @@ class Member:
     on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
     `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
     `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
-    twice a session; while it says False this member gives leadership up. `on_lost`: called with each term that has ended.
+    twice a session; while it says False, raises, or has not answered for a session (a second at least), this member leads
+    nothing. `on_lost`: called with each term that has ended.
     `options`: for the ledger, when it is given as a URL.
 
     `protocol`: "claims", the default; "fast-neli" or "neli" (design, section 5), where a group shares out the ledger's
@@ -161,9 +165,6 @@ class Member:
         self.session = session
         self._eligible: tuple[str, ...] | None = checked["eligible"]
         self._barrier_timeout = barrier_timeout
-        self._ready = ready
-        self._ready_at = 0
-        self._was_ready = ready is None
         who = f"member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
@@ -179,7 +180,9 @@ class Member:
             self._close_ledger()
             raise
         if ready is not None:
-            self._loop.each_round = self._ask_ready
+            request = self._loop.request
+            check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
+            self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
         forks.register(self)
         self._loop.thread.start()
 
@@ -200,6 +203,7 @@ class Member:
         folder, partition = lock_folder(self._ledger), partition_of(self._ledger.url)
         loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
         self._loop: Loop = loop
+        self._life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
         self._view: View = WorldView(loop, self._life)
         self._work_over: Callable[[Key], None] = lambda key: loop.request(BarrierReturned(key[2]))
 
@@ -387,7 +391,9 @@ class Member:
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorator: the function runs only while this member leads `role`, and returns None otherwise.
 
-        With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds.
+        With `give_up_on_error` an exception in it (`SystemExit` too) ends the term; so does a call that takes longer than
+        `stuck_after` seconds: somebody else leads when that call has come to its end or `barrier_timeout` is over. While it
+        hangs, this member keeps no later term of the role either, and `health()` says so.
         """
         self._check_role(role)
         return only_while(self, self._barriers, role, give_up_on_error, stuck_after)
@@ -401,7 +407,8 @@ class Member:
         stuck_after: float | None = None,
     ) -> Background:
         """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
-        the returned handle's `stop()` is called. An exception is logged, and the task runs again after a moment."""
+        the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
+        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
         self._check_role(role)
         return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
 
@@ -413,30 +420,9 @@ class Member:
     # Health and the end ----------------------------------------------------------------------------------------------
 
     def health(self) -> Health:
-        """How this member is: for probes and metrics. In a forked child: failed."""
-        loop = self._loop
-        now = stopwatch()
-        age = (now - loop.read_at) / 1e9
-        alive = loop.thread.is_alive()
-        fresh = age < max(self.session, 1.0) or loop.unreachable is not None
-        terms = self._leading()
-        return Health(
-            ok=alive and fresh and self._life.state in ("joining", "live", "closing"),
-            state=self._life.state,
-            thread_alive=alive,
-            read_age=age,
-            lease_left=max((t.remaining() for t in terms), default=0.0),
-            unreachable=loop.unreachable,
-            failure=None if loop.failure is None else repr(loop.failure),
-            no_proof=self._view.no_proof,
-            terms=self._life.beliefs.begun,
-            fences=self._life.journal.fences,
-            lapses=self._life.journal.lapses,
-            restarts=self._life.journal.restarts,
-            bad_records=self._view.bad_records,
-            uncounted_records=self._view.uncounted_records,
-            problems=self._life.journal.problems,
-        )
+        """How this member is: for probes and metrics. Never waits, and tells the truth also when the member's own thread is
+        gone or stands still. In a forked child: failed."""
+        return look(self.name, self.group, self.session, self._life, self._loop, self._view)
 
     def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves. May be called twice, and from any thread.
@@ -483,26 +469,6 @@ class Member:
         """In a forked child, before anything else runs there."""
         self._life.die_in_child()
         self._loop.doorbell.close_in_child()
-
-    # Asking ready() ---------------------------------------------------------------------------------------------------
-
-    def _ask_ready(self) -> None:
-        """Twice a session, beside the loop: the user's check may take its time."""
-        now = stopwatch()
-        if self._ready is None or now < self._ready_at or self._life.state not in ("live", "joining"):
-            return
-        self._ready_at = now + max(int(self.session * 5e8), 20_000_000)
-        self._barriers.run(self._check_ready, "ready")
-
-    def _check_ready(self) -> None:
-        try:
-            ready = bool(self._ready is None or self._ready())
-        except Exception:
-            log.exception("ready() raised: taken for False")
-            ready = False
-        if ready != self._was_ready:
-            self._was_ready = ready
-            self._loop.request(Ready(ready))
 
     # Checks ----------------------------------------------------------------------------------------------------------
 

@@ -40,28 +40,44 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """For probes and metrics. `ok` is what a liveness probe should look at."""
+    """For probes and metrics. `ok` is what a liveness probe should look at, `ready` what a readiness probe may."""
 
     ok: bool
-    """The loop runs, and has read the ledger within a session or knows why not."""
+    """The loop runs, and has read the ledger within a session or knows why not; no work is stuck."""
+    ready: bool
+    """It is in its group, and the ledger is in reach."""
     state: str
+    name: str
+    group: str
+    leads: tuple[str, ...]
+    """The roles that it leads now."""
     thread_alive: bool
     read_age: float
     """Seconds since the ledger was last read."""
     lease_left: float
     """Seconds for which this member may go on believing; 0.0 if it holds nothing."""
+    stuck: tuple[str, ...]
+    """Roles whose work takes longer than its `stuck_after`: nothing but a new start of the process may help."""
     unreachable: str | None
     failure: str | None
     no_proof: str | None
     """Why this member's death could not be proven, if so: then others wait a session for it (R7)."""
     terms: int
     """Terms begun so far."""
+    takeovers: int
+    """Of these, how many because the holder before was silent or is proven dead."""
     fences: int
     """Terms that ended otherwise than by plan."""
     lapses: int
     """Of these, how many because the lease ran out."""
     restarts: int
+    """How often it began anew in this process: another log, or a group that no longer knew it."""
+    records: int
+    """Records written; most are beats."""
+    failed_appends: int
     bad_records: int
+    """Records read that could not be understood."""
     uncounted_records: int
+    """Records read that were understood and changed nothing: late or doubled copies, senders that are gone."""
     problems: tuple[str, ...]
     """The last things that a person should know."""

@@ -6,17 +6,21 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from pares.core.errors import ParesError
 from pares.runtime.barriers import Barriers
+from pares.runtime.settings import number
 from pares.runtime.term import Term
 
 log: Final = logging.getLogger("pares.work")
 
 AFTER_ERROR: Final = 1.0
 """Seconds until a task that raised runs again."""
+MAX_STUCK: Final = 7 * 24 * 3600.0
+FAILURES: Final = (Exception, SystemExit, KeyboardInterrupt)
+"""What ends a piece of work by its own fault; a cancellation does not."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,51 +40,47 @@ class Leader(Protocol):
 
 
 @contextmanager
-def _body(
+def body(
     member: Leader, barriers: Barriers, term: Term, give_up_on_error: bool, stuck_after: float | None
 ) -> Generator[None, None, None]:
     """One piece of work in a term: a handover waits for it, and a failure of it can end the term."""
-    timer: threading.Timer | None = None
-    if stuck_after is not None:
-
-        def give_up() -> None:
-            log.error("work for %r is stuck since %g s: stepping down", term.role, stuck_after)
-            _step_down(member, term)
-
-        timer = threading.Timer(stuck_after, give_up)
-        timer.daemon = True
-        timer.start()
-    body = barriers.begin(term.key)
-    try:
-        yield
-    except Exception:
-        if give_up_on_error:
-            _step_down(member, term)
-        raise
-    finally:
-        if timer is not None:
-            timer.cancel()
-        barriers.finish(body)
-
-
-def _step_down(member: Leader, term: Term) -> None:
-    if term:
+    with ExitStack() as stack:
+        if stuck_after is not None:
+            stack.enter_context(barriers.watch.over(term.role, stuck_after, lambda: _give_up(member, term.role)))
+        stack.callback(barriers.finish, barriers.begin(term.key))
         try:
-            member.step_down(term.role)
-        except ParesError as error:
-            log.info("%s", error)
+            yield
+        except FAILURES:
+            if give_up_on_error and term:
+                with suppress(ParesError):
+                    member.step_down(term.role)
+            raise
+
+
+def _give_up(member: Leader, role: str) -> None:
+    """Also a later term of that role: nobody would do its work."""
+    if member.term(role) is not None:
+        member.step_down(role)
+
+
+def check_stuck_after(seconds: object) -> None:
+    """Raises `ConfigError`."""
+    if seconds is not None:
+        number("stuck_after", seconds, 0.001, MAX_STUCK)
 
 
 def only_while(
     member: Leader, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+    check_stuck_after(stuck_after)
+
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
             term = member.term(role)
             if term is None:
                 return None
-            with _body(member, barriers, term, give_up_on_error, stuck_after):
+            with body(member, barriers, term, give_up_on_error, stuck_after):
                 return function(*args, **kwargs)
 
         return guarded
@@ -100,6 +100,7 @@ class Background:
         give_up_on_error: bool,
         stuck_after: float | None,
     ) -> None:
+        check_stuck_after(stuck_after)
         self._stopping = threading.Event()
         self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
         self.thread = threading.Thread(target=self._run, name=f"pares background {role}", daemon=True)
@@ -129,8 +130,8 @@ class Background:
     def _once(self, term: Term) -> None:
         member, barriers, task, role, give_up_on_error, stuck_after = self._how
         try:
-            with _body(member, barriers, term, give_up_on_error, stuck_after):
+            with body(member, barriers, term, give_up_on_error, stuck_after):
                 task()
-        except Exception:
+        except FAILURES:  # SystemExit too: it would end this thread without a word, and the member would go on leading
             log.exception("the background task for %r raised", role)
             term.wait_lost(AFTER_ERROR)

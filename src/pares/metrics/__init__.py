@@ -1,0 +1,53 @@
+"""What members count and time about themselves, for Prometheus and OpenTelemetry.
+
+    pares.metrics.prometheus(member)      # pip install 'pares[prometheus]'
+    pares.metrics.otel(member)            # pip install 'pares[otel]'
+
+Every metric has the labels `group` and `member` (its name). `table.py` lists them; nothing else is read or kept. Called with a
+member of `pares.aio`, that one must have been entered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
+    from prometheus_client import CollectorRegistry
+
+    from pares.runtime import Member, aio
+
+__all__ = ["otel", "prometheus"]
+
+
+def prometheus(member: Member | aio.Member, registry: CollectorRegistry | None = None) -> None:
+    """Adds `member` to what `registry` (the usual one if None) tells whoever scrapes it, until the member is closed.
+
+    Several members may be added to one registry. Read when scraped; nothing runs in between. (prometheus_client's mode for
+    several processes gathers no such metrics: let each worker be scraped, or use OpenTelemetry.)
+    Raises `CapabilityError` if prometheus_client is not installed.
+    """
+    from pares.metrics.to_prometheus import add
+
+    add(_plain(member), registry)
+
+
+def otel(member: Member | aio.Member, meter: Meter | None = None) -> None:
+    """Has `meter` (named `pares`, of the global provider, if None) observe `member`, until the member is closed.
+
+    Counters and gauges are read when the SDK collects; times go to histograms when they come up, on the member's own thread.
+    Raises `CapabilityError` if the OpenTelemetry API is not installed.
+    """
+    from pares.metrics.to_otel import add
+
+    add(_plain(member), meter)
+
+
+def _plain(member: Any) -> Member:
+    from pares.core.errors import ConfigError
+    from pares.runtime import Member, aio
+
+    plain = member._made if isinstance(member, aio.Member) else member  # pyright: ignore[reportPrivateUsage]
+    if not isinstance(plain, Member):
+        raise ConfigError(f"metrics of {member!r}: give a Member, or one of pares.aio that was entered")
+    return plain

@@ -1,0 +1,54 @@
+"""Instruments of one meter for one member. OpenTelemetry names are made of those in `table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pares.core.errors import CapabilityError
+from pares.metrics.table import SPLITS, TIMES, VALUES, labels_of, measures_of, over
+from pares.runtime import Member
+from pares.runtime.measures import BOUNDS
+
+try:
+    from opentelemetry.metrics import CallbackOptions, Meter, Observation, get_meter
+except ImportError:
+    raise CapabilityError("the OpenTelemetry API is not installed: pip install 'pares[otel]'") from None
+
+
+def add(member: Member, meter: Meter | None) -> None:
+    meter = get_meter("pares") if meter is None else meter
+    labels = labels_of(member)
+    for name, help, counts, read in VALUES:
+        _observe(meter, name, help, counts, member, lambda read=read: {"": float(read(member.health()))}, None)
+    for name, help, counts, label, split in SPLITS:
+        _observe(meter, name, help, counts, member, lambda split=split: split(member), label)
+    for name, help, times in TIMES:
+        histogram = meter.create_histogram(_name(name), "s", help, explicit_bucket_boundaries_advisory=list(BOUNDS))
+        measured = times(measures_of(member))
+        measured.listeners += (lambda seconds, histogram=histogram: histogram.record(seconds, labels),)
+
+
+def _observe(
+    meter: Meter,
+    name: str,
+    help: str,
+    counts: bool,
+    member: Member,
+    read: Callable[[], Mapping[str, float]],
+    label: str | None,
+) -> None:
+    labels = labels_of(member)
+
+    def callback(options: CallbackOptions) -> Iterable[Observation]:
+        if over(member):
+            return []
+        return [
+            Observation(value, labels if label is None else {**labels, label: key}) for key, value in read().items()
+        ]
+
+    create = meter.create_observable_counter if counts else meter.create_observable_gauge
+    create(_name(name), [callback], "s" if name.endswith("_seconds") else "1", help)
+
+
+def _name(name: str) -> str:
+    return name.removesuffix("_seconds").replace("pares_", "pares.", 1)

@@ -1,0 +1,127 @@
+"""What a member counts and times about itself: written by its threads, read by health, probes and metrics.
+
+Values only, in plain Python: who wants them in Prometheus or OpenTelemetry has `pares.metrics` carry them there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pares.core import reasons
+from pares.core.changes import SeatChanged
+from pares.core.records import Seat
+
+log: Final = logging.getLogger("pares.member")
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the histograms' buckets, in seconds. One more bucket has all above."""
+CAUSES: Final = ("free", "transfer", "silent", "died", "assigned")
+"""How a term is gained: the seat was free; its holder handed it over, was silent for its session, or is proven dead; a group
+gave out the partition (NELI)."""
+TAKEOVERS: Final = ("silent", "died")
+TAKEN: Final = "taken"
+"""Why a term was lost: somebody else's claim or obituary was read."""
+OTHER: Final = "other"
+"""A user's own words; these are no label to count by."""
+_KNOWN: Final = reasons.REASONS | {reasons.REVOKED, reasons.LOST, reasons.SUPERSEDED}
+
+
+class Histogram:
+    """How often a time fell into which bucket, and all times together. Threads may share it."""
+
+    def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
+        self.bounds: Final = tuple(bounds)
+        self.listeners: tuple[Callable[[float], object], ...] = ()
+        """Called with every time that is noted, on the thread that notes it; what they raise is logged."""
+        self._counts = [0] * (len(self.bounds) + 1)
+        self._sum = 0.0
+        self._lock = threading.Lock()
+
+    def note(self, seconds: float) -> None:
+        with self._lock:
+            self._counts[bisect_left(self.bounds, seconds)] += 1
+            self._sum += seconds
+        for listener in self.listeners:
+            try:
+                listener(seconds)
+            except Exception:
+                log.exception("a listener to a member's measures raised")
+
+    def read(self) -> tuple[list[int], float]:
+        """How many fell into each bucket (the last one has no upper bound), and their sum in seconds."""
+        with self._lock:
+            return list(self._counts), self._sum
+
+
+class Measures:
+    """One member's. Counters never go down; they outlive the member's restarts within its process."""
+
+    def __init__(self) -> None:
+        self.gained: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
+        """Terms begun, by cause."""
+        self.lost: Counter[str] = Counter()
+        """Terms ended, by why: the words of `core.reasons`, `TAKEN` or `OTHER`."""
+        self.records = 0
+        """Records written: most of them are beats."""
+        self.failed_appends = 0
+        """Appends that failed, or of unknown outcome."""
+        self.appends = Histogram()
+        """An append, until it is acknowledged or has failed."""
+        self.read_backs = Histogram()
+        """From handing a record over to having read it back, of those that renewed the lease. (Claims protocol.)"""
+        self.slack = Histogram()
+        """What was left of the lease at the moment when it was renewed: near 0, and terms will be lost."""
+        self.barriers = Histogram()
+        """From the planned end of a term until the barrier has returned and all bodies are through."""
+        self.lease_ns = 0
+        """How long a lease is; 0 where the protocol has none of its own."""
+        self._freed: dict[Seat, str] = {}
+        self._causes: dict[Seat, str] = {}
+
+    @property
+    def takeovers(self) -> int:
+        """Terms gained from a holder that was silent or dead."""
+        return sum(self.gained[cause] for cause in TAKEOVERS)
+
+    # By the loop's thread ---------------------------------------------------------------------------------------------
+
+    def appended(self, records: int, seconds: float, done: bool) -> None:
+        self.appends.note(seconds)
+        if done:
+            self.records += records
+        else:
+            self.failed_appends += 1
+
+    def changed(self, change: SeatChanged, me: str) -> None:
+        """A seat has another holder: if it is this member, that is how its next term was gained."""
+        freed = self._freed.pop(change.seat, "")
+        if change.holder is None:
+            self._freed[change.seat] = change.cause
+        elif change.holder == me:
+            if change.cause == "transfer":
+                cause = "transfer"
+            elif change.before is not None:
+                cause = "silent"
+            else:
+                cause = "died" if freed == "obituary" else "free"
+            self._causes[change.seat] = cause
+
+    def begins(self, seat: Seat) -> None:
+        self.gained[self._causes.pop(seat, "assigned")] += 1
+
+    def ends(self, why: str, fenced: bool) -> None:
+        if why not in _KNOWN:
+            known = [one for one in _KNOWN if why.startswith(one)]
+            why = max(known, key=len) if known else TAKEN if fenced else OTHER
+        self.lost[why] += 1
+
+    def renews(self, before: int, until: int, now: int) -> None:
+        """A lease that lasted until `before` now lasts until `until`."""
+        self.slack.note(max(0, before - now) / 1e9)
+        if self.lease_ns:
+            self.read_backs.note(max(0, now - (until - self.lease_ns)) / 1e9)

@@ -1,0 +1,65 @@
+"""A health check of the user's that decides about leadership: while it says False, the member leads nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pares.runtime.clock import stopwatch
+
+log: Final = logging.getLogger("pares.member")
+
+SHORTEST: Final = 20_000_000
+"""Nanoseconds between two questions, however short the session."""
+PATIENCE: Final = 1_000_000_000
+"""Nanoseconds for which an answer may be awaited, if the session is shorter than that."""
+
+
+class Readiness:
+    """Asks `ready()` twice a session, beside the loop: the check may take its time. An exception is a no; and so is no answer
+    within a session (a second at least): whoever can't say that it is well is not."""
+
+    def __init__(
+        self,
+        ready: Callable[[], bool],
+        session: float,
+        run: Callable[[Callable[[], object], str], None],
+        tell: Callable[[bool], None],
+    ) -> None:
+        self._ready = ready
+        self._every = max(int(session * 5e8), SHORTEST)
+        self._patience = max(int(session * 1e9), PATIENCE)
+        self._run = run
+        """Runs the user's code on a thread of its own."""
+        self._tell = tell
+        self._next = 0
+        self._asked = 0
+        """When the question was put that is not answered yet; 0 if none is open."""
+        self._was = False
+
+    def ask(self) -> None:
+        """To be called again and again, by one thread."""
+        now = stopwatch()
+        asked = self._asked
+        if asked:
+            if now >= asked + self._patience and self._was:
+                log.error("ready() has not returned for %.1f s: taken for False", (now - asked) / 1e9)
+                self._say(False)
+        elif now >= self._next:
+            self._next, self._asked = now + self._every, now
+            self._run(self._check, "ready")
+
+    def _check(self) -> None:
+        try:
+            ready = bool(self._ready())
+        except BaseException:  # SystemExit too: it is no way to end a thread of somebody else's
+            log.exception("ready() raised: taken for False")
+            ready = False
+        self._say(ready)
+        self._asked = 0
+
+    def _say(self, ready: bool) -> None:
+        if ready != self._was:
+            self._was = ready
+            self._tell(ready)

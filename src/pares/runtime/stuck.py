@@ -1,0 +1,90 @@
+"""Watches for work that does not come back: one thread for all of a member's, and none while nothing is watched.
+
+A term is of no use to anybody while its work hangs, and its holder's beats go on, for they have a thread of their own. So
+work that takes longer than its user allows ends the term. It may go on hanging: then its member does not keep a later term of
+that role either, for the work that belongs to it would not run.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from pares.core.errors import ParesError
+from pares.runtime.clock import stopwatch
+
+log: Final = logging.getLogger("pares.work")
+
+LINGER: Final = 5.0
+"""Seconds that the thread stays when nothing is watched any more: the next call may come soon."""
+
+
+class Run:
+    """A piece of work under way."""
+
+    __slots__ = ("after", "due", "give_up", "late", "role")
+
+    def __init__(self, role: str, after: float, give_up: Callable[[], None]) -> None:
+        self.role = role
+        self.after = after
+        self.give_up = give_up
+        self.due = stopwatch() + int(after * 1e9)
+        self.late = False
+
+
+class Watch:
+    """One member's."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._runs: dict[Run, None] = {}
+        self._changed = threading.Condition()
+        self._next = 0
+        """When the thread looks again; 0 while there is none."""
+
+    def stuck(self) -> tuple[str, ...]:
+        """The roles whose work is late. Takes no lock: it may be asked in a forked child."""
+        return tuple(sorted({run.role for run in list(self._runs) if run.late}))
+
+    @contextmanager
+    def over(self, role: str, after: float, give_up: Callable[[], None]) -> Generator[None, None, None]:
+        """Calls `give_up` when the body takes longer than `after` seconds, and again each time that long."""
+        run = Run(role, after, give_up)
+        with self._changed:
+            if not self._next:
+                threading.Thread(target=self._run, name=f"{self._name}: stuck work", daemon=True).start()
+                self._next = run.due
+            self._runs[run] = None
+            if run.due < self._next:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._runs[run]
+            if run.late:
+                log.warning("work for %r that was stuck has come to its end", role)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                now = stopwatch()
+                late = [run for run in self._runs if run.due <= now]
+                for run in late:
+                    run.late, run.due = True, now + int(run.after * 1e9)
+                if not late:
+                    idle = not self._runs
+                    self._next = now + int(LINGER * 1e9) if idle else min(run.due for run in self._runs)
+                    self._changed.wait((self._next - now) / 1e9)
+                    if idle and not self._runs and stopwatch() >= self._next:
+                        self._next = 0
+                        return
+            for run in late:
+                log.error("work for %r is stuck for more than %g s: stepping down", run.role, run.after)
+                try:
+                    run.give_up()
+                except ParesError as error:
+                    log.info("%s", error)

@@ -1,0 +1,163 @@
+"""Metrics by prometheus_client and by OpenTelemetry's SDK: the numbers that members have, under names that stay."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+import pares
+from pares.core.errors import ConfigError
+from pares.metrics.table import SPLITS, TIMES, VALUES
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def me(url: str) -> Iterator[pares.Member]:
+    with pares.Member(url, group="g", roles=["A", "B"], name="a", session=0.4) as me:
+        assert me.wait("A", PATIENCE)
+        assert me.wait("B", PATIENCE)
+        yield me
+
+
+def _until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def scraped(registry: CollectorRegistry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """sample name -> labels -> value, as a server of Prometheus would read it."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+A = (("group", "g"), ("member", "a"))
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
+    registry = CollectorRegistry(auto_describe=described)
+    pares.metrics.prometheus(me, registry)
+    pares.metrics.prometheus(me, registry)
+    found = scraped(registry)
+    for name, _, counts, _ in VALUES:
+        assert set(found[name + "_total" * counts]) == {A}
+    assert found["pares_live"][A] == found["pares_ready"][A] == 1
+    assert found["pares_records_written_total"][A] > 0
+    assert found["pares_terms_total"][(("cause", "free"), *A)] == 2
+    assert found["pares_leads"] == {(*A, ("role", "A")): 1, (*A, ("role", "B")): 1}
+    count = found["pares_append_seconds_count"][A]
+    assert count > 0
+    assert found["pares_append_seconds_bucket"][A[0], ("le", "+Inf"), A[1]] == count
+    buckets = [value for labels, value in found["pares_append_seconds_bucket"].items()]
+    assert buckets == sorted(buckets)
+
+    with pares.Member(url, group="g", roles=["A"], name="b", session=0.4) as other:
+        pares.metrics.prometheus(other, registry)
+        _until(lambda: other.id in {peer.id for peer in me.members()})
+        me.hand_over("A", to="b")
+        assert other.wait("A", PATIENCE)
+        both = scraped(registry)
+        assert len(both["pares_live"]) == 2
+        assert both["pares_lost_terms_total"] == {(*A, ("why", "handed over")): 1}
+        assert both["pares_leads"][("group", "g"), ("member", "b"), ("role", "A")] == 1
+    assert set(scraped(registry)["pares_live"]) == {A}, "who is closed is told of no more"
+
+
+def test_prometheus_tells_of_a_member_that_failed(me: pares.Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = CollectorRegistry()
+    pares.metrics.prometheus(me, registry)
+
+    def broken(*_: object) -> Any:
+        raise RuntimeError("planted by the test")
+
+    monkeypatch.setattr(me._loop.claims, "step", broken)
+    me._loop.doorbell.ring()
+    me._loop.thread.join(PATIENCE)
+    assert scraped(registry)["pares_live"][A] == 0
+
+
+def test_otel(me: pares.Member) -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider(metric_readers=[reader]).get_meter("test")
+    pares.metrics.otel(me, meter)
+    me._life.measures.appends.note(0.5)
+    found = {metric.name: metric for metric in _collected(reader)}
+    assert set(found) >= {f"pares.{name.removeprefix('pares_').removesuffix('_seconds')}" for name, *_ in VALUES}
+    assert _points(found["pares.terms"]) == {"free": 2, "transfer": 0, "silent": 0, "died": 0, "assigned": 0}
+    assert found["pares.terms"].unit == "1"
+    assert _points(found["pares.leads"]) == {"A": 1, "B": 1}
+    assert found["pares.read_age"].unit == "s"
+    (point,) = found["pares.append"].data.data_points
+    assert isinstance(point, HistogramDataPoint)
+    assert point.count >= 1
+    assert point.sum >= 0.5
+    assert point.attributes == dict(A)
+    assert len(point.explicit_bounds) == 15
+    me.close()
+    assert not any("terms" in metric.name for metric in _collected(reader)), "who is closed is told of no more"
+
+
+def _collected(reader: InMemoryMetricReader) -> list[Any]:
+    data = reader.get_metrics_data()
+    if data is None:
+        return []
+    return [m for resource in data.resource_metrics for scope in resource.scope_metrics for m in scope.metrics]
+
+
+def _points(metric: Any) -> dict[str, float]:
+    """The last label's value -> the number."""
+    return {[*point.attributes.values()][-1]: point.value for point in metric.data.data_points}
+
+
+def test_members_for_asyncio(url: str) -> None:
+    async def run() -> None:
+        registry = CollectorRegistry()
+        me = pares.aio.Member(url, group="g", roles=["A"], name="a")
+        with pytest.raises(ConfigError, match="entered"):
+            pares.metrics.prometheus(me, registry)
+        async with me:
+            pares.metrics.prometheus(me, registry)
+            assert scraped(registry)["pares_live"][A] == 1
+
+    asyncio.run(run())
+
+
+def test_names_are_said_once() -> None:
+    names = [name for name, *_ in (*VALUES, *SPLITS, *TIMES)]
+    assert len(names) == len(set(names))
+    assert all(name.startswith("pares_") for name in names)
+
+
+@pytest.mark.parametrize(("extra", "module"), [("prometheus", "prometheus_client"), ("otel", "opentelemetry")])
+def test_what_is_not_installed_is_named(extra: str, module: str) -> None:
+    script = (
+        "import sys, pares\n"
+        f"sys.modules[{module!r}] = None\n"
+        "with pares.Member('memory://x', group='g') as me:\n"
+        f"    try: pares.metrics.{extra}(me)\n"
+        "    except pares.CapabilityError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert f"pip install 'pares[{extra}]'" in done.stdout
