@@ -59,6 +59,13 @@ class Cluster:
     def described(self, topic: str) -> Any:
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
 
+    def members(self, group: str) -> int:
+        """How many members the coordinator counts in a consumer group."""
+        try:
+            return len(self.admin.describe_consumer_groups([group], request_timeout=5)[group].result(WAIT).members)
+        except KafkaException:
+            return 0
+
     def there(self, topic: str) -> bool:
         try:
             parts = self.described(topic).partitions

@@ -196,3 +196,25 @@ def test_a_member_that_does_not_poll_is_out_and_is_told_so(cluster: Cluster, top
     for member in (lazy, busy):
         member.membership.leave()
     ledger.close()
+
+
+def test_a_member_without_partitions_leaves_at_once_too(cluster: Cluster, topic: str) -> None:
+    """The client says nothing of its own accord then, and the next rebalance would wait for it, a session long."""
+    session = 45.0
+    ledger = opened(cluster, topic, options={"session.timeout.ms": int(session * 1000)})
+    group = cluster.name()
+    members = [Member(ledger, group, 1), Member(ledger, group, 1)]
+    end = time.monotonic() + HANG
+    while cluster.members(group) != 2 or not any(member.held for member in members):
+        assert time.monotonic() < end, [member.told for member in members]
+        for member in members:
+            member.membership.poll(0.05)
+    (idle,) = (member for member in members if not member.held)
+    (owner,) = (member for member in members if member.held)
+    left = time.monotonic()
+    idle.membership.leave()
+    while cluster.members(group) != 1:
+        assert time.monotonic() < left + session / 2, "the group does not wait for its session"
+        owner.membership.poll(0.05)
+    owner.membership.leave()
+    ledger.close()

@@ -46,7 +46,7 @@ class KafkaMembership:
         self._settings = settings
         self._lifetime = lifetime
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
-        self._session_ms = _session(settings)
+        self._session_ms = session_ms(settings)
         self._held: set[int] = set()
         self._left = False
         self._trouble: KafkaError | None = None
@@ -107,6 +107,9 @@ class KafkaMembership:
                 # Before the group is told: whoever gets them next must not find this member still at work.
                 self._on_revoked(held)
         finally:
+            # A client of this strategy that has no partitions says nothing when it is closed, and then every rebalance waits
+            # for it until its session is over. Who unsubscribes says that it leaves.
+            self._consumer.unsubscribe()
             self._consumer.close()
 
     # Called by the client, within poll -------------------------------------------------------------------------------
@@ -154,7 +157,8 @@ def _numbers(partitions: list[TopicPartition]) -> list[int]:
     return sorted(partition.partition for partition in partitions)
 
 
-def _session(settings: Settings) -> int:
+def session_ms(settings: Settings) -> int:
+    """For how long a member may be silent, in milliseconds. Raises `ConfigError` for a setting that is no number."""
     given = settings.client.get("session.timeout.ms", _SESSION_MS)
     try:
         return int(str(given))
