@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,27 +14,89 @@ if TYPE_CHECKING:
     from pares.view.checkup import Checkup
 
 
-def doctor(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = False) -> None:
+Protocol = Annotated[
+    Literal["neli", "fast-neli"] | None,
+    typer.Option(
+        "--protocol",
+        help="Look at settings of this protocol before a group runs them; a group that does is known by its log.",
+        show_default=False,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--T", metavar="SECONDS", min=0.001, max=60, help="T of neli, the deadline of fast-neli.", show_default=False
+    ),
+]
+ClockBound = Annotated[
+    float | None,
+    typer.Option(
+        "--clock-error", metavar="SECONDS", min=0, max=60, help="clock_error of exclusive neli.", show_default=False
+    ),
+]
+Overlap = Annotated[float, typer.Option("--overlap", metavar="SECONDS", min=0, max=60, help="overlap of neli.")]
+Session = Annotated[
+    float | None,
+    typer.Option(
+        "--session",
+        metavar="SECONDS",
+        min=0.02,
+        max=3600,
+        help="The group's session: after how long a silence it may give partitions away. Default: what the ledger or the log "
+        "says.",
+        show_default=False,
+    ),
+]
+
+
+def doctor(
+    ledger: LedgerUrl = None,
+    group: Group = DEFAULT_GROUP,
+    protocol: Protocol = None,
+    threshold: Threshold = None,
+    clock_error: ClockBound = None,
+    overlap: Overlap = 0.0,
+    session: Session = None,
+    json: AsJson = False,
+) -> None:
     """Say what is wrong with a log, its members, clocks, settings.
 
-    It reads the whole log.
+    It reads the whole log. For exclusive neli it measures how far the log's clock is from this host's, by appending some
+    small records of no group: run it on each host.
 
     Ends with 1 if there is a problem; warnings and notes do not count.
     """
+    from pares.core.errors import ConfigError
     from pares.core.records import check_name
     from pares.ledger import partition_of
     from pares.view import url_of
-    from pares.view.checkup import examine
+    from pares.view.checkup import examine, measured
+    from pares.view.induced import Plan
 
     check_name("--group", group)
+    if protocol is None and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
+        raise ConfigError(
+            "--T, --clock-error, --overlap and --session are settings of a protocol: name it by --protocol"
+        )
+    if protocol == "fast-neli" and (clock_error is not None or overlap):
+        raise ConfigError("--clock-error and --overlap are settings of --protocol neli: leave them out")
+    plan = Plan(protocol, threshold, clock_error, overlap, session)
     with opened(ledger) as log:
-        checkup = examine(log, group, partition_of(log.url), time.time_ns() // 1_000_000)
-        if json:
-            print_json(_document(checkup, url_of(log)))
-        else:
-            _show(checkup)
+        checkup = examine(log, group, partition_of(log.url), _now_ms(), plan)
+        url = url_of(log)
+    if checkup.induction is not None and checkup.induction.measurable:
+        with opened(ledger, write=True) as log:
+            checkup = measured(checkup, log, _now_ms())
+    if json:
+        print_json(_document(checkup, url))
+    else:
+        _show(checkup)
     if not checkup.sound:
         raise typer.Exit(FAILED)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _document(checkup: Checkup, url: str) -> dict[str, Any]:
@@ -50,6 +112,7 @@ def _document(checkup: Checkup, url: str) -> dict[str, Any]:
         "bad": dict(scan.bad.most_common()),
         "bad_samples": scan.samples,
         "uncounted": checkup.story.reader.uncounted,
+        "induction": None if checkup.induction is None else checkup.induction.facts(),
     }
 
 

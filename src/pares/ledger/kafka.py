@@ -273,6 +273,13 @@ class KafkaLedger(KafkaLog):
             shared.topics.settle(topic, partitions)
         return KafkaMembership(shared.settings, shared.lifetime, topic, group, (on_assigned, on_revoked, on_lost))
 
+    @property
+    def reassignment_bound(self) -> float:
+        """Seconds after which a group of this ledger's may give a silent member's partitions away: its members' session."""
+        from .kafka_group import session_ms
+
+        return session_ms(self._shared.settings) / 1000
+
     def remove(self) -> None:
         """Delete the ledger's topic with all that is in it, for everybody; nothing happens if it isn't there.
 

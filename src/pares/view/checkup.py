@@ -15,6 +15,9 @@ from typing import Final
 from pares.core.records import READS
 from pares.core.world import MemberState
 from pares.ledger import Log, is_local
+from pares.view import induced
+from pares.view.clock_error import measure
+from pares.view.induced import GOOD, NOTE, PROBLEM, WARNING
 from pares.view.scan import Scan, scan
 from pares.view.state import health
 from pares.view.story import Story, url_of
@@ -26,8 +29,6 @@ SLEWED: Final = 0.083
 CLOCK_MS: Final = 500
 SHORT_SESSION_MS: Final = 100
 EVIDENCE: Final = 400
-
-GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Checkup:
     findings: list[Finding]
     scan: Scan
     story: Story
+    induction: induced.Induction | None = None
+    """Of a group that runs NELI, NELE or Fast NELI: then this is what it was looked at by."""
 
     @property
     def sound(self) -> bool:
@@ -66,16 +69,35 @@ class _Case:
         return sorted((m for m in self.story.world.members.values() if not m.administrator), key=lambda m: m.name)
 
 
-def examine(log: Log, group: str, partition: int, now_ms: int) -> Checkup:
-    """Reads the whole log, twice (raw, and folded), and looks at everything there is to look at."""
+def examine(log: Log, group: str, partition: int, now_ms: int, plan: induced.Plan | None = None) -> Checkup:
+    """Reads the whole log, twice (raw, and folded), and looks at everything there is to look at. `plan`: settings of NELI or
+    Fast NELI that are asked about; a group that runs them is known by its log without it."""
     story = Story(log, group, partition=partition)
     story.catch_up()
     case = _Case(log, partition, story, scan(log, group, partition), now_ms)
+    found = induced.look(log, group, plan or induced.Plan())
+    if found is not None:
+        return _of_induction(case, found)
     findings: list[Finding] = []
     for check, look in CHECKS:
         found = [Finding(level, check, text) for level, text in look(case)]
         findings += found
     return Checkup(findings, case.scan, story)
+
+
+def measured(checkup: Checkup, log: Log, now_ms: int) -> Checkup:
+    """The same with the clock error, where the group rests on one: appends some records of no group to `log`."""
+    found = checkup.induction
+    if found is None or not found.measurable:
+        return checkup
+    found.clock = measure(log)
+    return _of_induction(_Case(log, 0, checkup.story, checkup.scan, now_ms), found)
+
+
+def _of_induction(case: _Case, found: induced.Induction) -> Checkup:
+    findings = [Finding(level, check, text) for level, check, text in induced.findings(found)]
+    findings[1:1] = [Finding(level, "ledger", text) for level, text in _ledger(case)]
+    return Checkup(findings, case.scan, case.story, found)
 
 
 Looks = Iterator[tuple[str, str]]
