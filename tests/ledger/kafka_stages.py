@@ -60,11 +60,12 @@ class Cluster:
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
 
     def members(self, group: str) -> int:
-        """How many members the coordinator counts in a consumer group."""
+        """How many members the coordinator counts in a consumer group that is at rest; 0 while it is being shared out anew."""
         try:
-            return len(self.admin.describe_consumer_groups([group], request_timeout=5)[group].result(WAIT).members)
+            found = self.admin.describe_consumer_groups([group], request_timeout=5)[group].result(WAIT)
         except KafkaException:
             return 0
+        return len(found.members) if found.state == confluent_kafka.ConsumerGroupState.STABLE else 0
 
     def there(self, topic: str) -> bool:
         try:

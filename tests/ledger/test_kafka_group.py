@@ -200,13 +200,18 @@ def test_a_member_that_does_not_poll_is_out_and_is_told_so(cluster: Cluster, top
 
 def test_a_member_without_partitions_leaves_at_once_too(cluster: Cluster, topic: str) -> None:
     """The client says nothing of its own accord then, and the next rebalance would wait for it, a session long."""
-    session = 45.0
-    ledger = opened(cluster, topic, options={"session.timeout.ms": int(session * 1000)})
+    session = 30.0
+    settings = {"session.timeout.ms": int(session * 1000), "heartbeat.interval.ms": 500}
+    ledger = opened(cluster, topic, options=settings)
     group = cluster.name()
     members = [Member(ledger, group, 1), Member(ledger, group, 1)]
     end = time.monotonic() + HANG
     while cluster.members(group) != 2 or not any(member.held for member in members):
         assert time.monotonic() < end, [member.told for member in members]
+        for member in members:
+            member.membership.poll(0.05)
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:  # a client that has just joined does say it
         for member in members:
             member.membership.poll(0.05)
     (idle,) = (member for member in members if not member.held)
