@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chaos import report
 from chaos.faults import KINDS
 from chaos.judge import Outcome
-from chaos.mutant import SHOWN
+from chaos.mutant import SHOWN, script
 from chaos.run import Result, Tell, audit, possible, run
 from chaos.scene import Scene, find_faketime, scratch
 from pares.core.errors import ParesError
@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, result: Result, folder: Path, console: Con
     try:
         with (
             _progress(console, options.faults) as tell,
-            Scene(folder, options.session, options.members, result.seed, faketime, options.mutant) as scene,
+            Scene(folder, options.session, options.members, result.seed, faketime, script(options.mutant)) as scene,
         ):
             result.notes = scene.notes
             run(scene, result, kinds, tell)

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +34,13 @@ class Crew:
     """Members that share the roles A to D. One that ends by itself is an event, and gets a successor at the same place."""
 
     def __init__(
-        self, folder: Path, net: Net, places: list[str], url: str, session: float, mutant: str | None = None
+        self, folder: Path, net: Net, places: list[str], url: str, session: float, script: Sequence[str] = ()
     ) -> None:
+        """`script`: another program than the usual worker, and what comes before the arguments that it shares with that."""
         self.folder, self.net, self.places, self.url, self.session = folder, net, places, url, session
-        self._script = [str(WORKERS / "process_worker.py")]
-        if mutant is not None:
-            self._script = [str(Path(__file__).with_name("mutant.py")), mutant]
+        self._script = list(script) or [str(WORKERS / "process_worker.py")]
         self._running: dict[str, tuple[str, Started]] = {}
+        self._leaving: list[Started] = []
         self._born: list[str] = []
         self._last = 0
         sink = sqlite3.connect(folder / "sink.db")
@@ -76,6 +77,16 @@ class Crew:
     def names(self) -> dict[str, str]:
         """Of each place, who is there now."""
         return {place: name for place, (name, _) in self._running.items()}
+
+    def process(self, place: str) -> Started:
+        """Who is there now, to be frozen or ended."""
+        return self._running[place][1]
+
+    def dismiss(self, place: str) -> None:
+        """Tells the member there to leave the group by plan, and does not wait for it. It gets no successor."""
+        _, process = self._running.pop(place)
+        process.identity.signal(signal.SIGTERM)
+        self._leaving.append(process)
 
     # Beliefs ---------------------------------------------------------------------------------------------------------
 
@@ -116,11 +127,13 @@ class Crew:
         return "last_writes"
 
     def end(self) -> None:
-        for _, process in self._running.values():
+        processes = [*(process for _, process in self._running.values()), *self._leaving]
+        for process in processes:
             process.identity.signal(signal.SIGTERM)
         until = time.monotonic() + 10
-        for _, process in self._running.values():
+        for process in processes:
             if not process.wait(max(0.0, until - time.monotonic())):
                 process.identity.signal(signal.SIGKILL)
                 process.wait(10)
         self._running.clear()
+        self._leaving.clear()

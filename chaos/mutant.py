@@ -17,6 +17,11 @@ from pares.sim.mutants import MUTANTS, applied
 SHOWN: Final = ("challenger-waits-too-short", "lease-longer-than-session")
 
 
+def script(mutant: str | None) -> list[str]:
+    """What a crew of such members runs; nothing without a mutant."""
+    return [] if mutant is None else [__file__, mutant]
+
+
 def main() -> None:
     sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "processes"))
     import process_worker

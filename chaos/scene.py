@@ -8,7 +8,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -50,9 +50,9 @@ class Scene:
         members: int,
         seed: int,
         faketime: Path | None = None,
-        mutant: str | None = None,
+        script: Sequence[str] = (),
     ) -> None:
-        self.folder, self.session, self._mutant = folder, session, mutant
+        self.folder, self.session, self._script = folder, session, script
         self.dice = random.Random(seed)
         self.faketime = faketime or find_faketime()
         self.net = Net()
@@ -105,7 +105,10 @@ class Scene:
         self._make_offsets()
         self.acks = Acks(self.folder / "probe.acks")
         self._begin_probe()
-        self.crew = Crew(self.folder, self.net, self.members, self.url, self.session, self._mutant)
+        self._begin_crew()
+
+    def _begin_crew(self) -> None:
+        self.crew = Crew(self.folder, self.net, self.members, self.url, self.session, self._script)
         self._stack.callback(self.crew.end)
         self.crew.begin()
 
@@ -186,11 +189,11 @@ class Scene:
 
         return self.until(look, f"partition {partition} of {topic} has a leader")
 
-    def coordinator(self) -> int:
-        """The broker that coordinates the consumer group `GROUP`: by Kafka's rule, the leader of the partition of
+    def coordinator(self, group: str = GROUP) -> int:
+        """The broker that coordinates a consumer group: by Kafka's rule, the leader of the partition of
         `__consumer_offsets` that the hash of the group's name picks."""
         number = 0
-        for letter in GROUP:
+        for letter in group:
             number = (31 * number + ord(letter)) & 0xFFFFFFFF
         count = self.until(
             lambda: len(self.admin.list_topics(_OFFSETS, timeout=2).topics[_OFFSETS].partitions), _OFFSETS

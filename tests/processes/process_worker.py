@@ -37,7 +37,14 @@ BREATH: Final = 0.0002
 
 class Worker:
     def __init__(
-        self, ledger: str, name: str, roles: list[str], session: float, folder: Path, breath: float = BREATH
+        self,
+        ledger: str,
+        name: str,
+        roles: list[str],
+        session: float,
+        folder: Path,
+        breath: float = BREATH,
+        **settings: Any,
     ) -> None:
         self.name = name
         self.breath = breath
@@ -47,7 +54,8 @@ class Worker:
         self.events = os.open(folder / f"{name}.events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.sink = folder / "sink.db"
         self.stopping = threading.Event()
-        self.me = pares.Member(ledger, group="g", roles=roles, name=name, session=session, settle=session / 4)
+        usual: dict[str, Any] = {"group": "g", "session": session, "settle": session / 4}
+        self.me = pares.Member(ledger, roles=roles, name=name, **(usual | settings))
 
     def say(self, **what: Any) -> None:
         os.write(self.events, json.dumps(what).encode() + b"\n")
@@ -145,11 +153,12 @@ class Worker:
         return outcome != "busy"
 
 
-def main() -> None:
+def main(**settings: Any) -> None:
+    """`settings`: of the member, beside the usual ones or in place of them."""
     sys.setswitchinterval(0.0005)
     logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
     ledger, name, roles, session, folder, *breath = sys.argv[1:]
-    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *map(float, breath))
+    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *map(float, breath), **settings)
     # Not the event itself: a second signal, which comes while the first one is setting it, would wait for itself for ever.
     told = queue.SimpleQueue[bool]()  # the one thing that a handler may do wherever it interrupts
     signal.signal(signal.SIGTERM, lambda *_: told.put(True))

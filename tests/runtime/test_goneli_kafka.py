@@ -1,0 +1,143 @@
+"""goNELI's integration tests and its weaknesses on the broker's side, on a real Kafka (docs/from-goneli.md has the list)."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient
+from runtime_tools import Crew, Recorder, until
+
+import pares
+from pares.core.errors import ConfigError
+from pares.dev import Kafka
+from pares.dev.jars import VERSION
+
+pytestmark = pytest.mark.brokers
+ROLE = "leader"
+PATIENCE = 60.0
+PAGE = Path(__file__).parents[2] / "docs" / "from-goneli.md"
+
+
+def new(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def admin(kafka: Kafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0, **kafka.client()})
+
+
+def described(admin: AdminClient, group: str) -> Any:
+    return admin.describe_consumer_groups([group], request_timeout=10)[group].result(PATIENCE)
+
+
+def node(crew: Crew, name: str, **settings: Any) -> pares.Member:
+    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
+
+
+def test_a_topic_that_is_not_there_is_made(kafka: Kafka, admin: AdminClient) -> None:
+    """W8: without the topic there was never a leader, and no error. The broker makes none by itself."""
+    topic = new("t")
+    assert topic not in admin.list_topics(timeout=10).topics
+    with pares.Member(f"kafka://{kafka.bootstrap}/{topic}", group=new("g"), roles=[ROLE], protocol="fast-neli") as me:
+        assert me.wait(ROLE, PATIENCE)
+    assert topic in admin.list_topics(timeout=10).topics
+
+
+def test_who_comes_or_goes_does_not_move_the_leader(kafka: Kafka, admin: AdminClient) -> None:
+    """W13: every join or leave revoked the leader."""
+    barrier = Recorder()
+    crew = Crew(f"kafka://{kafka.bootstrap}/{new('t')}?partitions=1", new("g"))
+    one = node(crew, "one", barrier=barrier)
+    term = one.wait(ROLE, PATIENCE)
+    assert term is not None
+    two, three = node(crew, "two"), node(crew, "three")
+    until(lambda: len(described(admin, crew.group).members) == 3, "all are in the group", PATIENCE)
+    until(lambda: described(admin, crew.group).state == confluent_kafka.ConsumerGroupState.STABLE, "it rests", PATIENCE)
+    two.close()
+    three.close()
+    until(lambda: len(described(admin, crew.group).members) == 1, "they are gone", PATIENCE)
+    assert term
+    assert barrier.kinds() == ["Acquired"]
+
+
+def test_the_group_is_a_classic_one_and_its_session_is_the_one_that_was_asked_for(
+    kafka: Kafka, admin: AdminClient
+) -> None:
+    """W16: a group of the new protocol takes its session from the broker, and refuses one that is given."""
+    crew = Crew(f"kafka://{kafka.bootstrap}/{new('t')}", new("g"))
+    me = node(crew, "one", options={"options": {"session.timeout.ms": 4000}})
+    assert me.wait(ROLE, PATIENCE)
+    assert me._loop.core.config.session_ms == 4000  # type: ignore[union-attr]  # pyright: ignore
+    groups = admin.list_consumer_groups(request_timeout=10).result(PATIENCE).valid
+    (found,) = (listing for listing in groups if listing.group_id == crew.group)
+    assert found.type == confluent_kafka.ConsumerGroupType.CLASSIC
+    with pytest.raises(ConfigError, match=r"group\.protocol is the ledger's own"):
+        node(crew, "two", options={"options": {"group.protocol": "consumer"}})
+
+
+def test_it_runs_with_this_client_on_this_broker(kafka: Kafka) -> None:
+    """W17: a client of 2021, and a protocol of which Kafka 4 has dropped the old versions."""
+    assert confluent_kafka.libversion()[1] >= 0x02000000
+    assert VERSION >= "4"
+    crew = Crew(f"kafka://{kafka.bootstrap}/{new('t')}", new("g"))
+    assert node(crew, "one").wait(ROLE, PATIENCE)
+
+
+def test_the_document_shows_what_works(kafka: Kafka) -> None:
+    """Its first example, but for where the broker is and what it is called."""
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    assert "localhost:9092" in example
+    code = example.replace("localhost:9092", kafka.bootstrap).replace("my-app-name", new("app"))
+    events, runs = Recorder(), list[float]()
+    names: dict[str, Any] = {"pares": pares, "on_event": events}
+    names["do_important_leader_stuff"] = lambda: (runs.append(time.monotonic()), time.sleep(0.01))
+    exec(code, names)
+    me: pares.Member = names["me"]
+    try:
+        until(lambda: runs, "the task runs", PATIENCE)
+        assert me.pulse(1.0)
+        config: Any = me._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+        assert (config.session_ms, config.threshold_ms, config.interval_ms) == (15000, 5000, 100)
+    finally:
+        me.close()
+    count = len(runs)
+    assert events.kinds() == ["Acquired", "Revoked"]
+    time.sleep(0.1)
+    assert len(runs) == count
+
+
+def test_settings_that_leadership_rests_on_are_refused_by_name(kafka: Kafka) -> None:
+    """ErrorDuringConsumerConfiguration, ErrorDuringProducerConfiguration: the user's group.id and linger.ms."""
+    for name in ("group.id", "linger.ms", "enable.auto.commit", "bootstrap.servers"):
+        with pytest.raises(ConfigError, match=f"{name} is the ledger's own"):
+            pares.Member(
+                f"kafka://{kafka.bootstrap}/{new('t')}", group="g", roles=[ROLE], options={"options": {name: "7"}}
+            )
+
+
+def test_four_nodes_one_leader(kafka: Kafka) -> None:
+    """TestFourNodes: one of four leads; closed one after the other, each is followed; all end clean."""
+    crew = Crew(f"kafka://{kafka.bootstrap}/{new('t')}?partitions=1", new("g"))
+    barriers = [Recorder() for _ in range(4)]
+    nodes = [node(crew, str(number), barrier=barrier) for number, barrier in enumerate(barriers)]
+    tokens: list[int] = []
+    while nodes:
+        until(lambda: any(n.holds(ROLE) for n in nodes), "one leads", PATIENCE)
+        assert sum(n.holds(ROLE) for n in nodes) == 1
+        term = next(t for n in nodes if (t := n.term(ROLE)) is not None)
+        tokens.append(term.token)
+        closed = nodes.pop(0)
+        closed.close()
+        assert closed.state == "closed"
+        assert not closed.holds(ROLE)
+    assert tokens == sorted(tokens)
+    for barrier in barriers:
+        kinds = barrier.kinds()
+        assert kinds in ([], ["Acquired", "Revoked"]), kinds

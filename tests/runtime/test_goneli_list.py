@@ -1,0 +1,271 @@
+"""What goNELI's own tests show, for Fast NELI here, where no other test of ours does (docs/from-goneli.md has the list)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
+
+import pares
+from pares.core.beacons import Pulse, decode, encode
+from pares.core.errors import ConfigError
+from pares.runtime import induction
+from pares.runtime.incarnation import default_name
+
+ROLE = "leader"
+
+
+def node(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
+    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
+
+
+def leader(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
+    me = node(crew, name, **settings)
+    assert me.wait(ROLE, PATIENCE)
+    return me
+
+
+# Names, settings, events ---------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_is_not_given_is_made_of_host_and_process(crew: Crew) -> None:
+    """Each start has an id of its own besides: goNELI puts the time into the name for that."""
+    assert default_name().startswith(f"{os.uname().nodename}-{os.getpid()}")
+    one, two = (crew.member(None, (ROLE,), protocol="fast-neli") for _ in range(2))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert str(os.getpid()) in one.name
+    assert one.name != two.name
+    assert one.id.startswith(f"{one.name}~")
+
+
+def test_events_print_as_what_they_are() -> None:
+    for kind in (pares.Acquired, pares.Revoked, pares.Fenced):
+        event = kind(role=ROLE, seat=0, token=7, why="because", at=1.0)
+        assert str(event).startswith(f"{kind.__name__}(role='leader', seat=0, token=7, why='because'")
+
+
+def test_a_member_prints_who_and_what_it_is(crew: Crew) -> None:
+    me = leader(crew)
+    assert repr(me) == f"<Member {me.id} of 'g': live, leads ['leader']>"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"poll_interval": 0.0}, {"heartbeat_timeout": 0.0}, {"poll_interval": 2.0, "heartbeat_timeout": 1.0}],
+)
+def test_settings_that_do_not_go_together_are_refused_and_leave_nothing(crew: Crew, settings: dict[str, float]) -> None:
+    """goNELI has no rule across fields. What was joined for the check is left again: the next one leads at once."""
+    before = threading.active_count()
+    with pytest.raises(
+        ConfigError, match=next(iter(settings)).partition("_")[0] if len(settings) == 1 else "does not fit"
+    ):
+        node(crew, "refused", **settings)
+    until(lambda: threading.active_count() <= before, "nothing of it is left running")
+    leader(crew, "next")
+
+
+# A member's life -----------------------------------------------------------------------------------------------------
+
+
+def test_a_standby_is_in_the_group_before_it_leads_anything(crew: Crew) -> None:
+    """TestGroupJoinDetection: an instance that is still joining must not report ready."""
+    leader(crew)
+    standby = node(crew, "b")
+    until(lambda: standby.state == "live", "it is in the group")
+    assert not standby.holds(ROLE)
+    assert not standby.pulse(0.01)
+    assert standby.health().ok
+
+
+def test_closing_without_the_log_closes_all_the_same(faulty: Faulty) -> None:
+    """CloseConsumerError: Closed, whatever the clients say."""
+    crew = Crew(faulty)  # type: ignore[arg-type]
+    barrier = Recorder()
+    me = leader(crew, barrier=barrier, session=1.0)
+    faulty.away()
+    me.close(timeout=1.0)
+    assert me.state == "closed"
+    assert not me.holds(ROLE)
+    faulty.back()
+    assert leader(crew, "b", session=1.0)
+
+
+def test_a_log_that_comes_back_is_no_error_and_no_end(faulty: Faulty) -> None:
+    """NonFatalErrorInReadMessage, NonFatalErrorInProduce, DeliveryReports: a warning, and it goes on."""
+    crew = Crew(faulty)  # type: ignore[arg-type]
+    barrier = Recorder()
+    me = leader(crew, barrier=barrier, session=1.0)
+    before = me.term(ROLE)
+    assert before is not None
+    faulty.away()
+    until(lambda: "Fenced" in barrier.kinds(), "it was fenced")
+    assert not before
+    assert me.state == "live"
+    faulty.back()
+    after = me.wait(ROLE, PATIENCE)
+    assert after is not None
+    assert after.token > before.token
+    assert barrier.kinds() == ["Acquired", "Fenced", "Acquired"]
+
+
+def test_nodes_that_come_and_go_lead_one_at_a_time(any_crew: Crew) -> None:
+    """TestOneNode, TestFourNodes: at each Acquired exactly one leads, at each Revoked and Fenced nobody; closed in the order in
+    which they came. (goNELI counts only nodes that are Live, which hides W1.)"""
+    names = ("one", "two", "three", "four")
+    leading: set[str] = set()
+    wrong: list[str] = []
+    guard = threading.Lock()
+
+    def told(name: str, event: pares.Event) -> None:
+        with guard:
+            if isinstance(event, pares.Acquired):
+                leading.add(name)
+                if len(leading) != 1:
+                    wrong.append(f"{sorted(leading)} at {event}")
+            elif isinstance(event, pares.Revoked | pares.Fenced):
+                leading.discard(name)
+                if leading:
+                    wrong.append(f"{sorted(leading)} at {event}")
+
+    nodes: list[pares.Member] = []
+    for name in names:
+        nodes.append(node(any_crew, name, barrier=lambda event, name=name: told(name, event), session=2.0))
+        until(lambda: sum(n.holds(ROLE) for n in nodes) == 1, f"one leads after {name} came")
+        until(lambda: nodes[-1].state == "live", f"{name} is in the group")
+    tokens: list[int] = []
+    while nodes:
+        until(lambda: sum(n.holds(ROLE) for n in nodes) == 1, "one leads")
+        term = next(t for n in nodes if (t := n.term(ROLE)) is not None)
+        tokens.append(term.token)
+        closed = nodes.pop(0)
+        closed.close()
+        assert not closed.holds(ROLE)
+    assert wrong == []
+    assert leading == set()
+    assert tokens == sorted(tokens)
+
+
+# Weaknesses ----------------------------------------------------------------------------------------------------------
+
+
+def test_messages_of_others_keep_nobody_leading(faulty: Faulty) -> None:
+    """W4: with all own produces failing, foreign messages stamped 1970 kept leadership."""
+    crew = Crew(faulty)  # type: ignore[arg-type]
+    me = leader(crew, session=1.0)
+    term = me.term(ROLE)
+    assert term is not None
+    over = threading.Event()
+    inner = faulty._inner  # pyright: ignore[reportPrivateUsage]
+
+    def others() -> None:
+        n = 0
+        while not over.wait(0.01):
+            n += 1
+            foreign = Pulse(v=1, g="g", m="stranger~1", n=n, b=0, s=50, term=term.token, within=300, at=0, lead=True)
+            inner.append_many([encode(foreign), b"noise"])
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        faulty.break_appends = lambda: pares.LedgerUnavailable("cannot append, by the test", unknown=False)
+        assert term.wait_lost(PATIENCE), "its own beats have ceased"
+        assert not me.holds(ROLE)
+        time.sleep(0.2)
+        assert not me.holds(ROLE)
+        assert me.health().unreachable is not None or me.state == "live"
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_wall_clock_that_is_set_changes_nothing(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W9: a step back delayed polling and fencing by the step, a step forward fenced without cause."""
+    barrier = Recorder()
+    me = leader(crew, barrier=barrier, session=1.0)
+    term = me.term(ROLE)
+    assert term is not None
+    real = induction.wall_us
+    for hours in (-30, 30, 0):
+        monkeypatch.setattr(induction, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
+        time.sleep(0.5)  # longer than the deadline
+        assert term, f"{hours} hours"
+    assert barrier.kinds() == ["Acquired"]
+
+
+def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory: str) -> None:
+    """W14: ten heartbeats a second for each group for ever. Here a fifth of the deadline, and standbys write nothing."""
+    me = leader(crew, heartbeat_timeout=1.0, poll_interval=0.25)
+    standby = node(crew, "b", heartbeat_timeout=1.0, poll_interval=0.25)
+    until(lambda: standby.state == "live", "it is in the group")
+    ledger = pares.open(memory)
+    begin, began = ledger.end(), time.monotonic()
+    time.sleep(2.0)
+    took = time.monotonic() - began
+    records = [decode(entry.payload) for entry in ledger.read(begin, max_records=1000)]
+    ledger.close()
+    ours = [record for record in records if record.g == "g"]
+    assert {record.m for record in ours} == {me.id}
+    assert 1 <= len(ours) <= took / 0.25 + 2
+
+
+def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W14: old heartbeats were left to the topic, and read again by whoever came."""
+    monkeypatch.setattr(induction, "TRIM_EVERY", 50_000_000)
+    crew = Crew(f"{memory}?retention=0.5")
+    me = leader(crew, session=1.0)
+    ledger = pares.open(f"{memory}?retention=0.5")
+    until(lambda: ledger.start() > 20, "its beginning is gone")
+    assert me.holds(ROLE)
+    standby = node(crew, "b", session=1.0)
+    until(lambda: standby.leader(ROLE) is not None, "who comes later knows all the same who leads")
+    me.close()
+    assert standby.wait(ROLE, PATIENCE)
+    ledger.close()
+
+
+@pytest.mark.processes
+def test_a_process_that_stood_still_leads_nothing_when_it_goes_on(tmp_path: Path) -> None:
+    """W10: after SIGCONT the old leader was still true, until its next Pulse."""
+    import signal
+
+    url = f"sqlite:///{tmp_path}/work.db"
+    code = (
+        "import pares, sys\n"
+        f"me = pares.Member({url!r}, group='g', roles=['leader'], name='child', protocol='fast-neli', session=1.0)\n"
+        "term = me.wait('leader', 30)\n"
+        "print(term.token, flush=True)\n"
+        "from pares.runtime.clock import stopwatch\n"
+        "import time\n"
+        "last, thawed = stopwatch(), False\n"
+        "while True:\n"
+        "    asked = stopwatch()\n"
+        "    held = me.holds('leader')\n"
+        "    returned = stopwatch()\n"
+        "    if thawed or asked - last > 2_000_000_000:\n"
+        "        print(held, flush=True)\n"
+        "        break\n"
+        "    thawed, last = returned - last > 2_000_000_000, returned\n"
+        "    time.sleep(0.0002)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as child:
+        assert child.stdout is not None
+        token = int(child.stdout.readline())
+        with pares.Member(url, group="g", roles=[ROLE], name="heir", protocol="fast-neli", session=1.0) as heir:
+            until(lambda: heir.leader(ROLE) is not None, "the heir is there")
+            child.send_signal(signal.SIGSTOP)
+            term = heir.wait(ROLE, PATIENCE)
+            assert term is not None
+            assert term.token > token
+            time.sleep(2.5)
+            child.send_signal(signal.SIGCONT)
+            assert child.stdout.readline() == "False\n", "the first question after SIGCONT"
+            assert heir.holds(ROLE)
+        child.kill()
