@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pares
-from bench import on_kafka
+from bench import on_kafka, on_neli
 from bench.cases import CASES, Row
-from bench.figures import machine, put
+from bench.figures import BEGIN, END, machine, put
 
 
 def table(rows: list[Row]) -> str:
@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="CASE", help="only this case; may be given again")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument("--ledger", choices=["sqlite", "kafka"], default="sqlite", help="kafka: on brokers of its own")
+    parser.add_argument("--neli", action="store_true", help="NELI and Fast NELI, on a broker of its own")
     parser.add_argument("--nodes", type=int, action="append", help="brokers; may be given again (default: 1, then 3)")
     parser.add_argument("--rounds", type=int, default=50, help="kills, and handovers, on Kafka (default: 50)")
     parser.add_argument(
@@ -35,9 +36,14 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    cases = on_kafka.cases(options) if options.ledger == "kafka" else CASES
+    cases, marks = CASES, (BEGIN, END)
+    if options.neli:
+        cases, marks = on_neli.cases(options), (on_neli.BEGIN, on_neli.END)
+    elif options.ledger == "kafka":
+        cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if unknown := set(options.only or ()) - cases.keys():
-        parser.error(f"no case on {options.ledger}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
+        where = "of NELI" if options.neli else f"on {options.ledger}"
+        parser.error(f"no case {where}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     # As after installation: a process that compiles for itself keeps the compiler's leavings, and takes longer to end.
     compileall.compile_dir(Path(pares.__file__).parent, quiet=2)
     rows: list[Row] = []
@@ -49,13 +55,10 @@ def main() -> None:
                 print(f"{row.what:72} {row.figures:40} {row.target:18} {met}", flush=True)
     if options.table:
         print(f"\n{machine()}:\n\n{table(rows)}", flush=True)
-    if options.ledger == "kafka" and options.write is not None:
-        on_kafka.put(options.write, f"{machine()}:\n\n{table(rows)}")
-        options.write = None
     if options.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     if options.write is not None:
-        put(options.write, f"{machine()}:\n\n{table(rows)}")
+        put(options.write, f"{machine()}:\n\n{table(rows)}", *marks)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
 
 
-def put(file: Path, figures: str) -> None:
+def put(file: Path, figures: str, begin: str = BEGIN, end: str = END) -> None:
     """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
     text = file.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"{file} must have the lines {BEGIN} and {END}, once each, and in this order")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    file.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}")
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"{file} must have the lines {begin} and {end}, once each, and in this order")
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    file.write_text(f"{before}{begin}\n{figures}\n{end}{after}")

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import pares
 from bench.cases import Row, crash, handed_over, spread, unprovoked
+from bench.figures import put as figures_put
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -186,7 +187,4 @@ def false_takeovers(nodes: int, minutes: float) -> Iterator[Row]:
 
 def put(file: Path, figures: str) -> None:
     """Puts them in the place of those on Kafka. Raises `ValueError` unless the file has both marks, once each."""
-    text = file.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"{file} must have the lines {BEGIN} and {END}, once each, and in this order")
-    file.write_text(f"{text.split(BEGIN)[0]}{BEGIN}\n{figures}\n{END}{text.split(END)[1]}")
+    figures_put(file, figures, BEGIN, END)
