@@ -8,7 +8,7 @@ from typing import Any, Final
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli import BEACONS
 from pares.core.shares import Config
-from pares.ledger import Log
+from pares.ledger import Ledger
 from pares.runtime.settings import seconds_to_ms
 
 OWN: Final[dict[str, tuple[str, ...]]] = {
@@ -56,7 +56,7 @@ def check_shape(protocol: str, checked: dict[str, Any], eligible: object, native
         )
 
 
-def check_times(ledger: Log) -> None:
+def check_times(ledger: Ledger) -> None:
     """Raises `CapabilityError` unless the log's times are by one clock (exclusive NELI rests on them)."""
     if ledger.kind in HOST_CLOCK or getattr(ledger, "broker_time", False):
         return
@@ -69,7 +69,7 @@ def check_times(ledger: Log) -> None:
 
 
 def config(
-    protocol: str, checked: dict[str, Any], ledger: Log, bound: float, own: dict[str, float | None], seen: int = 0
+    protocol: str, checked: dict[str, Any], ledger: Ledger, bound: float, own: dict[str, float | None], seen: int = 0
 ) -> Config:
     """One incarnation's. `bound`: seconds after which the group may give a silent member's partitions away."""
     exclusive = checked["overlap_ms"] == 0

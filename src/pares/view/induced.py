@@ -15,7 +15,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -34,6 +34,9 @@ from pares.runtime.induction_settings import config as config_of
 from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of
+
+if TYPE_CHECKING:
+    from pares.ledger import Ledger
 
 GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 USUAL_SESSION: Final = 1.0
@@ -181,7 +184,7 @@ def _config(found: Induction) -> Config:
     own = {"heartbeat_timeout": plan.T} if fast else {"T": plan.T, "clock_error": plan.clock_error}
     protocol = "fast-neli" if fast else "neli"
     settings = dict.fromkeys(("T", "clock_error", "interval", "heartbeat_timeout", "poll_interval"), None) | own
-    config = config_of(protocol, checked, found.log, found.bound, settings)
+    config = config_of(protocol, checked, cast("Ledger", found.log), found.bound, settings)
     said = [tenure.within_ms for _, tenure in found.open]
     if plan.protocol is None and said:
         # What its members say counts, not what others would take.
