@@ -180,7 +180,7 @@ def _config(found: Induction) -> Config:
     plan, fast = found.plan, found.mode == "fast-neli"
     overlap = plan.overlap if found.mode != "nele" else plan.overlap or found.bound
     checked: dict[str, Any] = {"group": found.group, "name": "doctor", "host": "", "roles": (), "barrier_ms": 0}
-    checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000)}
+    checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000), "seats": 1}
     own = {"heartbeat_timeout": plan.T} if fast else {"T": plan.T, "clock_error": plan.clock_error}
     protocol = "fast-neli" if fast else "neli"
     settings = dict.fromkeys(("T", "clock_error", "interval", "heartbeat_timeout", "poll_interval"), None) | own
