@@ -43,6 +43,8 @@ USUAL_SESSION: Final = 1.0
 DRIFT: Final = 0.1
 LATELY_MS: Final = 10_000
 """Over how long records are counted, up to the newest one."""
+SILENCES: Final = 2
+"""Sessions, or thresholds if they are longer, after which a leader that says nothing is reported."""
 AMPLE: Final = 2
 """`clock_error` should be this many times what was measured: clocks do not stay where they are."""
 MODES: Final = ("neli", "nele", "fast-neli")
@@ -69,6 +71,7 @@ class Induction:
     log: Log
     group: str
     plan: Plan
+    now_ms: int
     tracks: list[Track] = field(default_factory=list[Track])
     heard: int = 0
     """Records of the group that counted."""
@@ -119,12 +122,12 @@ class Induction:
         return facts
 
 
-def look(log: Log, group: str, plan: Plan) -> Induction | None:
+def look(log: Log, group: str, plan: Plan, now_ms: int) -> Induction | None:
     """What the log has of such a group, and the settings asked about; None if it has nothing and nothing was asked about.
 
-    Reads all partitions from their starts.
+    Reads all partitions from their starts. `now_ms`: the wall clock, by which silence is told.
     """
-    found = Induction(log, group, plan)
+    found = Induction(log, group, plan, now_ms)
     for partition in range(log.partitions):
         _read(found, partition)
     if plan.protocol is None and not found.heard:
@@ -276,15 +279,20 @@ def _tenures(found: Induction) -> Looks:
                 "takeover waits longer than for the group; use a smaller T"
             )
             yield PROBLEM, "tenures", text
-    for number, track in enumerate(found.tracks):
-        if found.heard and track.leader() is None:
+    wrong = 0
+    for number, track in enumerate(found.tracks if found.heard else ()):
+        leader = track.leader()
+        if leader is None:
+            wrong += 1
             yield WARNING, "leaders", f"nobody leads partition {number}, as far as its log says"
-    if said and all(track.leader() is not None for track in found.tracks):
-        yield (
-            GOOD,
-            "leaders",
-            f"each of {len(found.tracks)} partitions has a leader in the log; {len(said)} members lead",
-        )
+        elif found.now_ms > leader.stamp_ms + SILENCES * max(leader.within_ms, session_ms):
+            wrong += 1
+            ago = (found.now_ms - leader.stamp_ms) / 1000
+            text = f"{leader.member} leads partition {number} in the log, and was last heard of {ago:.1f} s ago (by wall clock)"
+            yield PROBLEM, "leaders", text
+    if said and not wrong:
+        text = f"each of {len(found.tracks)} partitions has a leader that writes in time; {len(said)} members lead"
+        yield GOOD, "leaders", text
 
 
 def _clock(found: Induction) -> Looks:
