@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pares
-from bench import allcall, on_kafka
+from bench import allcall, on_kafka, on_neli
 from bench.cases import CASES, Row
-from bench.figures import machine, put
+from bench.figures import BEGIN, END, machine, put
 
 
 def table(rows: list[Row]) -> str:
@@ -26,7 +26,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="CASE", help="only this case; may be given again")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument("--ledger", choices=["sqlite", "kafka"], default="sqlite", help="kafka: on brokers of its own")
-    parser.add_argument("--protocol", choices=["claims", "allcall"], default="claims", help="allcall: on core NATS")
+    parser.add_argument(
+        "--protocol",
+        choices=["claims", "neli", "allcall"],
+        default="claims",
+        help="neli: NELI and Fast NELI, on a Kafka of its own; allcall: on core NATS",
+    )
     parser.add_argument("--nodes", type=int, action="append", help="brokers; may be given again (default: 1, then 3)")
     parser.add_argument(
         "--rounds", type=int, default=50, help="kills, handovers and healings, on Kafka and of ALLCALL (default: 50)"
@@ -38,8 +43,13 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    kind = "allcall" if options.protocol == "allcall" else options.ledger
-    cases = {"kafka": on_kafka.cases, "allcall": allcall.cases}[kind](options) if kind != "sqlite" else CASES
+    cases, marks, kind = CASES, (BEGIN, END), options.ledger
+    if options.protocol == "neli":
+        cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"
+    elif options.protocol == "allcall":
+        cases, marks, kind = allcall.cases(options), (allcall.BEGIN, allcall.END), "allcall"
+    elif options.ledger == "kafka":
+        cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if unknown := set(options.only or ()) - cases.keys():
         parser.error(f"no case on {kind}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     # As after installation: a process that compiles for itself keeps the compiler's leavings, and takes longer to end.
@@ -56,9 +66,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     if options.write is not None:
-        {"sqlite": put, "kafka": on_kafka.put, "allcall": allcall.put}[kind](
-            options.write, f"{machine()}:\n\n{table(rows)}"
-        )
+        put(options.write, f"{machine()}:\n\n{table(rows)}", *marks)
 
 
 if __name__ == "__main__":

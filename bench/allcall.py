@@ -14,12 +14,10 @@ import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from bench.cases import Row, spread
-from bench.figures import put_between
 from bench.troupe import Player, Troupe
 from pares.dev import Nats
 from pares.runtime.clock import stopwatch
@@ -78,11 +76,6 @@ def cases(options: Namespace) -> Cases:
 
     few = max(3, rounds // 5)
     return {"takeover": each(takeovers, few), "yield": each(yields, few), "heal": each(heals, few)}
-
-
-def put(file: Path, figures: str) -> None:
-    """Puts them in the place of those of ALLCALL. Raises `ValueError` unless the file has both marks, once each."""
-    put_between(file, BEGIN, END, figures)
 
 
 def start(troupe: Troupe, nats: Nats, name: str, rank: int, times: Times, order: str = "lease") -> Player:

@@ -14,14 +14,10 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
 
 
-def put(file: Path, figures: str) -> None:
+def put(file: Path, figures: str, begin: str = BEGIN, end: str = END) -> None:
     """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
-    put_between(file, BEGIN, END, figures)
-
-
-def put_between(file: Path, begin: str, end: str, figures: str) -> None:
-    """The same, with marks of one's own."""
     text = file.read_text()
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"{file} must have the lines {begin} and {end}, once each, and in this order")
-    file.write_text(f"{text.split(begin)[0]}{begin}\n{figures}\n{end}{text.split(end)[1]}")
+    before, rest = text.split(begin)
+    file.write_text(f"{before}{begin}\n{figures}\n{end}{rest.split(end)[1]}")

@@ -15,13 +15,11 @@ import uuid
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pares
 from bench.cases import Row, crash, handed_over, spread, unprovoked
-from bench.figures import put_between
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -180,11 +178,3 @@ def false_takeovers(nodes: int, minutes: float) -> Iterator[Row]:
         how = "all cores loaded" if loaded else "idle"
         what = f"{on(nodes)}: takeovers from a live leader, {minutes:g} min, session 1 s, {how}"
         yield Row(what, str(moves), "0", moves == 0)
-
-
-# The document --------------------------------------------------------------------------------------------------------
-
-
-def put(file: Path, figures: str) -> None:
-    """Puts them in the place of those on Kafka. Raises `ValueError` unless the file has both marks, once each."""
-    put_between(file, BEGIN, END, figures)

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.allcall import BEGIN, END, QUICK, USUAL, put
+from bench.allcall import BEGIN, END, QUICK, USUAL
+from bench.figures import put
 
 ROOT = Path(__file__).parents[2]
 SPREAD = re.compile(r"[\d.]+ / [\d.]+ / [\d.]+ ms \(n=\d+\)")
@@ -28,7 +29,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_figures_go_between_marks_of_their_own(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    put(page, "new")
+    put(page, "new", BEGIN, END)
     assert page.read_text() == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
 
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.on_kafka import BEGIN, END, put
+from bench.figures import put
+from bench.on_kafka import BEGIN, END
 
 ROOT = Path(__file__).parents[2]
 SPREAD = re.compile(r"[\d.]+ / [\d.]+ / [\d.]+ ms \(n=\d+\)")
@@ -28,7 +29,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_figures_go_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    put(page, "new")
+    put(page, "new", BEGIN, END)
     assert page.read_text() == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
 
 
@@ -37,7 +38,7 @@ def test_a_page_without_both_marks_is_left_alone(tmp_path: Path, text: str) -> N
     page = tmp_path / "page.md"
     page.write_text(text)
     with pytest.raises(ValueError, match="once each"):
-        put(page, "new")
+        put(page, "new", BEGIN, END)
     assert page.read_text() == text
 
 

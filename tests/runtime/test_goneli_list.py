@@ -111,7 +111,7 @@ def test_a_log_that_comes_back_is_no_error_and_no_end(faulty: Faulty) -> None:
     after = me.wait(ROLE, PATIENCE)
     assert after is not None
     assert after.token > before.token
-    assert barrier.kinds() == ["Acquired", "Fenced", "Acquired"]
+    until(lambda: barrier.kinds() == ["Acquired", "Fenced", "Acquired"], "the barrier was told of each")
 
 
 def test_nodes_that_come_and_go_lead_one_at_a_time(any_crew: Crew) -> None:
@@ -195,11 +195,11 @@ def test_a_wall_clock_that_is_set_changes_nothing(crew: Crew, monkeypatch: pytes
         monkeypatch.setattr(induction, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
         time.sleep(0.5)  # longer than the deadline
         assert term, f"{hours} hours"
-    assert barrier.kinds() == ["Acquired"]
+    until(lambda: barrier.kinds() == ["Acquired"], "nothing else was told")
 
 
 def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory: str) -> None:
-    """W14: ten heartbeats a second for each group for ever. Here a fifth of the deadline, and standbys write nothing."""
+    """W14: ten heartbeats a second for each group for ever. Here one each fifth of the deadline, and none by standbys."""
     me = leader(crew, heartbeat_timeout=1.0, poll_interval=0.25)
     standby = node(crew, "b", heartbeat_timeout=1.0, poll_interval=0.25)
     until(lambda: standby.state == "live", "it is in the group")
@@ -209,20 +209,20 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
     took = time.monotonic() - began
     records = [decode(entry.payload) for entry in ledger.read(begin, max_records=1000)]
     ledger.close()
-    ours = [record for record in records if record.g == "g"]
-    assert {record.m for record in ours} == {me.id}
-    assert 1 <= len(ours) <= took / 0.25 + 2
+    beats = [record for record in records if isinstance(record, Pulse)]
+    assert {record.m for record in beats} == {me.id}
+    assert 1 <= len(beats) <= took / 0.25 + 2
 
 
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
     monkeypatch.setattr(induction, "TRIM_EVERY", 50_000_000)
-    crew = Crew(f"{memory}?retention=0.5")
-    me = leader(crew, session=1.0)
-    ledger = pares.open(f"{memory}?retention=0.5")
-    until(lambda: ledger.start() > 20, "its beginning is gone")
+    crew = Crew(f"{memory}?retention=4")
+    me = leader(crew, session=2.0)
+    ledger = pares.open(f"{memory}?retention=4")
+    until(lambda: ledger.start() > 10, "its beginning is gone")
     assert me.holds(ROLE)
-    standby = node(crew, "b", session=1.0)
+    standby = node(crew, "b", session=2.0)
     until(lambda: standby.leader(ROLE) is not None, "who comes later knows all the same who leads")
     me.close()
     assert standby.wait(ROLE, PATIENCE)

@@ -177,3 +177,26 @@ def test_a_member_whose_sum_is_above_the_session_is_named(ledger: Ledger) -> Non
     ((level, text),) = said(found, "tenures")
     assert level == "problem"
     assert "a~1 believes for T + clock_error = 5000 ms, not below the group's session of 3000 ms" in text
+
+
+def test_a_leader_that_fell_silent_is_named(ledger: Ledger) -> None:
+    record: dict[str, Any] = {"v": 1, "g": "g", "m": "a~1", "b": 7, "s": 100, "at": 0}
+    for partition in range(3):
+        first = encode(Announce(**record, n=1, name="a", within=500, drift=0.1, of=3, protocol="neli"))
+        token = 7 + ledger.append(first, partition)
+        ledger.append(encode(Pulse(**record, n=2, term=token, within=500, lead=True)), partition)
+    found = examine(ledger, "g", 0, now_ms())
+    assert found.sound, found.findings
+    assert said_by(found) == ["good"]
+    found = examine(ledger, "g", 0, now_ms() + 60_000)
+    assert not found.sound
+    assert said_by(found) == ["problem"] * 3
+    assert "a~1 leads partition 0 in the log, and was last heard of 60" in said_texts(found)[0]
+
+
+def said_by(checkup: Checkup) -> list[str]:
+    return [level for level, _ in said(checkup, "leaders")]
+
+
+def said_texts(checkup: Checkup) -> list[str]:
+    return [text for _, text in said(checkup, "leaders")]

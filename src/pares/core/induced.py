@@ -1,8 +1,9 @@
 """What NELI and Fast NELI have in common: leadership is *induced* from partitions that a group shares out.
 
 The group's word alone makes no leader: a member that can't hear the group goes on believing in an old word, and fetching is not
-fenced by membership, so it would go on reading. [goNELI: two leaders for as long as the coordinator is cut off from one of
-them, and the partition's log from neither] Hence the announcing owner:
+fenced by membership, so it would go on reading. [by goNELI's rule two lead, when the coordinator is cut off from one of them
+and the partition's log from neither, until the client's own clock ends it: within a session, or five minutes in a rebalance]
+Hence the announcing owner:
 
 1. Who is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of that.
 2. It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be

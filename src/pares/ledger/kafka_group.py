@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _SESSION_MS: Final = 6000
 _TURN: Final = 0.1
+_SHORT: Final = 0.01
+_GOODBYE: Final = 1.0
+"""Seconds at most until the coordinator has been told: it may be out of reach."""
 _SILENT: Final = (-187, -195)
 """No broker can be reached."""
 _FOR_GOOD: Final = (GROUP_AUTHORIZATION, GROUP_MAX_SIZE, 24, 26)
@@ -107,10 +110,16 @@ class KafkaMembership:
                 # Before the group is told: whoever gets them next must not find this member still at work.
                 self._on_revoked(held)
         finally:
-            # A client of this strategy that has no partitions says nothing when it is closed, and then every rebalance waits
-            # for it until its session is over. Who unsubscribes says that it leaves.
-            self._consumer.unsubscribe()
+            self._say_goodbye()
             self._consumer.close()
+
+    def _say_goodbye(self) -> None:
+        """A client of this strategy that has no partitions says nothing when it is closed, and then each rebalance waits for it
+        until its session is over. Who unsubscribes says that it leaves, if it is given the time to."""
+        self._consumer.unsubscribe()
+        end = time.monotonic() + _GOODBYE
+        while self._consumer.memberid() and time.monotonic() < end:
+            self._consumer.poll(_SHORT)
 
     # Called by the client, within poll -------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def examine(log: Log, group: str, partition: int, now_ms: int, plan: induced.Pla
     story = Story(log, group, partition=partition)
     story.catch_up()
     case = _Case(log, partition, story, scan(log, group, partition), now_ms)
-    found = induced.look(log, group, plan or induced.Plan())
+    found = induced.look(log, group, plan or induced.Plan(), now_ms)
     if found is not None:
         return _of_induction(case, found)
     findings: list[Finding] = []

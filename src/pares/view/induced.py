@@ -15,7 +15,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -35,11 +35,16 @@ from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of
 
+if TYPE_CHECKING:
+    from pares.ledger import Ledger
+
 GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 USUAL_SESSION: Final = 1.0
 DRIFT: Final = 0.1
 LATELY_MS: Final = 10_000
 """Over how long records are counted, up to the newest one."""
+SILENCES: Final = 2
+"""Sessions, or thresholds if they are longer, after which a leader that says nothing is reported."""
 AMPLE: Final = 2
 """`clock_error` should be this many times what was measured: clocks do not stay where they are."""
 MODES: Final = ("neli", "nele", "fast-neli")
@@ -66,6 +71,7 @@ class Induction:
     log: Log
     group: str
     plan: Plan
+    now_ms: int
     tracks: list[Track] = field(default_factory=list[Track])
     heard: int = 0
     """Records of the group that counted."""
@@ -116,12 +122,12 @@ class Induction:
         return facts
 
 
-def look(log: Log, group: str, plan: Plan) -> Induction | None:
+def look(log: Log, group: str, plan: Plan, now_ms: int) -> Induction | None:
     """What the log has of such a group, and the settings asked about; None if it has nothing and nothing was asked about.
 
-    Reads all partitions from their starts.
+    Reads all partitions from their starts. `now_ms`: the wall clock, by which silence is told.
     """
-    found = Induction(log, group, plan)
+    found = Induction(log, group, plan, now_ms)
     for partition in range(log.partitions):
         _read(found, partition)
     if plan.protocol is None and not found.heard:
@@ -177,11 +183,11 @@ def _config(found: Induction) -> Config:
     plan, fast = found.plan, found.mode == "fast-neli"
     overlap = plan.overlap if found.mode != "nele" else plan.overlap or found.bound
     checked: dict[str, Any] = {"group": found.group, "name": "doctor", "host": "", "roles": (), "barrier_ms": 0}
-    checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000)}
+    checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000), "seats": 1}
     own = {"heartbeat_timeout": plan.T} if fast else {"T": plan.T, "clock_error": plan.clock_error}
     protocol = "fast-neli" if fast else "neli"
     settings = dict.fromkeys(("T", "clock_error", "interval", "heartbeat_timeout", "poll_interval"), None) | own
-    config = config_of(protocol, checked, found.log, found.bound, settings)
+    config = config_of(protocol, checked, cast("Ledger", found.log), found.bound, settings)
     said = [tenure.within_ms for _, tenure in found.open]
     if plan.protocol is None and said:
         # What its members say counts, not what others would take.
@@ -273,15 +279,20 @@ def _tenures(found: Induction) -> Looks:
                 "takeover waits longer than for the group; use a smaller T"
             )
             yield PROBLEM, "tenures", text
-    for number, track in enumerate(found.tracks):
-        if found.heard and track.leader() is None:
+    wrong = 0
+    for number, track in enumerate(found.tracks if found.heard else ()):
+        leader = track.leader()
+        if leader is None:
+            wrong += 1
             yield WARNING, "leaders", f"nobody leads partition {number}, as far as its log says"
-    if said and all(track.leader() is not None for track in found.tracks):
-        yield (
-            GOOD,
-            "leaders",
-            f"each of {len(found.tracks)} partitions has a leader in the log; {len(said)} members lead",
-        )
+        elif found.now_ms > leader.stamp_ms + SILENCES * max(leader.within_ms, session_ms):
+            wrong += 1
+            ago = (found.now_ms - leader.stamp_ms) / 1000
+            text = f"{leader.member} leads partition {number} in the log, and was last heard of {ago:.1f} s ago (by wall clock)"
+            yield PROBLEM, "leaders", text
+    if said and not wrong:
+        text = f"each of {len(found.tracks)} partitions has a leader that writes in time; {len(said)} members lead"
+        yield GOOD, "leaders", text
 
 
 def _clock(found: Induction) -> Looks:
