@@ -144,6 +144,7 @@ def test_health_has_everything(crew: Crew) -> None:
         "group": "g",
         "leads": ("A", "B"),
         "thread_alive": True,
+        "stuck": (),
         "unreachable": None,
         "failure": None,
         "no_proof": None,

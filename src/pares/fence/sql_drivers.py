@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         | sqlalchemy.Connection
         | Session
         | BaseDatabaseWrapper
-        | ConnectionProxy[Any]
+        | ConnectionProxy
     )
 
 Row = Mapping[str, str | int]

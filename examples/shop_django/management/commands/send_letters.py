@@ -30,7 +30,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"leads {term.token}")
                 while term:
                     try:
-                        with transaction.atomic():
+                        with transaction.atomic():  # pyright: ignore[reportGeneralTypeIssues] - Django has no types
                             fence.check(connection, term)
                             with connection.cursor() as cursor:
                                 cursor.execute("INSERT INTO letters (token) VALUES (%s)", [term.token])
