@@ -37,12 +37,9 @@ def test_two_lead_for_as_long_as_it_lasts_by_goNELIs_rule() -> None:
     if why := missing():
         pytest.skip(why)
     told: list[dict[str, Any]] = []
-    for _ in range(3):
-        _, found = asymmetric("--case", "in-rebalance", "--rule", "goneli")
-        (theirs,) = found["trials"]
-        told.append(theirs)
-        if theirs["at_the_end"]:
-            break
+    while len(told) < 3 and not any(trial["at_the_end"] for trial in told):
+        told += asymmetric("--case", "in-rebalance", "--rule", "goneli")[1]["trials"]
+    theirs = told[-1]
     assert theirs["at_the_end"], told
     assert theirs["both"] > 2 * SESSION / 3, "for longer than any deadline: nothing in that rule ends it"
     assert theirs["refused"] > 100, "the fence at the sink was what stood between them"
