@@ -17,7 +17,7 @@ from process_beliefs import Belief
 from tests.chaos.test_chaos_run import missing
 
 ROOT = Path(__file__).resolve().parents[2]
-SESSION, HOLD = 6.0, 25.0
+SESSION, HOLD = 8.0, 30.0
 
 
 def asymmetric(*words: str) -> tuple[int, dict[str, Any]]:
@@ -31,23 +31,34 @@ def asymmetric(*words: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.processes
 @pytest.mark.brokers
 @pytest.mark.timeout(900)
-def test_two_lead_for_as_long_as_it_lasts_by_goNELIs_rule_and_never_by_ours() -> None:
-    """W4. The cut comes while the group is being shared out anew: the client does not count its session then."""
+def test_two_lead_for_as_long_as_it_lasts_by_goNELIs_rule() -> None:
+    """W4. The cut comes while the group is being shared out anew: the client does not count its session then. On a busy machine
+    the owner may not have asked to join yet when it comes, so that it is tried up to three times."""
     if why := missing():
         pytest.skip(why)
-    code, told = asymmetric("--case", "in-rebalance")
-    assert code == 0, told
-    by_rule = {trial["rule"]: trial for trial in told["trials"]}
-    theirs, ours = by_rule["goneli"], by_rule["pares"]
-    assert theirs["at_the_end"], "two believed until the cut was healed"
+    told: list[dict[str, Any]] = []
+    while len(told) < 3 and not any(trial["at_the_end"] for trial in told):
+        told += asymmetric("--case", "in-rebalance", "--rule", "goneli")[1]["trials"]
+    theirs = told[-1]
+    assert theirs["at_the_end"], told
     assert theirs["both"] > 2 * SESSION / 3, "for longer than any deadline: nothing in that rule ends it"
-    assert theirs["refused"] > 0, "the fence at the sink was what stood between them"
-    assert ours["both"] == 0
-    assert ours["overlaps_ever"] == 0
+    assert theirs["refused"] > 100, "the fence at the sink was what stood between them"
+    assert theirs["stale"] == 0
+
+
+@pytest.mark.processes
+@pytest.mark.brokers
+@pytest.mark.timeout(900)
+def test_nobody_leads_twice_by_our_rule_while_the_group_is_being_shared_out() -> None:
+    if why := missing():
+        pytest.skip(why)
+    code, told = asymmetric("--case", "in-rebalance", "--rule", "pares")
+    assert code == 0, told
+    (ours,) = told["trials"]
+    assert (ours["both"], ours["overlaps_ever"], ours["stale"]) == (0, 0, 0)
     assert not ours["at_the_end"]
     assert ours["new_since"] is not None, "somebody did succeed the old owner"
-    assert 0 < ours["old_until"] <= ours["new_since"]
-    assert theirs["stale"] == ours["stale"] == 0
+    assert ours["old_until"] <= ours["new_since"]
 
 
 @pytest.mark.processes
