@@ -155,6 +155,10 @@ class Chronicle:
         return self._current
 
     @property
+    def seats_of_a_role(self) -> int:
+        return self._seats
+
+    @property
     def floor(self) -> int:
         """Tokens below it were given out before the log begins; 0 for a log that is whole."""
         return 0 if self.track.start == 0 else self.track.base + self.track.start
@@ -225,16 +229,18 @@ class Chronicle:
 
     def _reshape(self, record: Width | Work, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
+        before = self._index
         if isinstance(record, Width):
             self._width, self._seats = max(self._width, record.of), record.seats
-        before = self._index
+        moved = before != self._index
         now = {role: None for role in self.track.roles if self._belongs(role)}
-        for role in [role for role in self._roles if role not in now]:
+        for role in [role for role in self._roles if moved or role not in now]:
             found.append(Went((role, before), offset, stamp_ms))
             for tenancy in self._led.values():
-                if role in tenancy.roles:
-                    self._over_role(tenancy, role, offset, stamp_ms, tenancy.member, "removed", "", None, found)
-        for role in [role for role in now if role not in self._roles]:
+                if tenancy.roles.pop(role, False):
+                    at = (offset, stamp_ms, tenancy.member)
+                    found.append(Over((role, before), tenancy, *at, "removed", ""))
+        for role in [role for role in now if moved or role not in self._roles]:
             found.append(Came((role, self._index), offset, stamp_ms))
             if self._current is not None:
                 self._current.roles[role] = False
