@@ -87,13 +87,21 @@ class Induced(Holding):
             return []
         effects: list[Effect] = []
         for part in self.parts:
-            self._expire(part, now, effects)
+            if now >= part.until:  # what can't be over is not looked at: this is done in every step
+                self._expire(part, now, effects)
         getattr(self, HANDLERS[type(event)])(event, now, effects)
         return effects
 
     def position(self, partition: int) -> int:
         """Where to read that partition next."""
         return self.parts[partition].track.position
+
+    def heeds_silence(self, partition: int, now: int) -> bool:
+        """Whether it should hear (`Heard`) that there is nothing new in a partition: while something is waited for there, and
+        now and then."""
+        part = self.parts[partition]
+        waits = not self.live or part.phase in (Phase.WANTED, Phase.GRACE) or not part.quiet
+        return waits or now >= part.heard_at + self.within_ms * MS // 4
 
     def leader(self, role: str) -> Tenure | None:
         """Who leads the partition of `role`, of its first seat that is led, as far as this member has read."""
