@@ -168,3 +168,12 @@ def test_a_beat_of_who_was_succeeded_begins_nothing() -> None:
     log.write(Pulse, "b~1", 30, term=second, lead=True)
     log.write(Pulse, "a~1", 40, term=first, lead=True)
     assert [one.tenancy.member for one in log.of(Led)] == ["b~1"]
+
+
+def test_a_record_with_numbers_that_cannot_be_stops_no_reader() -> None:
+    log = Log()
+    log.write(Work, "a~1", 0, add=("r",))
+    assert [one.seat for one in log.of(Came)] == [("r", 0)], "nobody has said how many partitions there are"
+    log.write(Width, "x~1", 0, of=1, seats=7)
+    log.write(Width, "a~1", 0, of=1)
+    assert log.chronicle.seats() == [("r", 0)]

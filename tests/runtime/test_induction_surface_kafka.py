@@ -25,9 +25,9 @@ def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def ledger(kafka: Kafka) -> Iterator[Any]:
-    ledger = pares.open(f"kafka://{kafka.bootstrap}/t-{uuid.uuid4().hex}?partitions=4")
-    yield ledger
-    ledger.close()
+    made = pares.open(f"kafka://{kafka.bootstrap}/t-{uuid.uuid4().hex}?partitions=4", options=kafka.client())
+    yield made
+    made.close()
 
 
 def crew_of(ledger: Any) -> Crew:

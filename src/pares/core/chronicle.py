@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, InductionRecord, Width, Work, Yield
+from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Work, Yield
 from pares.core.reader import EntryLike
 from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
 from pares.core.records import MAX_DUE_MS, Seat
@@ -177,13 +177,13 @@ class Chronicle:
         self.last = (offset, stamp_ms)
         found: list[Happening] = []
         self._know(record, offset, stamp_ms, found)
-        if isinstance(record, Width | Work):
+        if isinstance(record, Width | Work | Announce):
             self._reshape(record, offset, stamp_ms, found)
-        elif isinstance(record, Announce):
+        if isinstance(record, Announce):
             self._announce(record, offset, stamp_ms, found)
         elif isinstance(record, Yield):
             self._yield(record, offset, stamp_ms, found)
-        elif record.term:
+        elif isinstance(record, Pulse | Beacon) and record.term:
             self._beat(record, offset, stamp_ms, found)
         return found
 
@@ -227,11 +227,11 @@ class Chronicle:
     def _index(self) -> int:
         return seat_of_partition(self.partition, self._width, self._seats) if self._width else 0
 
-    def _reshape(self, record: Width | Work, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _reshape(self, record: Width | Work | Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
         before = self._index
-        if isinstance(record, Width):
-            self._width, self._seats = max(self._width, record.of), record.seats
+        if isinstance(record, Width | Announce) and record.seats <= record.of and record.of >= self._width:
+            self._width, self._seats = record.of, record.seats
         moved = before != self._index
         now = {role: None for role in self.track.roles if self._belongs(role)}
         for role in [role for role in self._roles if moved or role not in now]:
@@ -247,6 +247,9 @@ class Chronicle:
         self._roles = now
 
     def _belongs(self, role: str) -> bool:
+        """Where nobody has said yet how many partitions there are, whoever wrote it here is believed."""
+        if not self._width:
+            return True
         index = self._index
         of = (self._width, self._seats)
         return index < self._seats and partition_of_role(role, *of, index) == self.partition
@@ -262,8 +265,7 @@ class Chronicle:
             elif tenancy.exclusive:
                 tenancy.fixed = True
 
-    def _beat(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
-        assert not isinstance(record, Width | Work | Announce | Yield)
+    def _beat(self, record: Pulse | Beacon, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         tenancy = self._led.get(record.term)
         if tenancy is not None and tenancy.member != record.m:
             return

@@ -217,7 +217,8 @@ class Induced(Holding):
             self._put(part, beat[0], now, effects, **beat[1])
         elif part.restating:
             again, part.restating = part.restating[:NAMES], part.restating[NAMES:]
-            self._put(part, Work, now, effects, add=tuple(again), at=at_ms)
+            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(again)}
+            self._put(part, Width, now, effects, at=at_ms, **fields)
         else:
             wakes.append(due)
 
