@@ -1,7 +1,8 @@
 """Several groups over the same roles, audited as one: was each role led at any time by somebody of some group?
 
-Of each belief counts what is certain: from when its owner said that it led to when it last said so, or said that it was over.
-What is only possible (a dead owner's lease would have lasted longer) fills no gap.
+Of each belief counts what is certain: from when its owner said that it led to when it last said so, or said that it was over,
+or was seen to die (`faults`). What is only possible (a dead owner's lease would have lasted longer) fills no gap. So without
+a record of faults each death leaves up to one beat of its owner's unproven.
 """
 
 from __future__ import annotations
