@@ -14,6 +14,7 @@ belief what its owner lived to say.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import signal
 import subprocess
@@ -194,9 +195,13 @@ def main() -> None:
     parser.add_argument("--ledger", help="URL; a fresh SQLite file if not given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--audit", action="store_true", help="have Spark audit the log, too")
+    parser.add_argument(
+        "--folder", type=Path, help="where to leave the log, what was done (faults.jsonl) and the beliefs"
+    )
     told = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pares-continuous-") as name:
-        folder = Path(name)
+        folder: Path = told.folder or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         url = told.ledger or f"sqlite:///{folder}/log.db?partitions=4"
         overlap = told.overlap if told.protocol == "neli" else 0.0
         company = Company(
@@ -210,6 +215,9 @@ def main() -> None:
             last, until_ms = stopwatch() - FRESH, time.time_ns() // 1_000_000 - FRESH // 1_000_000
         finally:
             company.end()
+        words = ("at_ms", "member", "fault")
+        faults = [json.dumps(dict(zip(words, fault, strict=True))) for fault in company.faults]
+        (folder / "faults.jsonl").write_text("\n".join([*faults, ""]))
         found = company.all_beliefs()
         gaps = uncovered(found, first, last)
         print(f"{told.layout}, {told.protocol}: {company.kills} kills in {(last - first) / 1e9:.0f} s")
