@@ -123,7 +123,8 @@ class Company:
 
     def strike(self) -> None:
         """Kills one process, or all of one host, at once; then as many new ones come."""
-        leaders = [player for player in self.players if player.leads()]
+        # On a machine so busy that nobody has looked lately, anybody will do.
+        leaders = [player for player in self.players if player.leads()] or self.players
         victims = [self.random.choice(leaders)]
         if self.random.random() < 0.3:
             victims = [player for player in self.players if player.host == victims[0].host]
