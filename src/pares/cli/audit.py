@@ -36,6 +36,14 @@ def audit(
     clock_error: Annotated[
         int, typer.Option("--clock-error", metavar="MS", min=0, help="How far members' clocks may be off.")
     ] = 0,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="GROUP",
+            help="Another group over the same roles; may be given again. Was each role led at any time by one of them?",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Have Spark check whether the promises were kept.
@@ -45,9 +53,14 @@ def audit(
     Reads only. What the log decided is exact; what members believed, and when, is known within --clock-error. Ends with 3
     if a promise was broken.
     """
+    from pares.core.errors import ConfigError
     from pares.core.records import check_name
 
     check_name("--group", group)
+    if also and (writes is not None or out is not None):
+        raise ConfigError(
+            "--also looks at the logs of several groups together: audit each by itself for --writes and --out"
+        )
     url = existing(ledger)
     with opened(url):
         pass  # what is no ledger is said at once, not when Spark is up
@@ -57,6 +70,8 @@ def audit(
 
     if not json:
         say("starting Spark ...")
+    if also:
+        _together(url, [group, *also], faults, clock_error, json=json)
     result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error)
     if out is not None:
         _report(result, out / "report.html")
@@ -65,6 +80,25 @@ def audit(
     else:
         _show(result, out)
     raise typer.Exit(result.exit_code)
+
+
+def _together(url: str, groups: list[str], faults: str | None, clock_error: int, *, json: bool) -> None:
+    from pares.spark.together import audit_together
+
+    found = audit_together(url, groups, faults=faults, clock_error_ms=clock_error)
+    if json:
+        print_json(
+            {"groups": [one.to_json() for one in found.groups], "gaps": found.gaps, "exit_code": found.exit_code}
+        )
+        raise typer.Exit(found.exit_code)
+    screen = console()
+    for one in found.groups:
+        screen.print(f"group {one.group}", style="bold")
+        _show(one, None)
+    screen.print(f"together: {len(found.gaps)} stretches in which a role had no leader in any group")
+    for gap in found.gaps[:20]:
+        screen.print(f"  {gap['role']}: {gap['to_ms'] - gap['from_ms']} ms from {gap['from_ms']} on")
+    raise typer.Exit(found.exit_code)
 
 
 def _show(result: AuditResult, out: Path | None) -> None:

@@ -38,7 +38,7 @@ def drain(
 
         def done() -> bool:
             now = story.world.members.get(member.id)
-            return now is None or (now.draining and not held(story, member=member.id))
+            return now is None or ((now.draining or not story.steered_here) and not held(story, member=member.id))
 
         finished = wait(story, done, timeout)
         left = len(held(story, member=member.id))

@@ -41,7 +41,12 @@ def pause(
     with steering(ledger, group, check) as (story, admin):
         before = set(story.world.pauses)
         admin.pause(role, seconds=length)
-        finished = wait(story, lambda: set(story.world.pauses) != before and not held(story, role=role), timeout)
+
+        def done() -> bool:
+            begun = set(story.world.pauses) != before or not story.steered_here
+            return begun and not held(story, role=role)
+
+        finished = wait(story, done, timeout)
         left = len(held(story, role=role))
         what = f"group {group}" if role is None else f"role {role}"
         answer = {"role": role, "seconds": length, "still_held": left}
@@ -70,7 +75,7 @@ def resume(
         need_known(story)
         if role is not None:
             need_role(story, role)
-        if not scoped(story):
+        if story.steered_here and not scoped(story):
             what = f"group {group!r}" if role is None else f"role {role!r}"
             single = sorted({p.scope for p in story.world.pauses.values() if p.scope is not None})
             more = (

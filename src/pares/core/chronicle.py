@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, InductionRecord, Width, Work, Yield
+from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Work, Yield
 from pares.core.reader import EntryLike
 from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
 from pares.core.records import MAX_DUE_MS, Seat
@@ -155,6 +155,10 @@ class Chronicle:
         return self._current
 
     @property
+    def seats_of_a_role(self) -> int:
+        return self._seats
+
+    @property
     def floor(self) -> int:
         """Tokens below it were given out before the log begins; 0 for a log that is whole."""
         return 0 if self.track.start == 0 else self.track.base + self.track.start
@@ -173,13 +177,13 @@ class Chronicle:
         self.last = (offset, stamp_ms)
         found: list[Happening] = []
         self._know(record, offset, stamp_ms, found)
-        if isinstance(record, Width | Work):
+        if isinstance(record, Width | Work | Announce):
             self._reshape(record, offset, stamp_ms, found)
-        elif isinstance(record, Announce):
+        if isinstance(record, Announce):
             self._announce(record, offset, stamp_ms, found)
         elif isinstance(record, Yield):
             self._yield(record, offset, stamp_ms, found)
-        elif record.term:
+        elif isinstance(record, Pulse | Beacon) and record.term:
             self._beat(record, offset, stamp_ms, found)
         return found
 
@@ -223,24 +227,29 @@ class Chronicle:
     def _index(self) -> int:
         return seat_of_partition(self.partition, self._width, self._seats) if self._width else 0
 
-    def _reshape(self, record: Width | Work, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _reshape(self, record: Width | Work | Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
-        if isinstance(record, Width):
-            self._width, self._seats = max(self._width, record.of), record.seats
         before = self._index
+        if isinstance(record, Width | Announce) and record.seats <= record.of and record.of >= self._width:
+            self._width, self._seats = record.of, record.seats
+        moved = before != self._index
         now = {role: None for role in self.track.roles if self._belongs(role)}
-        for role in [role for role in self._roles if role not in now]:
+        for role in [role for role in self._roles if moved or role not in now]:
             found.append(Went((role, before), offset, stamp_ms))
             for tenancy in self._led.values():
-                if role in tenancy.roles:
-                    self._over_role(tenancy, role, offset, stamp_ms, tenancy.member, "removed", "", None, found)
-        for role in [role for role in now if role not in self._roles]:
+                if tenancy.roles.pop(role, False):
+                    at = (offset, stamp_ms, tenancy.member)
+                    found.append(Over((role, before), tenancy, *at, "removed", ""))
+        for role in [role for role in now if moved or role not in self._roles]:
             found.append(Came((role, self._index), offset, stamp_ms))
             if self._current is not None:
                 self._current.roles[role] = False
         self._roles = now
 
     def _belongs(self, role: str) -> bool:
+        """Where nobody has said yet how many partitions there are, whoever wrote it here is believed."""
+        if not self._width:
+            return True
         index = self._index
         of = (self._width, self._seats)
         return index < self._seats and partition_of_role(role, *of, index) == self.partition
@@ -256,8 +265,7 @@ class Chronicle:
             elif tenancy.exclusive:
                 tenancy.fixed = True
 
-    def _beat(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
-        assert not isinstance(record, Width | Work | Announce | Yield)
+    def _beat(self, record: Pulse | Beacon, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         tenancy = self._led.get(record.term)
         if tenancy is not None and tenancy.member != record.m:
             return

@@ -159,6 +159,21 @@ class Holding:
                 part.drop.pop(role, None)
                 part.add[role] = None
 
+    def _settle_roles(self, part: Part) -> None:
+        """What the log says already need not be said."""
+        for role in [role for role in part.add if role in part.track.roles]:
+            del part.add[role]
+        for role in [role for role in part.drop if role not in part.track.roles]:
+            del part.drop[role]
+
+    def _restate(self, part: Part, now: int) -> None:
+        """Who leads writes down anew, now and then, what the group works at: the log may forget who said so first."""
+        if not self.config.restate_ms or part.phase is not Phase.LEADING:
+            return
+        if now >= part.restated_at + self.config.restate_ms * MS:
+            part.restated_at = now
+            part.restating = list(part.track.roles)
+
     def _reseat(self, part: Part, now: int, effects: list[Effect]) -> None:
         """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
         if part.phase not in BELIEVING:

@@ -88,13 +88,21 @@ class Induced(Holding):
             return []
         effects: list[Effect] = []
         for part in self.parts:
-            self._expire(part, now, effects)
+            if now >= part.until:  # what can't be over is not looked at: this is done in every step
+                self._expire(part, now, effects)
         getattr(self, HANDLERS[type(event)])(event, now, effects)
         return effects
 
     def position(self, partition: int) -> int:
         """Where to read that partition next."""
         return self.parts[partition].track.position
+
+    def heeds_silence(self, partition: int, now: int) -> bool:
+        """Whether it should hear (`Heard`) that there is nothing new in a partition: while something is waited for there, and
+        now and then."""
+        part = self.parts[partition]
+        waits = not self.live or part.phase in (Phase.WANTED, Phase.GRACE) or not part.quiet
+        return waits or now >= part.heard_at + self.within_ms * MS // 4
 
     def leader(self, role: str) -> Tenure | None:
         """Who leads the partition of `role`, of its first seat that is led, as far as this member has read."""
@@ -210,24 +218,10 @@ class Induced(Holding):
             self._put(part, beat[0], now, effects, **beat[1])
         elif part.restating:
             again, part.restating = part.restating[:NAMES], part.restating[NAMES:]
-            self._put(part, Work, now, effects, add=tuple(again), at=at_ms)
+            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(again)}
+            self._put(part, Width, now, effects, at=at_ms, **fields)
         else:
             wakes.append(due)
-
-    def _settle_roles(self, part: Part) -> None:
-        """What the log says already need not be said."""
-        for role in [role for role in part.add if role in part.track.roles]:
-            del part.add[role]
-        for role in [role for role in part.drop if role not in part.track.roles]:
-            del part.drop[role]
-
-    def _restate(self, part: Part, now: int) -> None:
-        """Who leads writes down anew, now and then, what the group works at: the log may forget who said so first."""
-        if not self.config.restate_ms or part.phase is not Phase.LEADING:
-            return
-        if now >= part.restated_at + self.config.restate_ms * MS:
-            part.restated_at = now
-            part.restating = list(part.track.roles)
 
     def _put(
         self, part: Part, kind: type[Any], now: int, effects: list[Effect], base: int | None = None, **fields: Any

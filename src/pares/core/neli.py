@@ -120,6 +120,11 @@ class Neli(Induced):
         return Beacon, fields
 
     def _interval_ns(self, part: Part) -> int:
+        if self._reckoned_for != self._seen_around:
+            self._reckoned_for, self._reckoned = self._seen_around, self._reckon()
+        return self._reckoned
+
+    def _reckon(self) -> int:
         """The interval that was asked for, or longer: all who beacon on this topic, of whatever group, share the budget. Where
         T binds it, because T + e must stay below the session, it is T that wins."""
         wanted = self.config.interval_ms * MS
@@ -138,6 +143,9 @@ class Neli(Induced):
         return max(1, self._seen_around)
 
     _seen_around = 1
+    _reckoned_for = 0
+    """The crowd for which `_reckoned`, the interval, was reckoned last."""
+    _reckoned = 0
     _clock_is_wrong = ""
 
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:

@@ -83,7 +83,7 @@ class Part:
         """The same of roles that it is to have no more."""
         self.restated_at = 0
         self.restating: list[str] = []
-        """Roles that are to be written down again."""
+        """Roles that are to be written down again, with the number of partitions: a log may forget who said so first."""
         self.seats: list[Seat] = []
         """What is believed in, or was until the barrier began."""
         self.began_at = self.ended_at = 0

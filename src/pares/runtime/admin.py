@@ -9,10 +9,13 @@ from typing import Any, Self
 from pares.core.errors import ConfigError
 from pares.core.protocol import Ask, RewindTo
 from pares.core.records import MAX_INT
-from pares.ledger import Ledger
+from pares.ledger import Ledger, partition_of
+from pares.ledger import open as open_ledger
 from pares.runtime.incarnation import default_name
 from pares.runtime.member import Member
 from pares.runtime.settings import whole
+from pares.runtime.tenure_admin import TenureAdmin
+from pares.runtime.which import runs_induced
 
 
 class Admin:
@@ -26,36 +29,66 @@ class Admin:
     def __init__(
         self, ledger: str | Ledger, *, group: str, name: str | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        self._member = Member(ledger, group=group, roles=(), name=name or f"admin-{default_name()}", options=options)
+        self._own = isinstance(ledger, str)
+        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        self._tenures: TenureAdmin | None = None
+        """Of a group that runs NELI or Fast NELI: a member of the claims protocol in it would be in the way there."""
+        try:
+            if runs_induced(self._ledger, group, partition_of(self._ledger.url)):
+                self._tenures = TenureAdmin(
+                    self._ledger, group, name, lambda g: Admin(self._ledger, group=g, name=name)
+                )
+            else:
+                self._member = Member(self._ledger, group=group, roles=(), name=name or f"admin-{default_name()}")
+        except BaseException:
+            self._close_ledger()
+            raise
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
         """Nobody holds `role` (None: any role) for `seconds`, or until `resume`."""
+        if self._tenures is not None:
+            self._tenures.pause(role, seconds=seconds)
+            return
         self._live()
         self._member.pause(role, seconds=seconds)
 
     def resume(self, role: str | None = None) -> None:
         """Ends the pauses of `role` (None: those of the whole group)."""
+        if self._tenures is not None:
+            self._tenures.resume(role)
+            return
         self._live()
         self._member.resume(role)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
+        if self._tenures is not None:
+            return self._tenures.roles()
         self._live()
         return self._member.roles()
 
     def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
         """Adds a role, or changes it; held by members that are eligible for it."""
+        if self._tenures is not None:
+            self._tenures.add_role(name, seats, weight, spread)
+            return
         self._live()
         self._member.add_role(name, seats, weight, spread)
 
     def remove_role(self, name: str) -> None:
         """Removes a role: its holders run their barriers and release, then it is gone."""
+        if self._tenures is not None:
+            self._tenures.remove_role(name)
+            return
         self._live()
         self._member.remove_role(name)
 
     def hand_over(self, role: str, to: str | None = None, seat: int | None = None) -> None:
         """Asks the holder of `role` (of its seat `seat`; None: the first that is held) to hand it over, to the member `to`
         (name or id) or to anybody else."""
+        if self._tenures is not None:
+            self._tenures.hand_over(role, to, seat)
+            return
         self._live()
         member = self._member
         member._known_role(role)  # pyright: ignore[reportPrivateUsage]
@@ -70,18 +103,25 @@ class Admin:
 
     def drain(self, member: str) -> None:
         """Asks a member (name or id) to hand everything over and to take nothing more."""
+        if self._tenures is not None:
+            self._tenures.drain(member)
+            return
         self._live()
         target = self._member._resolve(member)  # pyright: ignore[reportPrivateUsage]
         self._member._perform(Ask(drain=target))  # pyright: ignore[reportPrivateUsage]
 
     def positions(self) -> dict[tuple[str, int], int]:
         """The mark of every seat: the next offset to consume (R15)."""
+        if self._tenures is not None:
+            raise self._tenures.cannot("positions")
         self._live()
         world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
         return {seat.seat: seat.mark for seat in sorted(world.seats.values(), key=lambda s: s.seat)}
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
         """Moves marks, also backwards. It works only for free seats under a pause (R15); raises `ConfigError` for others."""
+        if self._tenures is not None:
+            raise self._tenures.cannot("rewind")
         self._live()
         world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
         for key, mark in marks.items():
@@ -96,7 +136,15 @@ class Admin:
 
     def close(self) -> None:
         """Leaves the group."""
-        self._member.close()
+        if self._tenures is not None:
+            self._tenures.close()
+        else:
+            self._member.close()
+        self._close_ledger()
+
+    def _close_ledger(self) -> None:
+        if self._own:
+            self._ledger.close()
 
     def _live(self) -> None:
         """Waits until the administrator's join has counted, so that checks look at a whole world."""

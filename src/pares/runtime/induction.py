@@ -284,6 +284,7 @@ class InductionLoop:
             appended = self._step(Tick(wall_us()))
             if not appended and not self._events:
                 break
+            self.doorbell.wait(0)  # what this member has just written is read now, and need not wake it once more
             self._serve()
             self._read()
         if self._waiting and not self._events and self.core.settled:
@@ -374,6 +375,8 @@ class InductionLoop:
             while self.over is None and part.attached and core is self.core:
                 entries = self.ledger.read(core.position(number), number, CHUNK)
                 self.read_at = stopwatch()
+                if not entries and not core.heeds_silence(number, self.read_at):
+                    break
                 self._step(Heard(number, list(entries), wall_us()))
                 if not entries or (len(entries) < CHUNK and part.track.entered):
                     break

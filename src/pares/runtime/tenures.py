@@ -53,6 +53,11 @@ class Tenures:
             self._positions.append(start)
 
     @property
+    def seats(self) -> int:
+        """By how many members each role is led."""
+        return max((chronicle.seats_of_a_role for chronicle in self._chronicles), default=1)
+
+    @property
     def uncounted(self) -> int:
         return sum(chronicle.track.uncounted for chronicle in self._chronicles)
 

@@ -42,7 +42,10 @@ SLACK_MS: Final = 20
 # The columns that are promised come first, in their promised order; what follows explains them.
 _TERMS: Final = """
 SELECT {group} AS `group`, role, seat, token, member, name, host, from_offset, to_offset, from_ms, to_ms, why,
-       began, cause, measured, truncated, coalesce(stop_ms, least(alive_ms, b_late), to_ms) AS sure_ms
+       began, cause, measured, truncated,
+       -- How long it has lasted at the least: until its holder said that it was over, or was seen to die, or said its last.
+       coalesce(stop_ms, CASE WHEN fault = 'crash' THEN least(fault_ms, b_late) END, least(alive_ms, b_late), to_ms)
+         AS sure_ms
 FROM {terms}
 """
 _BAD: Final = "SELECT offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"

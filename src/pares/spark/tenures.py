@@ -60,7 +60,7 @@ class TenureHistory:
         for happening in chronicle.finish():
             self._take(happening, chronicle.track.position)
         for seat, tenancy in chronicle.open():
-            self._facts.append(self._of("held", seat, tenancy, clock_ms=tenancy.said_ms, until_ms=tenancy.until_ms))
+            self._facts.append(self._of("held", seat, tenancy, clock_ms=tenancy.said_ms, until_ms=_until(tenancy)))
         for sender in chronicle.senders.values():
             # No offset: those of several partitions can't be compared.
             self._facts.append(Fact("seen", member=sender.id, clock_ms=sender.last_ms))
@@ -99,7 +99,7 @@ class TenureHistory:
             stop = self._of("stop", over.seat, tenancy, at, over.stamp_ms, clock_ms=over.ended_ms, why=why)
             self._facts.append(stop)
         lost = self._of("lost", over.seat, tenancy, over.offset, over.stamp_ms, cause=CAUSES[over.cause], why=why)
-        lost = lost._replace(other=over.by, clock_ms=tenancy.said_ms, until_ms=tenancy.until_ms)
+        lost = lost._replace(other=over.by, clock_ms=tenancy.said_ms, until_ms=_until(tenancy))
         self._facts.append(lost._replace(name=tenancy.heir_member or None))
 
     def _of(
@@ -118,6 +118,11 @@ class TenureHistory:
         member = tenancy.member
         fact = Fact(kind, offset, at_ms, *seat, tenancy.token, member, member, clock_ms, cause, why)
         return fact._replace(until_ms=until_ms)
+
+
+def _until(tenancy: Tenancy) -> int:
+    """By when its belief was over, if its owner kept to the rules; or when it said for the last time that it led, if not."""
+    return max(tenancy.until_ms, tenancy.said_ms)
 
 
 def _member(sender: Sender) -> Fact:

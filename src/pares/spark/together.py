@@ -1,13 +1,15 @@
 """Several groups over the same roles, audited as one: was each role led at any time by somebody of some group?
 
-Of each belief counts what is certain: from when its owner said that it led to when it last said so, or said that it was over.
-What is only possible (a dead owner's lease would have lasted longer) fills no gap.
+Of each belief counts what is certain: from when its owner said that it led to when it last said so, or said that it was over,
+or was seen to die (`faults`). What is only possible (a dead owner's lease would have lasted longer) fills no gap. So without
+a record of faults each death leaves up to one beat of its owner's unproven.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pares.spark import intervals
@@ -48,7 +50,7 @@ def audit_together(
     ledger: str,
     groups: Sequence[str],
     *,
-    faults: Faults | None = None,
+    faults: str | Path | DataFrame | Faults | None = None,
     spark: SparkSession | None = None,
     options: Mapping[str, str] | None = None,
     clock_error_ms: int = 0,
@@ -57,7 +59,6 @@ def audit_together(
     """Audits each of `groups` on the ledger (see `audit`), and all of them as one, up to `until_ms` of the wall clock (None: to
     the logs' end; a group that was closed leads no more). Raises what `audit` raises."""
     spark = spark if spark is not None else session()
-    faults = None if faults is None else list(faults)
     found = [
         audit(ledger, group, faults=faults, spark=spark, options=options, clock_error_ms=clock_error_ms)
         for group in groups

@@ -86,6 +86,9 @@ _FREED: Final = {"release": "released", "leave": "left", "obituary": "died", "cl
 class Story:
     """One group, told from the beginning of its log. Not for several threads at once."""
 
+    steered_here = True
+    """Pauses and drains stand in this group's own log."""
+
     def __init__(self, log: Log, group: str, *, partition: int = 0) -> None:
         self.log, self.group, self.partition = log, group, partition
         self.moves: list[Move] = []

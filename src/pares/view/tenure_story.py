@@ -13,6 +13,8 @@ from pares.view.story import KEPT, Move, Story
 class TenureStory(Story):
     """One group, told from the beginning of its logs. Not for several threads at once."""
 
+    steered_here = False
+
     def _attach(self) -> None:
         self._tenures = Tenures(self.log, self.group)
         self.heard = self._tenures.heard
