@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core.allcall import OUTBID
 from pares.core.allcall_wire import token as token_of
 from pares.core.protocol import Follow, Lead
 from pares.core.records import Seat
@@ -131,6 +132,8 @@ class Claims(AllCallChecker):
     def led(self, process: AllCallProcess, effect: Lead) -> None:
         self._ends_in_time(process, effect)
         role = effect.seat[0]
+        if effect.why == OUTBID:
+            return  # the same leader under a higher token, because it has heard of the other
         for other in self.scene.believers(effect.seat):
             known = self.known.get((process.id, other.id, role))
             if other is not process and not self.bounds.clocks and known and known == self.newest[other.id, role]:
