@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from allcall_world import World
+from allcall_world import World, call_of
 
+from pares.core.allcall import AllCall
+from pares.core.allcall_election import Election
 from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_wire import Call, encode
+from pares.core.allcall_protocol import Heard, Publish, Settings
+from pares.core.allcall_wire import Call, Claim, encode
 from pares.core.lease import MS
+from pares.core.protocol import Lead, Tick
 
 
 def trio(**options: Any) -> World:
@@ -149,3 +153,49 @@ def test_a_phase_delays_no_first_call() -> None:
     world = World()
     world.start("a", 0, phase_ms=950)
     world.until(lambda: world.leaders() == ["a"], 12.1)
+
+
+def test_a_claim_that_is_passed_on_and_on_does_not_shrink() -> None:
+    """Relays say whole milliseconds. Rounded down, a hundred of them would end a claim long before its holder's belief."""
+    one, other = (Election("x", me, 1, "lease", 0) for me in ("b~1", "c~1"))
+    one.hear(Claim("x", "a~1", 0, 1, 1, 200, 10**9), 0)
+    at = 0
+    for _ in range(50):
+        for source, target in ((one, other), (other, one)):
+            at += 370_000
+            claim = source.best(at)
+            assert claim is not None
+            target.hear(claim.passed_on("x", at), at + 50_000)
+    for election in (one, other):
+        claim = election.best(at)
+        assert claim is not None
+        assert 200 * MS <= claim.deadline <= 202 * MS
+
+
+def test_a_release_that_is_overtaken_is_heard_all_the_same() -> None:
+    """Messages come in any order; what comes after a later one does not count, so a release is said again."""
+    world = World(delay=(1.0, 450.0))
+    world.start("b", 1)
+    world.start("c", 2)
+    world.run(20)
+    for _ in range(6):
+        leader = world.leaders()[0]
+        world.step_down(leader)
+        world.until(lambda was=leader: bool(world.leaders()) and world.leaders() != [was], 1 + 3 * 0.45 + 0.5)
+        world.run(2)
+
+
+def test_what_is_believed_was_said_before() -> None:
+    core = AllCall(Settings("g", "a~1", roles=("x",)), 0, 0)
+    sent: list[bytes] = []
+    leads = 0
+    for at in range(0, 40_000, 100):
+        for event in [Tick(at * 1000), *[Heard(payload, at * 1000) for payload in sent]]:
+            for effect in core.step(event, at * MS):
+                if isinstance(effect, Publish):
+                    sent = [effect.payload]
+                elif isinstance(effect, Lead):
+                    leads += 1
+                    claim = call_of(sent[-1]).c[0]
+                    assert effect.until == at * MS + claim.ttl * MS
+    assert leads >= 3

@@ -1,6 +1,6 @@
 """Every hole of ALLCALL's text, H1 to H18: a scenario that the rule closes, and that fails as soon as the rule is taken away.
 
-Each scenario is run twice: as it is, and with its rule broken on purpose, when it must fail. (H13 is accepted, not closed.)
+Each scenario is run twice: as it is, and with its rule broken on purpose, when it must fail.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from allcall_world import MS, SECOND, World, call_of
+from msgspec.structs import replace
 
 from pares.core import allcall, allcall_election
 from pares.core.allcall import AllCall
 from pares.core.allcall_election import Election, Known
 from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_protocol import Effect
+from pares.core.allcall_protocol import Effect, Settings
 from pares.core.allcall_wire import Call, Claim, encode, token
+from pares.core.protocol import Lead
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -168,14 +170,19 @@ def h6_a_term_ends_with_a_release() -> None:
 
 def break_h6(patch: pytest.MonkeyPatch) -> None:
     """Who must not renew lets the term end, and says nothing."""
-    usual = AllCall._renew  # pyright: ignore[reportPrivateUsage]
+    usual, give_up = AllCall._renew, AllCall._give_up  # pyright: ignore[reportPrivateUsage]
 
-    def silent(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         if self._better(role, now) is None:  # pyright: ignore[reportPrivateUsage]
-            usual(self, role, election, now, effects)
+            return usual(self, role, election, now, effects)
+        return None
 
-    patch.setattr(AllCall, "_renew", silent)
-    patch.setattr(AllCall, "_farewells", property(lambda _: [], lambda *_: None), raising=False)
+    def silently(self: AllCall, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        give_up(self, role, why, now, effects, fenced=fenced)
+        self._farewells, self._unsaid = {}, False  # pyright: ignore[reportPrivateUsage]
+
+    patch.setattr(AllCall, "_renew", renew)
+    patch.setattr(AllCall, "_give_up", silently)
 
 
 def h7_a_release_ends_a_longer_claim() -> None:
@@ -297,6 +304,28 @@ def break_h12(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AllCall, "_offers", lambda self, role, now: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
+def h13_everybody_waits_once_at_a_cold_start() -> None:
+    """Accepted, not closed: who begins first leads, though a better ranked one begins a moment later, and that takes the
+    whole silence; the best one leads a term later."""
+    world = World()
+    world.start("b", 1)
+    world.run(3)
+    world.start("a", 0)
+    took = world.until(lambda: world.leaders() == ["b"], 9.1)
+    assert took > 8, "it was silent for a lease and the skew"
+    _led_within(world, "a", 12)
+
+
+def break_h13(patch: pytest.MonkeyPatch) -> None:
+    """Nobody waits."""
+    usual = AllCall.__init__
+
+    def hasty(self: AllCall, settings: Settings, now: int, wall_us: int) -> None:
+        usual(self, replace(settings, init_ms=0), now, wall_us)
+
+    patch.setattr(AllCall, "__init__", hasty)
+
+
 def h14_answers_don_t_multiply() -> None:
     world = World(delay=(0.5, 2.0))
     for rank in range(20):
@@ -413,6 +442,7 @@ HOLES: dict[str, tuple[Callable[[], None], Patch]] = {
     "H10": (h10_ties_are_broken, break_h10),
     "H11": (h11_a_new_life_is_not_the_old_one, break_h11),
     "H12": (h12_who_may_not_act_yet_is_not_elected, break_h12),
+    "H13": (h13_everybody_waits_once_at_a_cold_start, break_h13),
     "H14": (h14_answers_don_t_multiply, break_h14),
     "H15": (h15_alone_as_it_was_told, break_h15),
     "H16": (h16_what_was_kept_is_not_believed, break_h16),

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 SHOWN: Final = 80
 """Lines of a trace that are shown unless all of it is asked for."""
 MUTANT_SEEDS: Final = 1000
-PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele")
+PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele", "allcall")
 
 
 def sim(
     protocol: Annotated[
-        str, typer.Option("--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli or nele.")
+        str, typer.Option("--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli, nele or allcall.")
     ] = "claims",
     seeds: Annotated[
         int | None,

@@ -5,6 +5,8 @@ who should lead: the lowest rank. That one, and nobody for it, claims the role f
 ends, as long as its own calls come back to it. Nothing is promised about *one* leader: while messages don't pass there may be
 one on each side, each with tokens of its own.
 
+H1   Only the holder claims (`allcall_election`), and what it claims is said before it is believed: `Publish` comes before
+     `Lead`. [whoever stands still in between would lead by a claim that nobody knows]
 H2   A claim is made only while no live claim is known.
 H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
      could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
@@ -105,7 +107,9 @@ class AllCall:
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them, or nobody else is there who could."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
-        self._farewells: list[Claim] = []
+        self._farewells: dict[str, tuple[Claim, int]] = {}
+        """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
+        self._unsaid = False
         self._barriers: dict[str, int] = {}
         """Of each role that is being given up: until when its barrier may run."""
         self._away = False
@@ -170,7 +174,7 @@ class AllCall:
                 self._away = not event.ready
                 self._give_up_all(NOT_READY if self._away else None, now, effects)
             case WorkOver():
-                self._returned(event.seat[0], event.token)
+                self._returned(event.seat[0], event.token, now)
             case Close():
                 self._closing = True
                 self._give_up_all(CLOSED, now, effects)
@@ -296,8 +300,8 @@ class AllCall:
         old, new = election.mine, election.outbid()
         if old is not None and new is not None:
             effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
-            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
             self._publish("ping", "ping", now, effects)
+            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):
@@ -316,8 +320,9 @@ class AllCall:
         if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
             return
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
-        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
+        self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
+        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
 
     def _may_elect(self, role: str, now: int) -> bool:
         """Not while something may have been forgotten (H12)."""
@@ -342,20 +347,21 @@ class AllCall:
         alone = self._last_heard is None or now >= self._last_heard + self._window
         return alone and self._settings.when_isolated == "lead"
 
-    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
         own, mine = election.mine or election.giving, election.mine
         if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
-            return
+            return None
         if mine is None:
             self._prolong(election, now)
-            return
+            return None
         better = self._better(role, now)
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
-            effects.append(Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed"))
-        elif better is not None and mine.deadline <= now + self._beat:
+            return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
+        if better is not None and mine.deadline <= now + self._beat:
             self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
+        return None
 
     def _prolong(self, election: Election, now: int) -> None:
         """What is being given up stays in others' way until the barrier has returned."""
@@ -396,17 +402,18 @@ class AllCall:
             if own.deadline - now <= 2 * self._beat:  # it might end before the next beat prolongs it
                 self._prolong(election, now)
         else:
-            self._release(role)
+            self._release(role, now)
 
-    def _returned(self, role: str, name: int) -> None:
+    def _returned(self, role: str, name: int, now: int) -> None:
         """Of this term, or of one that is over long since."""
         own = self._elections[role].giving
         if own is not None and token(own.term, own.holder) == name:
-            self._release(role)
+            self._release(role, now)
 
-    def _release(self, role: str) -> None:
+    def _release(self, role: str, now: int) -> None:
         self._barriers.pop(role, None)
-        self._farewells.append(self._elections[role].give_up())
+        self._farewells[role] = (self._elections[role].give_up(), now + self._window)
+        self._unsaid = True
 
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         best = election.best(now)
@@ -425,12 +432,12 @@ class AllCall:
             else:
                 self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
             self._begun = True
-            for role, election in self._elections.items():
-                self._renew(role, election, now, effects)
+            renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
             self._publish("ping", "ping", now, effects)
+            effects += [lead for lead in renewed if lead is not None]
         elif self._answer_at is not None and now >= self._answer_at:
             self._publish("reply", self._phase(now), now, effects)
-        elif self._farewells:
+        elif self._unsaid:
             self._publish("ping", self._phase(now), now, effects)
 
     def _phase(self, now: int) -> Phase:
@@ -443,6 +450,7 @@ class AllCall:
         self._sent[self._n] = (now, said)
         if kind == "reply" or self._answer_at is not None:
             self._answer_at, self._answered = None, now  # a call answers too
+        self._farewells = {role: said for role, said in self._farewells.items() if now < said[1]}
         roles = [role for role in self._elections if self._offers(role, now)]
         claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
         call = Call(
@@ -455,12 +463,12 @@ class AllCall:
             self._settings.rank,
             phase,
             roles,
-            claims + self._farewells,
+            claims + [claim for claim, _ in self._farewells.values()],
             self._settings.host,
             [self._settings.heartbeat_ms, self._settings.lease_ms, self._settings.skew_ms],
             self._settings.order,
         )
-        self._farewells = []
+        self._unsaid = False
         effects.append(Publish(encode(call)))
 
     def _offers(self, role: str, now: int) -> bool:

@@ -30,7 +30,7 @@ class Sender(Struct, gc=False):
 
     n: int
     heard: int
-    """When its last call that counts was heard."""
+    """When its last call was heard."""
     late: int
     """Own stopwatch less its wall clock, in ms, at its last call: no time, but it stays about the same."""
     at: int
@@ -54,10 +54,8 @@ class Hearing:
             self._senders[call.m] = known = Sender(0, now, late, now, now)
         elif call.n <= known.n:
             return False
-        if self._too_old(call, known, late, now, wall_ms):
-            return False
         known.n, known.heard = call.n, now
-        return True
+        return not self._too_old(call, known, late, now, wall_ms)
 
     def off_s(self, call: Call, wall_ms: int) -> int:
         """By how many seconds the sender's wall clock is wrong, or one's own, if it is more than a lease."""

@@ -4,25 +4,47 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from pares.core.errors import ConfigError
-from pares.sim.knobs import draw
-from pares.sim.mutants import MUTANTS, Mutant, applied
-from pares.sim.neli.knobs import MODES
-from pares.sim.neli.knobs import draw as draw_neli
-from pares.sim.neli.mutants import MUTANTS as NELI_MUTANTS
-from pares.sim.neli.play import play as play_neli
+from pares.sim import knobs as claims_knobs
+from pares.sim import mutants as claims_mutants
+from pares.sim import play as claims_play
+from pares.sim.allcall import knobs as allcall_knobs
+from pares.sim.allcall import mutants as allcall_mutants
+from pares.sim.allcall import play as allcall_play
+from pares.sim.mutants import Mutant, applied
+from pares.sim.neli import knobs as neli_knobs
+from pares.sim.neli import mutants as neli_mutants
+from pares.sim.neli import play as neli_play
 from pares.sim.outcome import Outcome
-from pares.sim.play import play
 
 CHUNK: Final = 8
-PROTOCOLS: Final = ("claims", *MODES)
+
+
+class Simulated(NamedTuple):
+    """One protocol: what a seed stands for, how that is played, and what can be broken."""
+
+    draw: Callable[[int, dict[str, Any] | None], Any]
+    play: Callable[..., Outcome]
+    mutants: dict[str, Mutant]
+
+
+def _neli(mode: str) -> Simulated:
+    broken = {name: made.mutant for name, made in neli_mutants.MUTANTS.items() if made.mode == mode}
+    return Simulated(lambda seed, bias: neli_knobs.draw(seed, mode, bias), neli_play.play, broken)
+
+
+PROTOCOLS: Final = {
+    "claims": Simulated(claims_knobs.draw, claims_play.play, claims_mutants.MUTANTS),
+    **{mode: _neli(mode) for mode in neli_knobs.MODES},
+    "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
+}
 """What can be simulated; nele is NELI in non-exclusive mode."""
 
 
@@ -58,14 +80,12 @@ class Tally(Struct):
 
 def knobs_of(seed: int, protocol: str = "claims") -> object:
     """What a seed stands for; its text is what to print."""
-    return draw(seed) if protocol == "claims" else draw_neli(seed, protocol)
+    return PROTOCOLS[protocol].draw(seed, None)
 
 
 def mutants(protocol: str = "claims") -> dict[str, Mutant]:
     """The rules that can be broken in this protocol."""
-    if protocol == "claims":
-        return MUTANTS
-    return {name: made.mutant for name, made in NELI_MUTANTS.items() if made.mode == protocol}
+    return PROTOCOLS[protocol].mutants
 
 
 def mutant_named(name: str | None, protocol: str = "claims") -> Mutant | None:
@@ -80,11 +100,9 @@ def mutant_named(name: str | None, protocol: str = "claims") -> Mutant | None:
 
 def perform(seed: int, mutant: Mutant | None = None, *, told: bool = False, protocol: str = "claims") -> Outcome:
     """One seed. With `told` the outcome has a trace."""
-    bias = mutant.bias if mutant is not None else None
+    simulated = PROTOCOLS[protocol]
     with applied(mutant):
-        if protocol == "claims":
-            return play(draw(seed, bias), told=told)
-        return play_neli(draw_neli(seed, protocol, bias), told=told)
+        return simulated.play(simulated.draw(seed, mutant.bias if mutant is not None else None), told=told)
 
 
 def _chunk(seeds: list[int], name: str | None, protocol: str) -> list[Result]:

@@ -47,25 +47,53 @@ class OneSide(AllCallChecker):
         self.met = met
 
 
+class OneGoesOn(AllCallChecker):
+    """Of those who lead when a split heals one goes on: all order their claims alike."""
+
+    promise = "claims are ordered alike"
+
+    def __init__(self, scene: AllCallScene) -> None:
+        super().__init__(scene)
+        self.until: dict[Seat, int] = {}
+
+    def watch(self, seat: Seat, length: int) -> None:
+        """Nothing but a heal happens to the role for so long."""
+        self.until[seat] = self.scene.engine.now + length
+
+    def followed(self, process: AllCallProcess, effect: Follow) -> None:
+        if self.scene.engine.now >= self.until.get(effect.seat, 0):
+            return
+        if not effect.fenced:
+            del self.until[effect.seat]  # a term ends by plan, and for a moment there is none
+        elif not [p for p in self.scene.believers(effect.seat) if p is not process]:
+            raise self.broken(f"{process.id} stopped to lead {effect.seat[0]} as the last one ({effect.why})")
+
+
 class Emergence(AllCallChecker):
-    """When nothing has happened for long enough, whoever could follow somebody has somebody to follow whom it hears of: on
-    each side of a split, and a member on its own leads itself if it was told to."""
+    """When nothing has happened for long enough, whoever could follow somebody has somebody to follow whom it hears of, but
+    for the moment of a handover: on each side of a split, and a member on its own leads itself if it was told to."""
 
     promise = "a leader emerges on every side"
 
     def __init__(self, scene: AllCallScene, bounds: Bounds) -> None:
         super().__init__(scene)
         self.bounds = bounds
+        self.without: dict[tuple[str, str], int] = {}
 
     def looked(self) -> None:
         scene, net = self.scene, self.scene.net
+        without, self.without = self.without, {}
         quiet_since = max(scene.disturbed_at, net.unsettled_until if net.weather.late or net.weather.doubled else 0)
         if net.weather.loss or net.weather.late or scene.engine.now < quiet_since + self.bounds.quiet:
             return
         for process in scene.processes.values():
             for role in process.roles if process.acts else ():
                 reach = self._whom_it_hears_of(process, role)
-                if any(self._able(each, role) for each in reach) and not any(p.believes((role, 0)) for p in reach):
+                if any(p.believes((role, 0)) for p in reach) or not any(self._able(each, role) for each in reach):
+                    continue
+                key = (process.id, role)
+                self.without[key] = without.get(key, scene.engine.now)
+                if scene.engine.now > self.without[key] + self.bounds.stop:
                     raise self.broken(
                         f"{process.id} hears of nobody who leads {role}, {self.bounds.quiet / 1e6:.0f} ms after the last "
                         f"thing that happened"

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from pares.core.records import Seat
-from pares.sim.allcall.checkers import Alone, Claims, Emergence, NoGap, OneSide, Silence, Terms
+from pares.sim.allcall.checkers import Alone, Claims, Emergence, NoGap, OneGoesOn, OneSide, Silence, Terms
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds, fair
 from pares.sim.allcall.net import Cut
 from pares.sim.allcall.others import Members, Settled, Traffic
@@ -36,6 +36,7 @@ class AllCallPlay:
         self.own = [self._add(i) for i in range(knobs.members)]
         self.settled = Settled(scene, self.seats)
         self.no_gap = NoGap(scene, bounds)
+        self.one_goes_on = OneGoesOn(scene)
         scene.watch(
             (
                 OneSide(scene, bounds, self.seats),
@@ -45,6 +46,7 @@ class AllCallPlay:
                 Silence(scene, lease, knobs.skew_ms * MS),
                 Alone(scene, bounds, lease),
                 self.no_gap,
+                self.one_goes_on,
                 Members(scene, bounds, knobs),
                 Traffic(scene, knobs),
                 self.settled,

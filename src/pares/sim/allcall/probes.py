@@ -36,8 +36,9 @@ class Probes:
             if not able:
                 continue
             first, at = able[0]
+            near = self.bounds.beat + 2 * self.bounds.delay + int(2 * self.play.knobs.drift * self.bounds.cold)
             for process, began in able:
-                if process.key() < first.key() and began <= at + self.bounds.beat + 2 * self.bounds.delay:
+                if process.key() < first.key() and began <= at + near:
                     first, at = process, began
             self.engine.at(at, self._measure, "cold", seat, self.bounds.cold, at)
 
@@ -119,6 +120,7 @@ class Probes:
         self.scene.note("--", "heals")
         self.scene.net.cuts.remove(cut)  # pyright: ignore[reportArgumentType]
         now = self.engine.now
+        self.play.one_goes_on.watch(seat, self.bounds.heal)
         self.engine.after(self.bounds.heal, self._calm)
         self._measure("heal", seat, self.bounds.heal, now)
         self._measure("best", seat, self.bounds.best, now, best)
