@@ -117,8 +117,8 @@ class Bounds:
         """What whole milliseconds on the wire may add."""
         # Whose wall clock is wrong by more than a lease is believed after a window of calls at one pace.
         self.clocks = self.window + 2 * beat if knobs.wall_s * 1000 > knobs.lease_ms else 0
-        self.cold = lease + skew + beat + self.delay + self.step
-        self.crash = lease + skew + beat + 2 * self.delay + self.step
+        self.cold = lease + skew + beat + self.delay + self.step + self.clocks
+        self.crash = lease + skew + beat + 2 * self.delay + self.step + self.clocks
         self.barrier = int(knobs.barrier * lease)
         self.stop = beat + 2 * self.delay + self.step + self.barrier
         self.heal = beat + self.delay + self.step + self.clocks
