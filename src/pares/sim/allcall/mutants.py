@@ -258,6 +258,36 @@ def _forgetful() -> list[Patch]:
     return [(Election, "claim", claim)]
 
 
+def _not_outbid() -> list[Patch]:
+    """Who leads on after a split keeps its token, however low."""
+    return [(Election, "outbid", lambda self: None)]  # pyright: ignore[reportUnknownLambdaType]
+
+
+def _barrier_not_awaited() -> list[Patch]:
+    """What is given up is released before the barrier has returned."""
+    usual = AllCall._give_up
+
+    def give_up(self: AllCall, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+        usual(self, role, why, now, effects, fenced=fenced)
+        if self._elections[role].giving is not None:
+            self._release(role, now)
+
+    return [(AllCall, "_give_up", give_up)]
+
+
+def _not_ready_leads() -> list[Patch]:
+    """Who is not ready says that it could lead, and others wait for it."""
+    usual = AllCall._offers
+
+    def offers(self: AllCall, role: str, now: int) -> bool:
+        away, self._away = self._away, False
+        answer = usual(self, role, now)
+        self._away = away
+        return answer
+
+    return [(AllCall, "_offers", offers)]
+
+
 def _both_go_on() -> list[Patch]:
     return [(AllCall, "_yield_to_better", lambda *_: None)]
 
@@ -375,6 +405,23 @@ MUTANTS: dict[str, Mutant] = {
         ),
         _made("leads-by-a-flag", "H17", "nobody looks whether a lease is over", _flag, faults={"freeze": 1.0}),
         _made("standstill-unnoticed", "H17", "who stood still takes all for lost", _standstill, faults={"freeze": 1.0}),
+        _made("not-outbid", "H18", "who leads on after a split keeps a lower token", _not_outbid, **_SPLITS),
+        _made(
+            "barrier-not-awaited",
+            "R5",
+            "a release does not wait",
+            _barrier_not_awaited,
+            barrier=0.7,
+            drift=0.0,
+            wall_s=0.0,
+        ),
+        _made(
+            "not-ready-is-waited-for",
+            "R13",
+            "who is not ready says that it could lead",
+            _not_ready_leads,
+            **_CUTS | {"faults": {"ready": 1.0}},
+        ),
         _made("terms-from-the-clock", "H18", "a term may be below what was heard of", _forgetful),
         _made(
             "declined-for-ever",

@@ -104,7 +104,9 @@ class Settled(AllCallChecker):
         self.seats = seats
 
     def best(self, seat: Seat) -> AllCallProcess | None:
-        able = [p for p in self.scene.processes.values() if p.acts and p.station.well and seat[0] in p.roles]
+        able = [
+            p for p in self.scene.processes.values() if p.acts and p.ready and p.station.well and seat[0] in p.roles
+        ]
         return min(able, key=AllCallProcess.key, default=None)
 
     def check(self) -> None:

@@ -13,10 +13,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
 from pares.core.allcall_wire import decode
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
 from pares.core.records import Seat
+from pares.core.shares import WorkOver
 from pares.sim.allcall.net import LONG_AGO, Message, Station
 from pares.sim.engine import Stopwatch, WallClock
 
@@ -58,6 +59,11 @@ class AllCallProcess:
         self.peers: set[str] = set()
         self.started = LONG_AGO
         self.well_since = NEVER
+        self.ready = True
+        self.barrier_time: Callable[[], int | None] = lambda: 0
+        """How long its next barrier takes; None: it never returns."""
+        self.barriers: dict[Seat, int] = {}
+        """Of each barrier that runs the term's token."""
         self.freeze_at = 0
         """A wish: to be frozen for so long between the next step and its effects."""
         self._inbox: deque[Message | Event] = deque()
@@ -101,7 +107,8 @@ class AllCallProcess:
         self.incarnations += 1
         self._inbox.clear()
         self._left.clear()
-        self.beliefs, self.views, self.peers = {}, {}, set()
+        self.beliefs, self.views, self.peers, self.barriers = {}, {}, set(), {}
+        self.ready = True
         self._due, self.freeze_at = NEVER, 0
         self.started = self.scene.engine.now
         self._well_again()
@@ -123,7 +130,7 @@ class AllCallProcess:
         self._stamp += 1
         self._due = NEVER
         self.well_since = NEVER
-        self.beliefs = {}
+        self.beliefs, self.barriers = {}, {}
 
     def freeze(self, length: int) -> None:
         if self.acts:
@@ -151,10 +158,12 @@ class AllCallProcess:
             self.take(each)
         self.step(Tick(self.wall.read_us(self.scene.engine.now)))
 
-    def connected_again(self) -> None:
-        """Nothing hinders its connection any more, or not all of it."""
+    def connected_again(self, *, missed: bool = False) -> None:
+        """Nothing hinders its connection any more, or not all of it. `missed`: it is another one, and the process is told."""
         if self.running and not self.frozen:
             self._well_again()
+        if missed:
+            self.take(Missed())
 
     def _well_again(self) -> None:
         self.well_since = self.scene.engine.now if self.station.well else NEVER
@@ -164,6 +173,11 @@ class AllCallProcess:
 
     def step_down(self, role: str | None = None) -> None:
         self.ask(StepDown(role))
+
+    def become(self, *, ready: bool) -> None:
+        if self.running and self.over is None and self.ready is not ready:
+            self.ready = ready
+            self.ask(Ready(ready))
 
     def ask(self, event: Event) -> None:
         if self.running and self.over is None:
@@ -225,6 +239,10 @@ class AllCallProcess:
                 scene.note(self.id, what, seat=effect.seat, token=effect.token, why=effect.why)
                 scene.tell("followed", self, effect)
                 self.beliefs.pop(effect.seat, None)
+                if effect.fenced:
+                    self.barriers.pop(effect.seat, None)
+            case Barrier():
+                self._barrier(effect)
             case Led(role, holder):
                 scene.note(self.id, "follows", seat=(role, 0), why=holder or "nobody")
                 self.views[role] = holder
@@ -245,6 +263,21 @@ class AllCallProcess:
                 scene.note(self.id, "closed")
                 scene.tell("closed", self)
                 self._end()
+
+    def _barrier(self, effect: Barrier) -> None:
+        if not self.settings["barrier_ms"]:
+            return
+        self.barriers[effect.seat] = effect.token
+        length = self.barrier_time()
+        if length is not None:
+            self.scene.engine.after(length, self._barrier_over, effect, self.incarnations)
+
+    def _barrier_over(self, effect: Barrier, incarnation: int) -> None:
+        if incarnation == self.incarnations and self.running:
+            if self.barriers.get(effect.seat) == effect.token:
+                del self.barriers[effect.seat]
+            self.scene.note(self.id, "barrier returns", seat=effect.seat, token=effect.token)
+            self.take(WorkOver(effect.seat, effect.token))
 
     def _wake(self, reading: int) -> None:
         self._stamp += 1

@@ -99,7 +99,7 @@ class AllCallScene:
     def add(
         self, name: str, settings: dict[str, Any], *, stopwatch: Stopwatch | None = None, wall: WallClock | None = None
     ) -> AllCallProcess:
-        settings = {"group": GROUP, "roles": ("x",), **settings}
+        settings = {"group": GROUP, "roles": ("x",), "barrier_ms": 0, **settings}
         watch, clock = stopwatch or Stopwatch(), wall or WallClock()
         process = AllCallProcess(self, name, settings, watch, clock, self.random(name))
         self.processes[name] = process
