@@ -131,7 +131,7 @@ def test_doctor_finds_a_sound_group_sound(url: str, group: list[pares.Member]) -
     assert ran.code == 0, ran.out
     assert {finding["level"] for finding in ran.json["findings"]} == {"good"}, ran.json["findings"]
     shown = listen("doctor", url)
-    assert "1 roles, each with one leader" in shown.out
+    assert "each role has one leader: x" in shown.out
     assert "heartbeat 0.1 s, lease 2 s, skew 0.1 s for all" in shown.out
 
 

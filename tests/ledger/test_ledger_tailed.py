@@ -18,6 +18,7 @@ class Shelf:
 
     timeout = 1.0
     retention = None
+    readonly = False
 
     def __init__(self) -> None:
         self.lifetime = Lifetime("shelf://")
@@ -137,3 +138,22 @@ def test_an_end_that_was_told_of_is_waited_for() -> None:
     # The tail has not brought it: it is fetched.
     shelf.timeout = 0.05
     assert [entry.payload for entry in log.read(0)] == [b"x"]
+
+
+def test_an_answer_that_is_older_than_an_append_hides_nothing() -> None:
+    """Another thread appends while the service answers, and the tail is late: what was acknowledged is read all the same."""
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    log.append(b"a")
+    shelf.push()
+    asked = shelf.ends
+
+    def late(topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        answer = asked(topic, partition, least)
+        log.append(b"b")
+        return answer
+
+    shelf.ends = late  # type: ignore[method-assign]
+    assert log.end() == 1
+    shelf.ends = asked  # type: ignore[method-assign]
+    assert [entry.payload for entry in log.read(1)] == [b"b"]

@@ -311,6 +311,19 @@ def test_who_does_not_even_hear_itself_does_as_it_was_told(memory: str, when: An
     ledger.close()
 
 
+def test_a_call_that_the_server_does_not_take_ends_nobody(memory: str) -> None:
+    ledger = pares.open(memory)
+    port = Port(Wire(as_bus(ledger)), "a")
+    a = member(Crew(memory), "a", ledger=port)
+    assert a.wait("x", PATIENCE)
+    port.error, port.away = ConfigError("max_payload=10, by the test"), True
+    until(lambda: "max_payload" in (a.health().unreachable or ""), "it says so")
+    port.away = False
+    until(lambda: a.health().unreachable is None and a.holds("x"), "it goes on")
+    a.close()
+    ledger.close()
+
+
 def test_in_a_forked_child_a_member_is_dead(any_crew: Crew) -> None:
     (me,) = band(any_crew, "a")
     term = me.term("x")

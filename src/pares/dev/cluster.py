@@ -112,7 +112,7 @@ class LocalCluster(ABC):
 
     # Life ----------------------------------------------------------------------------------------------------------------
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Starts all nodes and waits until each serves, at most `timeout` seconds (a first download not included).
 
         Raises `CapabilityError` if what it needs is not there, or a node does not start, whose last words it quotes;
@@ -227,7 +227,7 @@ class LocalCluster(ABC):
         self._cluster.running[node.id] = process.identity
         state.save(self.folder, self._cluster)
 
-    def wait_ready(self, timeout: float = 60.0) -> None:
+    def wait_ready(self, timeout: float = 120.0) -> None:
         """Waits until every running node serves and knows all other running nodes; at most `timeout` seconds.
 
         Raises `CapabilityError` with a node's last words if it ends meanwhile or time is up. Frozen nodes are not waited for.
@@ -294,7 +294,7 @@ class LocalCluster(ABC):
         """SIGCONT: a frozen node goes on, and learns what it missed."""
         self._node(node).thaw()
 
-    def restart(self, node: int, *, wait: bool = True, timeout: float = 60.0) -> None:
+    def restart(self, node: int, *, wait: bool = True, timeout: float = 120.0) -> None:
         """Starts a node again, on the same port and folder; one that runs is stopped first.
 
         Waits until it serves and knows the other running nodes, unless told not to: without a majority of nodes that can't

@@ -26,49 +26,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from pares.core.errors import CapabilityError, LedgerUnavailable
+from pares.core.errors import LedgerUnavailable
 
 from .address import Address, Options
-from .base import (
-    Bell,
-    Entry,
-    Log,
-    Membership,
-    check_partitions,
-    check_payload,
-    check_payloads,
-    check_records,
-    gap,
-    grown_partitions,
-    rewound,
-)
-from .kafka_append import Appender, check_partition
+from .base import Entry, Log, Membership, check_partitions, grown_partitions
+from .kafka_append import Appender
 from .kafka_seek import Seeker
 from .kafka_settings import Settings, log, take
 from .kafka_tail import Tails
 from .kafka_topic import Topic, Topics, checks
 from .lifetime import Lifetime, keep_after_fork
-from .window import TailBell, Window
+from .tailed import LOOK, Known, TailedLog
+from .window import Window
 
 if TYPE_CHECKING:
     from .kafka_topic import Asked
 
-_LOOK: Final = 3.0
-"""Seconds after which the brokers are asked again for the id of a topic that the tail follows: it hears sooner if it is another
-one. Nobody waits for the answer: any broker may be asked, also one that is silent while the partition's leader is not."""
 _QUIET: Final = 1.0
-"""The same when the tail hears nothing: it may hear nothing of that either."""
+"""Seconds after which the brokers are asked for a topic's id when the tail hears nothing: it may not hear of that either."""
 _ASIDE: Final = 2.0
 """Seconds for which that answer is not waited for then."""
 _NEWS: Final = 0.3
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.02
-_ASK_AGAIN: Final = 1.0
-"""Seconds after which a waiting read asks the partition's leader, whether the tail says anything or not."""
 
 
 class _Shared:
@@ -82,16 +65,26 @@ class _Shared:
         self.seeker = Seeker(settings, where)
         self.appender = Appender(settings, where, self.topics.largest, self.seeker.ends)
         self.tails = Tails(settings, where, self.replaced)
-        self.known: dict[str, tuple[str, int, float]] = {}
-        """Of each topic: its identity, how many partitions it has, and when that was asked."""
+        self.known = Known()
         self._last: dict[str, str] = {}
         """Of each topic: the identity that it had when it was last there."""
         self._asked: dict[str, tuple[Asked, float]] = {}
         """Of topics: what the brokers are being asked, and since when."""
         keep_after_fork(self)
 
+    @property
+    def timeout(self) -> float:
+        return self.settings.timeout
+
+    @property
+    def retention(self) -> float | None:
+        return self.settings.retention
+
+    @property
+    def readonly(self) -> bool:
+        return self.settings.readonly
+
     def look(self, topic: str) -> tuple[str, int]:
-        """A topic's identity and number of partitions, by the brokers, now."""
         self._asked.pop(topic, None)
         asked = time.monotonic()
         found = self.topics.describe(topic)
@@ -115,14 +108,14 @@ class _Shared:
 
     def _take(self, topic: str, found: Topic | None, asked: float) -> tuple[str, int]:
         if found is None:
-            self.known.pop(topic, None)
+            self.known.forget(topic)
             raise LedgerUnavailable(
                 f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
             )
         if self._last.setdefault(topic, found.identity) != found.identity:
             self._last[topic] = found.identity
             self._renew(topic)
-        self.known[topic] = (found.identity, found.partitions, asked)
+        self.known.put(topic, found.identity, found.partitions, asked)
         return found.identity, found.partitions
 
     def _renew(self, topic: str) -> None:
@@ -132,13 +125,38 @@ class _Shared:
         self.appender.renew(topic)
 
     def replaced(self, topic: str) -> None:
-        """It may be another topic now: whoever wants to know its identity has to ask."""
         self.seeker.forget()
         self.tails.forget(topic)
         self._asked.pop(topic, None)
-        known = self.known.get(topic)
-        if known is not None:
-            self.known[topic] = (known[0], known[1], -_LOOK)
+        self.known.doubt(topic)
+
+    def refresh(self, topic: str) -> None:
+        if not self.readonly:
+            self.appender.refresh(topic)
+
+    def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        """As the partition's leader says. One that has just become it answers when it knows: `least` needs no thought."""
+        return self.seeker.ends(topic, partition)
+
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
+        return self.seeker.fetch(topic, partition, offset, end, max_records)
+
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+        return self.appender.append(topic, payloads, partition)
+
+    def trim(self, topic: str, partition: int, before: int) -> None:
+        self.topics.delete_before(topic, partition, before)
+        self.seeker.forget()
+
+    def window(self, topic: str, partition: int) -> Window:
+        return self.tails.window(topic, partition)
+
+    def follow(self, window: Window, offset: int) -> None:
+        self.tails.follow(window, offset)
+
+    def follows(self, topic: str) -> bool:
+        heard = self.tails.heard(topic)
+        return heard is not None and time.monotonic() < heard + _QUIET
 
     def close(self) -> None:
         if self.lifetime.end():
@@ -148,178 +166,39 @@ class _Shared:
             self.topics.close()
 
 
-class KafkaLog:
+class KafkaLog(TailedLog):
     """One topic as a log."""
 
     kind = "kafka"
-    place: Path | None = None
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
+        super().__init__(shared, topic, url)
         self._shared = shared
-        self._topic = topic
-        self._closed = False
-        self.url = url
-
-    @property
-    def retention(self) -> float | None:
-        return self._shared.settings.retention
-
-    @property
-    def readonly(self) -> bool:
-        """Whether the ledger was opened to look on only."""
-        return self._shared.settings.readonly
-
-    @property
-    def partitions(self) -> int:
-        return self._open().look(self._topic)[1]
 
     @property
     def broker_time(self) -> bool:
         """Whether entries carry the time of the broker that took them (message.timestamp.type=LogAppendTime). False too if the
         user has no right to see the topic's settings."""
-        settings = self._open().topics.settings_of(self._topic)
+        self._open()
+        settings = self._shared.topics.settings_of(self._topic)
         return settings is not None and settings.get("message.timestamp.type") == "LogAppendTime"
 
-    def append(self, payload: bytes, partition: int = 0) -> int:
-        check_payload(payload)
-        return self._append((payload,), partition)[0]
-
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
-        check_payloads(payloads)
-        return self._append(payloads, partition)
-
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
-        self._may_write()
-        shared = self._there(partition)
-        if not payloads:
-            return []
-        window = shared.tails.window(self._topic, partition)
-        known = window.known  # now: the tail may bring what is appended before the append has returned
-        try:
-            offsets = shared.appender.append(self._topic, payloads, partition)
-        except LedgerUnavailable:
-            window.doubt()  # the tail's broker may be silent as well: who reads now is to ask
-            raise
-        if offsets[-1] < known:
-            # The log was longer before: it is another one, and everything that was known of it is void.
-            shared.replaced(self._topic)
-            window.expect(offsets[-1] + 1, at_least=False)
-        else:
-            window.expect(offsets[-1] + 1, at_least=True)
-        return offsets
-
-    def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        check_records(max_records)
-        shared = self._there(partition)
-        window = shared.tails.window(self._topic, partition)
-        deadline = time.monotonic() + timeout
-        while True:
-            found = window.take(offset, max_records)
-            if found is None and window.comes(offset):
-                found = window.take(offset, max_records)
-            if found is None:
-                found = self._look_up(window, offset, max_records)
-            if found:
-                return found
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return []
-            shared.tails.follow(window, offset)
-            window.wait(offset, min(left, _ASK_AGAIN))
-            self._open()
-
-    def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
-        """Entries as the partition's leader has them now, whatever the tail knows."""
-        shared = self._open()
-        first, end = shared.seeker.ends(self._topic, window.partition)
-        if window.known > end:
-            shared.replaced(self._topic)
-        window.answered(end)
-        if offset < first:
-            raise gap(self.url, window.partition, offset, first)
-        if offset > end:
-            raise rewound(self.url, window.partition, offset, end)
-        if offset == end:
-            if window.bells:
-                shared.tails.follow(window, end)
-            return []
-        if window.reach(offset, shared.settings.timeout):
-            found = window.take(offset, max_records)
-            if found:
-                return found
-        return shared.seeker.fetch(self._topic, window.partition, offset, end, max_records)
-
-    def start(self, partition: int = 0) -> int:
-        return self._ends(partition)[0]
-
-    def end(self, partition: int = 0) -> int:
-        return self._ends(partition)[1]
-
-    def _ends(self, partition: int) -> tuple[int, int]:
-        shared = self._there(partition)
-        first, end = shared.seeker.ends(self._topic, partition)
-        shared.tails.window(self._topic, partition).answered(end)
-        return first, end
-
-    def trim(self, before: int, partition: int = 0) -> None:
-        self._may_write()
-        shared = self._there(partition)
-        first, end = self._ends(partition)
-        if before > end:
-            raise rewound(self.url, partition, before, end)
-        if before > first:
-            shared.topics.delete_before(self._topic, partition, before)
-            shared.seeker.forget()
-            shared.tails.window(self._topic, partition).trimmed(before)
-
     def identity(self) -> str:
-        shared = self._open()
+        """The topic's id. Asked aside while the topic is followed: any broker may be asked, also one that is silent while the
+        partition's leader is not."""
+        self._open()
+        shared = self._shared
         known = shared.known.get(self._topic)
-        now = time.monotonic()
-        if known is not None and (heard := shared.tails.heard(self._topic)) is not None:
-            lately = now < heard + _QUIET
-            ask_at = known[2] + (_LOOK if lately else _QUIET)
+        if known is not None and shared.tails.heard(self._topic) is not None:
+            now = time.monotonic()
+            heard = shared.follows(self._topic)
+            ask_at = known[2] + (LOOK if heard else _QUIET)
             if now >= ask_at:
                 shared.look_aside(self._topic)
-                known = shared.known.get(self._topic, known)
-            if lately or now < ask_at + _ASIDE:
+                known = shared.known.get(self._topic) or known
+            if heard or now < ask_at + _ASIDE:
                 return known[0]
         return shared.look(self._topic)[0]
-
-    def bell(self, partition: int = 0) -> Bell | None:
-        shared = self._there(partition)
-        window = shared.tails.window(self._topic, partition)
-        bell = TailBell(window)
-        try:
-            if not window.open:
-                shared.tails.follow(window, shared.seeker.ends(self._topic, partition)[1])
-        except LedgerUnavailable:
-            pass  # out of reach: the first read that reaches the log has it followed
-        return bell
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _may_write(self) -> None:
-        if self.readonly:
-            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
-
-    def _open(self) -> _Shared:
-        self._shared.lifetime.check()
-        if self._closed:
-            raise Lifetime.closed_error(self.url)
-        return self._shared
-
-    def _there(self, partition: int) -> _Shared:
-        """The clients; raises unless the log is open and has this partition."""
-        shared = self._open()
-        known = shared.known.get(self._topic)
-        if known is None or not 0 <= partition < known[1]:
-            there = shared.look(self._topic)[1]
-            check_partition(partition, there, self.url)
-            if not self.readonly:
-                shared.appender.refresh(self._topic)
-        return shared
 
 
 class KafkaLedger(KafkaLog):
@@ -353,14 +232,16 @@ class KafkaLedger(KafkaLog):
             raise
 
     def _grow(self, partitions: int) -> None:
-        shared = self._open()
+        self._open()
+        shared = self._shared
         shared.topics.grow(self._topic, partitions)
         deadline = time.monotonic() + 5.0
         while shared.look(self._topic)[1] < partitions and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def topic(self, name: str, partitions: int = 4) -> Log:
-        shared = self._open()
+        self._open()
+        shared = self._shared
         full = shared.settings.topic_name(name)
         check_partitions(partitions, f"topic {name!r}")
         if self.readonly:
@@ -382,7 +263,8 @@ class KafkaLedger(KafkaLog):
         from .kafka_group import KafkaMembership
 
         self._may_write()
-        shared = self._open()
+        self._open()
+        shared = self._shared
         check_partitions(partitions, f"group {group!r}")
         topic = self._topic
         if shared.look(topic)[1] != partitions:
@@ -397,11 +279,13 @@ class KafkaLedger(KafkaLog):
         Raises `LedgerUnavailable` if the brokers refuse (the user has no right, or they allow no deletion).
         """
         self._may_write()
-        self._open().topics.delete(self._topic)
+        self._open()
+        self._shared.topics.delete(self._topic)
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the topic and its settings: (good, note, warning or problem, and the text)."""
-        shared = self._open()
+        self._open()
+        shared = self._shared
         return [*checks(shared.topics, shared.settings, self.retention)]
 
     def close(self) -> None:

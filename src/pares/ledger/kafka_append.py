@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
-from .base import MAX_BATCH, MAX_BATCH_BYTES, no_such_partition
+from .base import MAX_BATCH, MAX_BATCH_BYTES
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
 from .kafka_settings import Settings, log
@@ -296,9 +296,3 @@ class Appender:
         finally:
             if got:
                 self._turn.release()
-
-
-def check_partition(partition: int, partitions: int, url: str) -> None:
-    """Raise unless the log has this partition."""
-    if not 0 <= partition < partitions:
-        raise no_such_partition(partition, partitions, url)

@@ -29,7 +29,7 @@ from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import ConfigError
 
 from .address import Address, Options
 from .base import Entry, Log, check_partitions, grown_partitions
@@ -74,6 +74,10 @@ class _Shared:
     @property
     def retention(self) -> float | None:
         return self.settings.retention
+
+    @property
+    def readonly(self) -> bool:
+        return self.settings.readonly
 
     def look(self, topic: str) -> tuple[str, int]:
         asked = time.monotonic()
@@ -185,15 +189,6 @@ class NatsLog(TailedLog):
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
         self._shared = shared
-
-    @property
-    def readonly(self) -> bool:
-        """Whether the ledger was opened to look on only."""
-        return self._shared.settings.readonly
-
-    def _may_write(self) -> None:
-        if self.readonly:
-            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
 
 class NatsLedger(NatsLog):

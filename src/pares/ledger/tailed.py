@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import CapabilityError, LedgerUnavailable
 
 from .base import Bell, Entry, check_payload, check_payloads, check_records, gap, no_such_partition, rewound
 from .lifetime import Lifetime
 from .window import TailBell, Window
 
-_LOOK: Final = 3.0
+LOOK: Final = 3.0
 """Seconds for which a log's identity is believed while its tail is followed: the tail hears sooner if it is another one."""
 _ASK_AGAIN: Final = 1.0
 """Seconds after which a waiting read asks the service, whether the tail says anything or not."""
@@ -43,7 +43,7 @@ class Known:
         """It may be another log now: whoever wants to know its identity has to ask."""
         known = self._known.get(topic)
         if known is not None:
-            self._known[topic] = (known[0], known[1], -_LOOK)
+            self._known[topic] = (known[0], known[1], -LOOK)
 
     def forget(self, topic: str) -> None:
         self._known.pop(topic, None)
@@ -62,6 +62,11 @@ class Service(Protocol):
 
     @property
     def retention(self) -> float | None: ...
+
+    @property
+    def readonly(self) -> bool:
+        """Whether it was opened to look on only."""
+        ...
 
     def look(self, topic: str) -> tuple[str, int]:
         """A log's identity and number of partitions, by the service, now; put into `known`."""
@@ -120,6 +125,11 @@ class TailedLog:
         return self._service.retention
 
     @property
+    def readonly(self) -> bool:
+        """Whether the ledger was opened to look on only."""
+        return self._service.readonly
+
+    @property
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
 
@@ -132,7 +142,8 @@ class TailedLog:
         return self._append(payloads, partition)
 
     def _may_write(self) -> None:
-        """Raise if the log was opened to look on only."""
+        if self.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
         self._may_write()
@@ -141,7 +152,11 @@ class TailedLog:
             return []
         window = service.window(self._topic, partition)
         known = window.known  # now: the tail may bring what is appended before the append has returned
-        offsets = service.append(self._topic, payloads, partition)
+        try:
+            offsets = service.append(self._topic, payloads, partition)
+        except LedgerUnavailable:
+            window.doubt()  # the tail may hear nothing as well: who reads now is to ask
+            raise
         if offsets[-1] < known:
             # The log was longer before: it is another one, and everything that was known of it is void.
             service.replaced(self._topic)
@@ -157,6 +172,8 @@ class TailedLog:
         deadline = time.monotonic() + timeout
         while True:
             found = window.take(offset, max_records)
+            if found is None and window.comes(offset):
+                found = window.take(offset, max_records)
             if found is None:
                 found = self._look_up(window, offset, max_records)
             if found:
@@ -205,7 +222,8 @@ class TailedLog:
         if had > end:
             # It has what is not in the log any more: a position that is found anew must not be read from it.
             window.shut()
-        window.expect(end, at_least=False)
+        # Another thread may have appended while the service answered: what it knows counts too.
+        window.answered(end, at_least=known <= end)
         return first, end
 
     def trim(self, before: int, partition: int = 0) -> None:
@@ -221,7 +239,7 @@ class TailedLog:
     def identity(self) -> str:
         service = self._open()
         known = service.known.get(self._topic)
-        if known is not None and time.monotonic() < known[2] + _LOOK and service.follows(self._topic):
+        if known is not None and time.monotonic() < known[2] + LOOK and service.follows(self._topic):
             return known[0]
         return service.look(self._topic)[0]
 

@@ -84,10 +84,10 @@ class Window:
         with self.changed:
             self.known = max(self.known, end) if at_least else end
 
-    def answered(self, end: int) -> None:
-        """The partition ends there: so says the service, now; for `fresh` seconds nobody need ask again."""
+    def answered(self, end: int, *, at_least: bool) -> None:
+        """`expect`, of what the service says now: for `fresh` seconds nobody need ask again."""
         with self.changed:
-            self.known = end
+            self.known = max(self.known, end) if at_least else end
             if self.open and end == self.high:
                 self.asked = time.monotonic()
 

@@ -77,7 +77,7 @@ def _leaders(state: dict[str, Any]) -> Found:
                 "did not until a moment ago, and both may hold a token. Behind a fence only one of them can write",
             )
     if roles and all(role["leader"] is not None and not role["other_claims"] for role in roles):
-        yield GOOD, f"{len(roles)} roles, each with one leader"
+        yield GOOD, f"each role has one leader: {', '.join(role['role'] for role in roles[:10])}"
 
 
 def _agreement(state: dict[str, Any]) -> Found:
