@@ -25,9 +25,11 @@ FIRST = {
     "no-loopback": 1,
     "deaf-is-waited-for": 1,
     "by-what-is-left": 5,
+    "bar-lifted-for-all": 5,
     "never-on-its-own": 1,
     "copies-count": 3,
-    "not-ready-is-waited-for": 1,
+    "not-ready-is-waited-for": 11,
+    "declined-for-ever": 4,
 }
 """The first seeds that notice, where that is not 0."""
 
