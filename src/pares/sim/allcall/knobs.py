@@ -13,6 +13,9 @@ heal     B + d                each of two leaders calls within a beat, and its c
 best     L + B + d + barrier  who leads has just renewed when the best one is heard; at its last beat it yields. By rank: B + d
 quiet    L + S + W + 2B + 3d  whatever went before: claims of the dead are over, the dead are no longer taken to be there,
          + barrier            silences are over, and who may claim has called and claimed
+
+Where wall clocks are more than a lease apart, all have W + 2B more: so long it takes until a newcomer's calls are known for
+new by their pace.
 """
 
 from __future__ import annotations
@@ -120,7 +123,7 @@ class Bounds:
         self.cold = lease + skew + beat + self.delay + self.step + self.clocks
         self.crash = lease + skew + beat + 2 * self.delay + self.step + self.clocks
         self.barrier = int(knobs.barrier * lease)
-        self.stop = beat + 2 * self.delay + self.step + self.barrier
+        self.stop = beat + 2 * self.delay + self.step + self.barrier + self.clocks
         self.heal = beat + self.delay + self.step + self.clocks
         self.best = beat + self.delay + self.step + self.clocks
         if knobs.order == "lease":

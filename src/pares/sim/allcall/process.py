@@ -180,6 +180,7 @@ class AllCallProcess:
     def ask(self, event: Event) -> None:
         if self.running and self.over is None:
             self.scene.note(self.name, "is asked", why=type(event).__name__)
+            self.scene.tell("asked", self)
             self.take(event)
 
     # What happens to it --------------------------------------------------------------------------------------------------
