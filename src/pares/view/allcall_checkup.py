@@ -126,8 +126,8 @@ def _clocks(state: dict[str, Any]) -> Found:
         what = "more than a lease: calls look old at first" if far else "more than skew"
         yield (
             WARNING,
-            f"the wall clock of {member['name']} is {ahead:+.1f} s from this host's, {what}; by these clocks claims are ordered "
-            "after a split: set it right",
+            f"the wall clock of {member['name']} is {ahead:+.1f} s from this host's, {what}; by these clocks claims are "
+            "ordered after a split: set it right",
         )
     if state["members"] and fine:
         yield GOOD, "wall clocks are close to this host's"
