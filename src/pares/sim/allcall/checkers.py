@@ -91,6 +91,8 @@ class Emergence(AllCallChecker):
             return
         for process in scene.processes.values():
             for role in process.roles if process.acts else ():
+                if any(p is process or net.passes(p.name, process.name) for p in scene.believers((role, 0))):
+                    continue
                 reach = self._whom_it_hears_of(process, role)
                 if any(p.believes((role, 0)) for p in reach) or not any(self._able(each, role) for each in reach):
                     continue

@@ -13,6 +13,9 @@ heal     B + d                each of two leaders calls within a beat, and its c
 best     L + B + d + barrier  who leads has just renewed when the best one is heard; at its last beat it yields. By rank: B + d
 quiet    L + S + W + 2B + 3d  whatever went before: claims of the dead are over, the dead are no longer taken to be there,
          + barrier            silences are over, and who may claim has called and claimed
+
+Where wall clocks are more than a lease apart, all have W + 2B more: so long it takes until a newcomer's calls are known for
+new by their pace.
 """
 
 from __future__ import annotations
@@ -120,7 +123,7 @@ class Bounds:
         self.cold = lease + skew + beat + self.delay + self.step + self.clocks
         self.crash = lease + skew + beat + 2 * self.delay + self.step + self.clocks
         self.barrier = int(knobs.barrier * lease)
-        self.stop = beat + 2 * self.delay + self.step + self.barrier
+        self.stop = beat + 2 * self.delay + self.step + self.barrier + self.clocks
         self.heal = beat + self.delay + self.step + self.clocks
         self.best = beat + self.delay + self.step + self.clocks
         if knobs.order == "lease":
@@ -132,9 +135,9 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
     """The knobs of a seed. `bias` replaces some of them, and some of the weather's."""
     rng = Random(f"{seed}/allcall/knobs")
     bias = dict(bias or {})
-    members = int(bias.get("members", rng.choice((2, 3, 3, 4, 5, 5, 8))))
+    members = int(bias.get("members", rng.choice((2, 2, 3, 3, 3, 3, 4, 4, 5, 8))))
     beat = int(bias.get("beat_ms", rng.choice((20, 100, 200, 1000))))
-    lease = int(bias.get("lease_ms", beat * rng.choice((3, 4, 4, 10))))
+    lease = int(bias.get("lease_ms", beat * rng.choice((3, 3, 4, 4, 5, 10))))
     skew = max(4, int(lease * rng.choice((0.05, 0.1, 0.1, 0.3))))
     order: Order = rng.choice(("lease", "rank"))
     tied = rng.random() < 0.3
@@ -155,7 +158,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
         drift=rng.choice((0.0, 0.001, 1.0, 1.0)) * min(most, 0.1),
         extreme=rng.random() < 0.5,
         wall_s=rng.choice((0.0, 0.3 * lease / 1000, 0.3 * lease / 1000, 0.4 * lease / 1000, 60.0)),
-        storm=rng.uniform(8, 16),
+        storm=rng.uniform(6, 12),
         pace=rng.choice((0.2, 0.5, 1.0)),
         reach=rng.choice((0.5, 1.0, 3.0)),
         faults=_some(rng, 4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from pares.core.protocol import Follow, Lead
 from pares.core.records import Seat
 from pares.sim.allcall.checkers import FRESH
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds
@@ -72,25 +73,44 @@ class Members(AllCallChecker):
 
 
 class Traffic(AllCallChecker):
-    """Calls don't multiply: a member says a few things a beat, however many others there are."""
+    """Calls don't multiply: a member says a few things a beat, however many others there are, and one for each thing that
+    happens to itself: a term that begins or ends, a wish of its user's."""
 
     promise = "a few messages a beat"
+    USUAL = 4
+    """A call, two answers, and one more at the window's edge."""
 
     def __init__(self, scene: AllCallScene, knobs: AllCallKnobs) -> None:
         super().__init__(scene)
         self.beat = int(knobs.beat_ms * MS / (1 + knobs.drift))
-        self.most = 4 + 2 * knobs.roles
-        """A call, two answers, one more at the window's edge; and for each role a claim and a farewell."""
         self.said: dict[str, deque[int]] = {}
+        self.happened: dict[str, deque[int]] = {}
 
     def published(self, process: AllCallProcess, message: Message) -> None:
+        said = self._lately(self.said, process)
+        happened = len(self._lately(self.happened, process)) - 1
+        self.happened[process.id].pop()
+        # What was claimed is said before the term begins.
+        if len(said) > self.USUAL + happened + len(process.roles):
+            raise self.broken(f"{process.id} has said {len(said)} things within a beat, and {happened} happened to it")
+
+    def led(self, process: AllCallProcess, effect: Lead) -> None:
+        self._lately(self.happened, process)
+
+    def followed(self, process: AllCallProcess, effect: Follow) -> None:
+        self._lately(self.happened, process)
+
+    def asked(self, process: AllCallProcess) -> None:
+        self._lately(self.happened, process)
+
+    def _lately(self, events: dict[str, deque[int]], process: AllCallProcess) -> deque[int]:
+        """What was within a beat, with what is now."""
         now = self.scene.engine.now
-        said = self.said.setdefault(process.id, deque())
-        said.append(now)
-        while said[0] <= now - self.beat:
-            said.popleft()
-        if len(said) > self.most:
-            raise self.broken(f"{process.id} has said {len(said)} things within a beat")
+        found = events.setdefault(process.id, deque())
+        found.append(now)
+        while found[0] <= now - self.beat:
+            found.popleft()
+        return found
 
 
 class Settled(AllCallChecker):

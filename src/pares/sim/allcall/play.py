@@ -18,7 +18,7 @@ from pares.sim.allcall.storm import AllCallStorm
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.outcome import Outcome, judged
 
-LOOKS: Final = 8
+LOOKS: Final = 5
 """How often a beat checkers look."""
 
 

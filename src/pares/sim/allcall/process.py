@@ -49,6 +49,7 @@ class AllCallProcess:
         self.rng = rng
         self.station = Station()
         self.incarnations = 0
+        self.id = f"{name}~0"
         self.running = self.frozen = False
         self.core: AllCall | None = None
         self.over: Closed | None = None
@@ -70,10 +71,6 @@ class AllCallProcess:
         self._left: list[Callable[[], None]] = []
         self._due = NEVER
         self._stamp = 0
-
-    @property
-    def id(self) -> str:
-        return f"{self.name}~{self.incarnations}"
 
     def key(self) -> tuple[int, str]:
         """By which it is preferred: the lower."""
@@ -105,6 +102,7 @@ class AllCallProcess:
     def start(self) -> None:
         self.running, self.frozen, self.over = True, False, None
         self.incarnations += 1
+        self.id = f"{self.name}~{self.incarnations}"
         self._inbox.clear()
         self._left.clear()
         self.beliefs, self.views, self.peers, self.barriers = {}, {}, set(), {}
@@ -182,6 +180,7 @@ class AllCallProcess:
     def ask(self, event: Event) -> None:
         if self.running and self.over is None:
             self.scene.note(self.name, "is asked", why=type(event).__name__)
+            self.scene.tell("asked", self)
             self.take(event)
 
     # What happens to it --------------------------------------------------------------------------------------------------

@@ -62,6 +62,9 @@ class AllCallChecker:
     def followed(self, process: AllCallProcess, effect: Follow) -> None:
         """A belief is over; it is still there to be seen."""
 
+    def asked(self, process: AllCallProcess) -> None:
+        """Its user asks something of it."""
+
     def joined(self, process: AllCallProcess, member: str) -> None:
         """It says that somebody is there."""
 
