@@ -1,4 +1,4 @@
-"""Members that run ALLCALL over core NATS: real servers that are restarted, frozen and lost, and members that are killed."""
+"""Members that run ALLCALL over core NATS: real servers that are restarted, frozen and lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from allcall_players import check_kill_freeze_and_end
 from allcall_tools import PATIENCE, TIMES, band, leading, member, settle
 from runtime_tools import Crew, Recorder, until
 
@@ -58,10 +57,6 @@ def test_the_surface_on_core_nats(own: Nats) -> None:
     assert ends == barrier.kinds().count("Acquired"), barrier.events
     assert b.health().ok
     assert b.health().bad_records == b.health().uncounted_records == 0
-
-
-def test_processes_that_are_killed_frozen_and_ended(own: Nats) -> None:
-    check_kill_freeze_and_end(url_of(own), TIMES)
 
 
 @pytest.mark.parametrize("when", ["lead", "step_down"])
