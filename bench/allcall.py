@@ -58,24 +58,23 @@ class Times:
         return (self.lease + self.heartbeat) * 1000 + DELAY_MS
 
 
-QUICK: Final = Times(0.1, 1.0, 0.1)
+SHORT: Final = Times(0.1, 1.0, 0.1)
 USUAL: Final = Times(1.0, 10.0, 1.0)
 
 
 def cases(options: Namespace) -> Cases:
-    """What `--protocol allcall` measures; as many rounds with short leases, a fifth of them with the usual ones."""
+    """What `--protocol allcall` measures: with short leases, and a fifth as often with the usual ones, which take minutes."""
     rounds: int = 3 if options.quick else options.rounds
-
-    def each(measure: Callable[[Times, int], Iterator[Row]], few: int) -> Callable[[bool], Iterator[Row]]:
-        def rows(quick: bool) -> Iterator[Row]:
-            yield from measure(QUICK, rounds)
-            if not quick:
-                yield from measure(USUAL, few)
-
-        return rows
-
     few = max(3, rounds // 5)
-    return {"takeover": each(takeovers, few), "yield": each(yields, few), "heal": each(heals, few)}
+    found: Cases = {
+        "takeover": lambda _: takeovers(SHORT, rounds),
+        "yield": lambda _: yields(SHORT, rounds),
+        "heal": lambda _: heals(SHORT, rounds),
+    }
+    if not options.quick:
+        found["usual-takeover"] = lambda _: takeovers(USUAL, few)
+        found["usual-heal"] = lambda _: heals(USUAL, few)
+    return found
 
 
 def start(troupe: Troupe, nats: Nats, name: str, rank: int, times: Times, order: str = "lease") -> Player:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.allcall import BEGIN, END, QUICK, USUAL
+from bench.allcall import BEGIN, END, SHORT, USUAL
 from bench.figures import put
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +41,13 @@ def test_the_document_has_a_place_for_them() -> None:
 def test_bounds_are_those_of_the_protocol() -> None:
     assert USUAL.crash_ms == 12_020
     assert USUAL.beat_ms == 1020
-    assert QUICK.term_ms == 1120
+    assert SHORT.term_ms == 1120
 
 
 def test_a_case_that_is_not_there() -> None:
     ended = bench("--only", "idle")
     assert ended.returncode == 2
-    assert "no case on allcall: idle; there are takeover, yield, heal" in ended.stderr
+    assert "no case on allcall: idle; there are takeover, yield, heal, usual-takeover, usual-heal" in ended.stderr
 
 
 @pytest.mark.brokers

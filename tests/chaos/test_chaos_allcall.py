@@ -6,24 +6,18 @@ Cuts drop packets without a word, as when a cable is pulled: what was sent into 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from allcall_players import Player, Players, until
 from chaos.net import Net
 
 from chaos import net as chaos_net
 from pares.core.errors import CapabilityError
 from pares.dev import Nats
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "runtime"))
-
-from allcall_players import Player, Players
-from runtime_tools import until
-
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.brokers, pytest.mark.processes]
 TIMES: dict[str, Any] = {"heartbeat": 0.3, "lease": 3.0, "skew": 0.1}
 QUICK_TO_NOTICE: dict[str, Any] = {"ping_interval": "1s", "ping_max": 2, "write_deadline": "2s"}
 """A stock server takes minutes to see that the other one is gone; what is to be seen here is what members do then."""

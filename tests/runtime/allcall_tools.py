@@ -9,7 +9,7 @@ from typing import Any
 from runtime_tools import PATIENCE, Crew, until
 
 import pares
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger import Bus
 
 TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 2.5, "skew": 0.2}
@@ -67,14 +67,15 @@ class Wire:
 
 
 class Port:
-    """One member's end of a wire. `away`: it can send nothing, and is told so."""
+    """One member's end of a wire. `away`: it can send nothing, and is told so, and hears nothing."""
 
     def __init__(self, wire: Wire, name: str) -> None:
         self.wire, self.name, self.away = wire, name, False
+        self.error: ParesError = LedgerUnavailable("out of reach, by the test")
 
     def publish(self, subject: str, payload: bytes) -> None:
         if self.away:
-            raise LedgerUnavailable("out of reach, by the test")
+            raise self.error
         self.wire.bus.publish(subject, self.name.encode() + b"\n" + payload)
 
     def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:

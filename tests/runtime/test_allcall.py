@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from runtime_tools import Crew, Recorder, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.fence import SqlFence
 from pares.ledger import as_bus, open_bus
 
 
@@ -223,9 +225,46 @@ def test_a_split_has_a_leader_on_each_side_and_one_after_it_heals(memory: str) -
     until(lambda: leading(members) == ["a"], "one remains")
     settle(members)
     assert barriers["c"].kinds() == ["Acquired", "Fenced"], "the other was told at once, and nothing waits for it"
-    assert barriers["a"].kinds() == ["Acquired"], barriers["a"].events
+    # The leader that remains leads on, in a new term: its token was below the other's.
+    assert barriers["a"].kinds() == ["Acquired", "Fenced", "Acquired"], barriers["a"].events
     for one in members:
         one.close()
+    ledger.close()
+
+
+def test_a_fence_lets_one_side_write_and_after_the_heal_the_leader(memory: str, tmp_path: Path) -> None:
+    ledger = pares.open(memory)
+    wire, crew, fence = Wire(as_bus(ledger)), Crew(memory), SqlFence()
+    a, b = (member(crew, name, rank, ledger=Port(wire, name), order="rank", **CALM) for rank, name in enumerate("ab"))
+    sink = sqlite3.connect(tmp_path / "sink.db")
+
+    def write(by: pares.Member) -> None:
+        term = by.wait("x", PATIENCE)
+        assert term is not None
+        with sink:
+            fence.check(sink, term)
+
+    settle([a, b])
+    write(a)
+    wire.split("a", "b")
+    until(lambda: leading([a, b]) == ["a", "b"], "both lead")
+    write(b)
+    with pytest.raises(pares.Stale):
+        write(a)
+    wire.heal()
+    until(lambda: not b.holds("x"), "one remains")
+
+    def passes() -> bool:
+        try:
+            write(a)
+        except pares.Stale:
+            return False
+        return True
+
+    until(passes, "it goes on under a token that the fence takes")
+    for one in (a, b):
+        one.close()
+    sink.close()
     ledger.close()
 
 
@@ -269,6 +308,19 @@ def test_who_does_not_even_hear_itself_does_as_it_was_told(memory: str, when: An
     settle([a, b])
     for one in (a, b):
         one.close()
+    ledger.close()
+
+
+def test_a_call_that_the_server_does_not_take_ends_nobody(memory: str) -> None:
+    ledger = pares.open(memory)
+    port = Port(Wire(as_bus(ledger)), "a")
+    a = member(Crew(memory), "a", ledger=port)
+    assert a.wait("x", PATIENCE)
+    port.error, port.away = ConfigError("max_payload=10, by the test"), True
+    until(lambda: "max_payload" in (a.health().unreachable or ""), "it says so")
+    port.away = False
+    until(lambda: a.health().unreachable is None and a.holds("x"), "it goes on")
+    a.close()
     ledger.close()
 
 

@@ -32,8 +32,8 @@ def test_it_hears_who_leads_and_who_is_there(any_crew: Crew) -> None:
         until(lambda: (held := observer.leader("x")) is not None and held.name == "b", "it hears b")
         b.close()
         changes = observer.read(timeout=1.0)
-        assert [c.name for c in changes if isinstance(c, MemberJoined)] == ["a", "b"]
-        assert [(c.name, c.cause) for c in changes if isinstance(c, MemberLeft)][:1] == [("a", "left")]
+        assert [*dict.fromkeys(c.name for c in changes if isinstance(c, MemberJoined))] == ["a", "b"]
+        assert ("a", "left") in [(c.name, c.cause) for c in changes if isinstance(c, MemberLeft)]
         assert {c.holder for c in changes if isinstance(c, SeatChanged)} >= {a.id, b.id}
         with pytest.raises(CapabilityError, match="no log"):
             _ = observer.world

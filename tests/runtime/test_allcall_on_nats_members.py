@@ -1,12 +1,14 @@
-"""Members that run ALLCALL over core NATS: real servers that are restarted, frozen and lost, and members that are killed."""
+"""Members that run ALLCALL over core NATS: real servers that are restarted, frozen and lost."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from allcall_players import check_kill_freeze_and_end
 from allcall_tools import PATIENCE, TIMES, band, leading, member, settle
 from runtime_tools import Crew, Recorder, until
 
@@ -57,10 +59,6 @@ def test_the_surface_on_core_nats(own: Nats) -> None:
     assert b.health().bad_records == b.health().uncounted_records == 0
 
 
-def test_processes_that_are_killed_frozen_and_ended(own: Nats) -> None:
-    check_kill_freeze_and_end(url_of(own), TIMES)
-
-
 @pytest.mark.parametrize("when", ["lead", "step_down"])
 def test_without_a_server_each_does_as_it_was_told_and_then_one_leads(own: Nats, when: Any) -> None:
     crew = Crew(url_of(own))
@@ -109,6 +107,22 @@ def test_a_stream_is_a_bus_too(nats: Nats) -> None:
     ledger = pares.open(str(crew.ledger))
     assert ledger.end() == 0, "nothing is written down"
     ledger.close()
+
+
+def test_commands_listen_where_there_is_no_log(own: Nats) -> None:
+    crew = Crew(url_of(own))
+    a, _ = band(crew, "ab")
+    for command, code in (("watch", 0), ("doctor", 0)):
+        told = [sys.executable, "-m", "pares", command, "--ledger", url_of(own), "--group", "g", "--json"]
+        done = subprocess.run(told, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, done.stderr
+        now = json.loads(done.stdout)
+        assert [(role["role"], role["member"]) for role in now["roles"]] == [("x", a.id)]
+        assert [member["name"] for member in now["members"]] == ["a", "b"]
+    other = [*told[:-3], "--group", "nobody", "--listen", "0.5"]
+    done = subprocess.run(other, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "nobody of a group 'nobody' was heard" in done.stderr
 
 
 def test_core_nats_carries_nothing_else(own: Nats) -> None:

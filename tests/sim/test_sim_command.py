@@ -50,16 +50,26 @@ def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)) == 27
 
 
-@pytest.mark.parametrize("protocol", ["fast-neli", "neli", "nele"])
-def test_other_protocols_are_played_and_broken(protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "shown", "told"),
+    [
+        ("fast-neli", '"mode":"fast-neli"', "announces"),
+        ("neli", '"mode":"neli"', "announces"),
+        ("nele", '"mode":"nele"', "announces"),
+        ("allcall", '"beat_ms":', "follows"),
+    ],
+)
+def test_other_protocols_are_played_and_broken(
+    protocol: str, shown: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("--protocol", protocol, "--seeds", "1", "--jobs", "1", "--json") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["broken"] == []
-    assert f'"mode":"{protocol}"' in err
+    assert shown in err
     assert run("--protocol", protocol, "--mutant", "list", "--json") == 0
     assert json.loads(capsys.readouterr().out)
     assert run("--protocol", protocol, "--trace", "0") == 0
-    assert "announces" in capsys.readouterr().out
+    assert told in capsys.readouterr().out
     assert run("--protocol", protocol, "--mutant", "no-compare") == 2
 
 

@@ -20,7 +20,7 @@ from pares.core.allcall import AllCall
 from pares.core.allcall_protocol import Event as CallEvent
 from pares.core.allcall_protocol import Heard, Joined, Led, Lost, Missed, Publish, Settings
 from pares.core.changes import MemberJoined, MemberLeft
-from pares.core.errors import CapabilityError, ClosedError, ForkedError, LedgerUnavailable
+from pares.core.errors import CapabilityError, ClosedError, ConfigError, ForkedError, LedgerUnavailable
 from pares.core.protocol import (
     Ask,
     Close,
@@ -228,7 +228,7 @@ class AllcallLoop:
         try:
             self._bus.publish(self.settings.group, payload)
             self.unreachable = None
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, ConfigError) as error:  # a server may take less than a call has
             if self.unreachable is None:
                 log.warning("%s: the bus is out of reach: %s", self.settings.id, error)
             self.unreachable = str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core.allcall import OUTBID
 from pares.core.allcall_wire import token as token_of
 from pares.core.protocol import Follow, Lead
 from pares.core.records import Seat
@@ -11,6 +12,7 @@ from pares.sim.allcall.knobs import Bounds
 from pares.sim.allcall.net import LONG_AGO, Message
 from pares.sim.allcall.process import AllCallProcess
 from pares.sim.allcall.scene import AllCallChecker, AllCallScene
+from pares.sim.engine import MS
 from pares.sim.story import seat_name
 
 FRESH: Final = 0.15
@@ -62,6 +64,8 @@ class OneGoesOn(AllCallChecker):
     def followed(self, process: AllCallProcess, effect: Follow) -> None:
         if self.scene.engine.now >= self.until.get(effect.seat, 0):
             return
+        if effect.why == OUTBID:
+            return
         if not effect.fenced:
             del self.until[effect.seat]  # a term ends by plan, and for a moment there is none
         elif not [p for p in self.scene.believers(effect.seat) if p is not process]:
@@ -87,6 +91,8 @@ class Emergence(AllCallChecker):
             return
         for process in scene.processes.values():
             for role in process.roles if process.acts else ():
+                if any(p is process or net.passes(p.name, process.name) for p in scene.believers((role, 0))):
+                    continue
                 reach = self._whom_it_hears_of(process, role)
                 if any(p.believes((role, 0)) for p in reach) or not any(self._able(each, role) for each in reach):
                     continue
@@ -112,7 +118,7 @@ class Emergence(AllCallChecker):
 
     def _able(self, process: AllCallProcess, role: str) -> bool:
         """It may lead: its calls come back, or it hears nobody and leads on its own."""
-        if role not in process.roles:
+        if role not in process.roles or not process.ready:
             return False
         if self.scene.net.passes(process.name, process.name):
             return True
@@ -122,7 +128,8 @@ class Emergence(AllCallChecker):
 
 
 class Claims(AllCallChecker):
-    """Claims are their holders' words, last a lease at most, and nobody claims over one that it has heard and that lives."""
+    """Claims are their holders' words, last a lease at most, and nobody claims over one that it has heard and that lives, also
+    while its holder's barrier runs."""
 
     promise = "claims are honoured"
 
@@ -131,6 +138,7 @@ class Claims(AllCallChecker):
         self.bounds, self.lease = bounds, lease
         self.made: dict[tuple[str, str, int, int], tuple[int, int]] = {}
         self.newest: dict[tuple[str, str], tuple[int, int]] = {}
+        self.ends: dict[tuple[str, str], int] = {}
         self.known: dict[tuple[str, str, str], tuple[int, int]] = {}
         """By hearer, holder and role: the newest claim that it has heard from its holder."""
         self.numbers: dict[tuple[str, str], int] = {}
@@ -143,6 +151,7 @@ class Claims(AllCallChecker):
                 self.made.setdefault(key, what)
                 if claim.ttl:
                     self.newest[process.id, claim.role] = (claim.term, claim.seq)
+                    self.ends[process.id, claim.role] = message.at + claim.ttl * MS
             if self.made.get(key) != what:
                 raise self.broken(f"{process.id} tells a claim of {claim.holder} to {claim.role} that it has not made")
 
@@ -159,7 +168,12 @@ class Claims(AllCallChecker):
     def led(self, process: AllCallProcess, effect: Lead) -> None:
         self._ends_in_time(process, effect)
         role = effect.seat[0]
-        for other in self.scene.believers(effect.seat):
+        if effect.why == OUTBID:
+            return  # it led before, and goes on
+        now = self.scene.engine.now
+        waiting = [p for p in self.scene.processes.values() if p.acts and effect.seat in p.barriers]
+        waiting = [p for p in waiting if now < self.ends[p.id, role] - self.bounds.step]
+        for other in [*self.scene.believers(effect.seat), *waiting]:
             known = self.known.get((process.id, other.id, role))
             if other is not process and not self.bounds.clocks and known and known == self.newest[other.id, role]:
                 raise self.broken(f"{process.id} leads {role} while the claim of {other.id} lives, which it has heard")
@@ -173,7 +187,7 @@ class Claims(AllCallChecker):
 
 
 class Terms(AllCallChecker):
-    """A term is one member's, has a token above all that its holder has heard of, and does not come back."""
+    """A term is one member's, has a token above all that its holder has heard of, also later, and does not come back."""
 
     promise = "terms have tokens of their own"
 
@@ -189,6 +203,13 @@ class Terms(AllCallChecker):
         for claim in message.call.c:
             key = (process.id, claim.role)
             self.highest[key] = max(self.highest.get(key, 0), claim.term)
+
+    def looked(self) -> None:
+        for process in self.scene.processes.values():
+            for seat, (token, _) in process.beliefs.items() if process.acts else ():
+                highest = self.highest.get((process.id, seat[0]), 0)
+                if token >> 22 < highest:
+                    raise self.broken(f"{process.id} leads {seat[0]} on by {token}, and has heard of term {highest}")
 
     def led(self, process: AllCallProcess, effect: Lead) -> None:
         seat, token = effect.seat, effect.token
@@ -300,17 +321,21 @@ class NoGap(AllCallChecker):
         self.bounds = bounds
         self.calm = False
         self.killed_at = LONG_AGO
+        self.newest: dict[Seat, int] = {}
+        """When the last term of each role ended."""
 
     def killed(self, process: AllCallProcess) -> None:
         self.killed_at = self.scene.engine.now
 
     def followed(self, process: AllCallProcess, effect: Follow) -> None:
-        if self.calm:
+        self.newest[effect.seat] = self.scene.engine.now
+        if self.calm and effect.why != OUTBID:
             self.scene.engine.after(self.bounds.stop, self._look, effect, self.scene.engine.now)
 
     def _look(self, effect: Follow, since: int) -> None:
         able = any(p.well(self.bounds.quiet) and effect.seat[0] in p.roles for p in self.scene.processes.values())
-        if self.calm and self.killed_at < since and able and not self.scene.believers(effect.seat):
+        alone = self.killed_at < since and self.newest[effect.seat] == since
+        if self.calm and alone and able and not self.scene.believers(effect.seat):
             raise self.broken(
                 f"nobody leads {effect.seat[0]} {self.bounds.stop / 1e6:.1f} ms after a term ended ({effect.why})"
             )

@@ -7,12 +7,15 @@ cold     L + S + B + d        silence ends; the first calls are answered for a b
                               one, if that begins within the beat in which another waits for answers)
 crash    L + S + B + 2d       the newest claim was on its way (d), lasts L and S on the receiver's stopwatch; who claims then
                               may have heard of it through another (d), and may wake late (B)
-stop     B + 2d               a release is heard (d) and answered by a claim at once; who can't claim at once, because it has
-                              just begun or stood still, listens for a beat
+stop     B + 2d + barrier     the barrier returns; a release is heard (d) and answered by a claim at once; who can't claim at
+                              once, because it has just begun or stood still, listens for a beat
 heal     B + d                each of two leaders calls within a beat, and its call takes d: the worse one stops when it hears
-best     L + B + d            who leads has just renewed when the best one is heard; at its last beat it yields. By rank: B + d
+best     L + B + d + barrier  who leads has just renewed when the best one is heard; at its last beat it yields. By rank: B + d
 quiet    L + S + W + 2B + 3d  whatever went before: claims of the dead are over, the dead are no longer taken to be there,
-                              silences are over, and who may claim has called and claimed
+         + barrier            silences are over, and who may claim has called and claimed
+
+Where wall clocks are more than a lease apart, all have W + 2B more: so long it takes until a newcomer's calls are known for
+new by their pace.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ FAULTS: Final = (
     "outage",
     "close",
     "step_down",
+    "ready",
+    "barrier",
     "replay",
     "garbage",
     "wall",
@@ -91,6 +96,12 @@ class AllCallKnobs(Struct, frozen=True):
     weather: Weather
     dawn: float
     """Within what part of a lease all are started."""
+    barrier: float
+    """How long barriers take at most, in leases; they time out after three."""
+
+    @property
+    def barrier_ms(self) -> int:
+        return 3 * self.lease_ms if self.barrier else 0
 
     def __str__(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -109,21 +120,24 @@ class Bounds:
         """What whole milliseconds on the wire may add."""
         # Whose wall clock is wrong by more than a lease is believed after a window of calls at one pace.
         self.clocks = self.window + 2 * beat if knobs.wall_s * 1000 > knobs.lease_ms else 0
-        self.cold = lease + skew + beat + self.delay + self.step
-        self.crash = lease + skew + beat + 2 * self.delay + self.step
-        self.stop = beat + 2 * self.delay + self.step
+        self.cold = lease + skew + beat + self.delay + self.step + self.clocks
+        self.crash = lease + skew + beat + 2 * self.delay + self.step + self.clocks
+        self.barrier = int(knobs.barrier * lease)
+        self.stop = beat + 2 * self.delay + self.step + self.barrier + self.clocks
         self.heal = beat + self.delay + self.step + self.clocks
-        self.best = (lease if knobs.order == "lease" else 0) + beat + self.delay + self.step + self.clocks
-        self.quiet = lease + skew + self.window + 2 * beat + 3 * self.delay + self.step + self.clocks
+        self.best = beat + self.delay + self.step + self.clocks
+        if knobs.order == "lease":
+            self.best += lease + self.barrier
+        self.quiet = lease + skew + self.window + 2 * beat + 3 * self.delay + self.step + self.clocks + self.barrier
 
 
 def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
     """The knobs of a seed. `bias` replaces some of them, and some of the weather's."""
     rng = Random(f"{seed}/allcall/knobs")
     bias = dict(bias or {})
-    members = int(bias.get("members", rng.choice((2, 3, 3, 4, 5, 5, 8))))
+    members = int(bias.get("members", rng.choice((2, 2, 3, 3, 3, 3, 4, 4, 5, 8))))
     beat = int(bias.get("beat_ms", rng.choice((20, 100, 200, 1000))))
-    lease = int(bias.get("lease_ms", beat * rng.choice((3, 4, 4, 10))))
+    lease = int(bias.get("lease_ms", beat * rng.choice((3, 3, 4, 4, 5, 10))))
     skew = max(4, int(lease * rng.choice((0.05, 0.1, 0.1, 0.3))))
     order: Order = rng.choice(("lease", "rank"))
     tied = rng.random() < 0.3
@@ -144,13 +158,14 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
         drift=rng.choice((0.0, 0.001, 1.0, 1.0)) * min(most, 0.1),
         extreme=rng.random() < 0.5,
         wall_s=rng.choice((0.0, 0.3 * lease / 1000, 0.3 * lease / 1000, 0.4 * lease / 1000, 60.0)),
-        storm=rng.uniform(8, 16),
+        storm=rng.uniform(6, 12),
         pace=rng.choice((0.2, 0.5, 1.0)),
         reach=rng.choice((0.5, 1.0, 3.0)),
         faults=_some(rng, 4),
         probes=tuple(rng.choice(PROBES) for _ in range(2)),
         weather=_weather(rng, beat, lease),
         dawn=rng.choice((0.0, 0.1, 1.0)),
+        barrier=rng.choice((0.0, 0.0, 0.1, 0.7)),
     )
     weather = bias.pop("weather", None)
     if weather is not None:

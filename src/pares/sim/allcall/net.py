@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -17,22 +17,20 @@ from pares.core.allcall_wire import Call
 from pares.sim.allcall.knobs import Weather
 from pares.sim.engine import Engine
 
-if TYPE_CHECKING:
-    from pares.sim.allcall.process import AllCallProcess
-
 Cut = Callable[[str, str], bool]
 """Whether nothing passes from one member to another."""
 LONG_AGO: Final = -(2**62)
 
 
 class Message(Struct, frozen=True):
-    """What was published, when, and by which incarnation."""
+    """What was published, and by which incarnation."""
 
     sender: str
     """A process' name."""
     call: Call
     payload: bytes
     at: int
+    """When it was made, in true time: whoever stands still then sends it later."""
 
 
 class Station:
@@ -50,6 +48,15 @@ class Station:
         return self.connected and not self.mute and not self.deaf
 
 
+class Listener(Protocol):
+    """Who is on the bus."""
+
+    name: str
+    station: Station
+
+    def hear(self, message: Message) -> None: ...
+
+
 class Net:
     """Everybody's messages."""
 
@@ -63,10 +70,10 @@ class Net:
         self.unsettled_until = 0
         """When the last late message or copy comes."""
         self._rng = rng
-        self._processes: dict[str, AllCallProcess] = {}
+        self._processes: dict[str, Listener] = {}
         self._hindered: dict[tuple[str, str], int] = {}
 
-    def add(self, process: AllCallProcess) -> None:
+    def add(self, process: Listener) -> None:
         self._processes[process.name] = process
 
     def passes(self, source: str, target: str) -> bool:
@@ -124,11 +131,11 @@ class Net:
     def _hinder(self, source: str, target: str, until: int) -> None:
         self._hindered[source, target] = max(until, self.hindered(source, target))
 
-    def disconnect(self, process: AllCallProcess) -> None:
+    def disconnect(self, process: Listener) -> None:
         process.station.connected = False
         process.station.epoch += 1
 
-    def connect(self, process: AllCallProcess) -> None:
+    def connect(self, process: Listener) -> None:
         station = process.station
         if not station.connected:
             station.connected = True

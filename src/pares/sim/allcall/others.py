@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from pares.core.protocol import Follow, Lead
 from pares.core.records import Seat
 from pares.sim.allcall.checkers import FRESH
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds
@@ -31,6 +32,14 @@ class Members(AllCallChecker):
         """By hearer and sender: the highest number that came in time, and when."""
         self.numbers: dict[tuple[str, str], int] = {}
         self.news = True
+        self.beat = int(knobs.beat_ms * MS / (1 + knobs.drift))
+        self.stood_still: dict[str, int] = {}
+        """When it went on after standing still for longer than a beat and a half."""
+
+    def thawed(self, process: AllCallProcess) -> None:
+        now = self.scene.engine.now
+        if now > process.frozen_since + 2 * self.bounds.beat:
+            self.stood_still[process.id] = now
 
     def closed(self, process: AllCallProcess) -> None:
         self.left.add(process.id)
@@ -40,6 +49,10 @@ class Members(AllCallChecker):
         self.gone[process.id] = self.scene.engine.now
 
     def arrived(self, process: AllCallProcess, message: Message) -> None:
+        if not process.frozen:
+            self._came(process, message)
+
+    def _came(self, process: AllCallProcess, message: Message) -> None:
         key, now = (process.id, message.call.m), self.scene.engine.now
         if now <= message.at + self.fresh and message.call.n > self.arrivals.get(key, (0, 0))[0]:
             self.arrivals[key] = (message.call.n, now)
@@ -48,6 +61,7 @@ class Members(AllCallChecker):
         key = (process.id, message.call.m)
         self.news = message.call.n > self.numbers.get(key, 0)
         self.numbers[key] = max(message.call.n, self.numbers.get(key, 0))
+        self._came(process, message)
 
     def joined(self, process: AllCallProcess, member: str) -> None:
         if member in process.peers:
@@ -65,6 +79,8 @@ class Members(AllCallChecker):
             if member not in self.left:
                 raise self.broken(f"{process.id} says that {member} has left, and it has not")
             return
+        if self.scene.engine.now < self.stood_still.get(process.id, LONG_AGO) + self.beat - self.bounds.step:
+            raise self.broken(f"{process.id} says that {member} is lost, and stood still itself")
         _, at = self.arrivals.get((process.id, member), (0, LONG_AGO))
         if not self.bounds.clocks and self.scene.engine.now < at + self.window - self.bounds.step:
             ago = (self.scene.engine.now - at) / 1e6
@@ -72,25 +88,47 @@ class Members(AllCallChecker):
 
 
 class Traffic(AllCallChecker):
-    """Calls don't multiply: a member says a few things a beat, however many others there are."""
+    """Calls don't multiply: a member says a few things a beat, however many others there are, and one for each thing that
+    happens to itself: a term that begins or ends, a wish of its user's, another connection, the end of a standstill."""
 
     promise = "a few messages a beat"
+    USUAL = 4
+    """A call, two answers, and one more at the window's edge."""
 
     def __init__(self, scene: AllCallScene, knobs: AllCallKnobs) -> None:
         super().__init__(scene)
         self.beat = int(knobs.beat_ms * MS / (1 + knobs.drift))
-        self.most = 4 + 2 * knobs.roles
-        """A call, two answers, one more at the window's edge; and for each role a claim and a farewell."""
         self.said: dict[str, deque[int]] = {}
+        self.happened: dict[str, deque[int]] = {}
 
     def published(self, process: AllCallProcess, message: Message) -> None:
+        said = self._lately(self.said, process)
+        happened = len(self._lately(self.happened, process)) - 1
+        self.happened[process.id].pop()
+        # What was claimed is said before the term begins.
+        if len(said) > self.USUAL + happened + len(process.roles):
+            raise self.broken(f"{process.id} has said {len(said)} things within a beat, and {happened} happened to it")
+
+    def led(self, process: AllCallProcess, effect: Lead) -> None:
+        self._lately(self.happened, process)
+
+    def followed(self, process: AllCallProcess, effect: Follow) -> None:
+        self._lately(self.happened, process)
+
+    def asked(self, process: AllCallProcess) -> None:
+        self._lately(self.happened, process)
+
+    def thawed(self, process: AllCallProcess) -> None:
+        self._lately(self.happened, process)
+
+    def _lately(self, events: dict[str, deque[int]], process: AllCallProcess) -> deque[int]:
+        """What was within a beat, with what is now."""
         now = self.scene.engine.now
-        said = self.said.setdefault(process.id, deque())
-        said.append(now)
-        while said[0] <= now - self.beat:
-            said.popleft()
-        if len(said) > self.most:
-            raise self.broken(f"{process.id} has said {len(said)} things within a beat")
+        found = events.setdefault(process.id, deque())
+        found.append(now)
+        while found[0] <= now - self.beat:
+            found.popleft()
+        return found
 
 
 class Settled(AllCallChecker):
@@ -104,7 +142,9 @@ class Settled(AllCallChecker):
         self.seats = seats
 
     def best(self, seat: Seat) -> AllCallProcess | None:
-        able = [p for p in self.scene.processes.values() if p.acts and p.station.well and seat[0] in p.roles]
+        able = [
+            p for p in self.scene.processes.values() if p.acts and p.ready and p.station.well and seat[0] in p.roles
+        ]
         return min(able, key=AllCallProcess.key, default=None)
 
     def check(self) -> None:

@@ -18,7 +18,7 @@ from pares.sim.allcall.storm import AllCallStorm
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.outcome import Outcome, judged
 
-LOOKS: Final = 8
+LOOKS: Final = 5
 """How often a beat checkers look."""
 
 
@@ -63,7 +63,9 @@ class AllCallPlay:
         scene.engine.at(storm, self._begin_storm, calm)
         scene.engine.at(calm, self._heal_all)
         # What was late, or is repeated though it is old, may come for a while yet.
-        rest = bounds.quiet + 2 * bounds.best + bounds.beat
+        rest = (
+            bounds.quiet + bounds.lease + 2 * bounds.best + bounds.beat + int(knobs.barrier_ms * MS / (1 - knobs.drift))
+        )
         first = calm + (knobs.weather.late_by[1] if knobs.weather.late or knobs.weather.doubled else 0) + rest
         self.length = self.probes.plan(first, rest)
         scene.engine.at(0, scene.look_every, bounds.beat // LOOKS)
@@ -101,12 +103,18 @@ class AllCallPlay:
             "order": knobs.order,
             "when_isolated": knobs.isolated[number % len(knobs.isolated)],
             "phase_ms": rng.randrange(knobs.beat_ms),
+            "barrier_ms": knobs.barrier_ms,
         }
         swing = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
         stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
         process = self.scene.add(chr(ord("a") + number), settings, stopwatch=stopwatch, wall=WallClock())
         self.set_wall(process, rng)
+        self.usual_barrier(process)
         return process
+
+    def usual_barrier(self, process: AllCallProcess) -> None:
+        longest = int(self.knobs.barrier * self.unit)
+        process.barrier_time = lambda: process.rng.randint(0, longest)
 
     def add_better(self) -> AllCallProcess:
         """One more, ranked before all others."""
@@ -134,9 +142,10 @@ class AllCallPlay:
         if not station.well:
             self.scene.note(process.name, "is healed")
             self.scene.disturbed()
+            another = not station.connected
             station.mute = station.deaf = False
             self.scene.net.connect(process)
-            process.connected_again()
+            process.connected_again(missed=another)
 
     def sides(self, rng: Random) -> Cut:
         """A split into two or three sides."""
@@ -168,16 +177,8 @@ class AllCallPlay:
         self.scene.engine.after(self.unit // 2, self._replay_on)
 
     def _begin_storm(self, until: int) -> None:
-        self.settled_once()
         self.scene.net.weather = self.knobs.weather
         self.storm = AllCallStorm(self, until)
-
-    def settled_once(self) -> None:
-        """Somebody leads every role that somebody may lead."""
-        for seat in self.seats:
-            able = [p for p in self.own if seat[0] in p.roles]
-            if able and not self.scene.believers(seat):
-                raise self.settled.broken(f"nobody leads {seat[0]} after the dawn")
 
     def _heal_all(self) -> None:
         """The storm is over."""
@@ -188,6 +189,8 @@ class AllCallPlay:
             process.freeze_at = 0
             process.thaw(process.incarnations)
             self.heal(process)
+            self.usual_barrier(process)
+            process.become(ready=True)
             self.start(process)
         self.scene.disturbed()
 

@@ -58,7 +58,7 @@ class Probes:
         self.play.settled.check()
         seat = self.rng.choice(self.play.seats)
         leaders = self.scene.believers(seat)
-        others = [p for p in self.play.own if p.acts and seat[0] in p.roles and p not in leaders]
+        others = [p for p in self.play.own if p.acts and p.ready and seat[0] in p.roles and p not in leaders]
         if not leaders or not others:
             return
         leader = leaders[0]
@@ -98,13 +98,8 @@ class Probes:
         process.settings["roles"] = self.play.roles
         self.play.start(process)
         # It hears a call within a beat; then the leader must have renewed just now.
-        bound = (
-            2 * self.bounds.beat
-            + self.play.bounds.lease
-            + 3 * self.bounds.delay
-            + self.bounds.step
-            + self.bounds.clocks
-        )
+        bounds = self.bounds
+        bound = 2 * bounds.beat + bounds.lease + 3 * bounds.delay + bounds.step + bounds.clocks + bounds.barrier
         self._measure("join", seat, bound, self.engine.now, process)
 
     def _split(self, seat: Seat, leader: AllCallProcess) -> None:

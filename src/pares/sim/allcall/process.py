@@ -13,12 +13,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
-from pares.core.allcall_wire import decode
-from pares.core.protocol import Close, Closed, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall_wire import Call, decode
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
 from pares.core.records import Seat
+from pares.core.shares import WorkOver
 from pares.sim.allcall.net import LONG_AGO, Message, Station
-from pares.sim.engine import Stopwatch, WallClock
+from pares.sim.engine import US, Stopwatch, WallClock
 
 if TYPE_CHECKING:
     from pares.sim.allcall.scene import AllCallScene
@@ -48,7 +49,9 @@ class AllCallProcess:
         self.rng = rng
         self.station = Station()
         self.incarnations = 0
+        self.id = f"{name}~0"
         self.running = self.frozen = False
+        self.frozen_since = LONG_AGO
         self.core: AllCall | None = None
         self.over: Closed | None = None
         self.beliefs: dict[Seat, tuple[int, int]] = {}
@@ -58,16 +61,17 @@ class AllCallProcess:
         self.peers: set[str] = set()
         self.started = LONG_AGO
         self.well_since = NEVER
+        self.ready = True
+        self.barrier_time: Callable[[], int | None] = lambda: 0
+        """How long its next barrier takes; None: it never returns."""
+        self.barriers: dict[Seat, int] = {}
+        """Of each barrier that runs the term's token."""
         self.freeze_at = 0
         """A wish: to be frozen for so long between the next step and its effects."""
         self._inbox: deque[Message | Event] = deque()
         self._left: list[Callable[[], None]] = []
         self._due = NEVER
         self._stamp = 0
-
-    @property
-    def id(self) -> str:
-        return f"{self.name}~{self.incarnations}"
 
     def key(self) -> tuple[int, str]:
         """By which it is preferred: the lower."""
@@ -99,9 +103,11 @@ class AllCallProcess:
     def start(self) -> None:
         self.running, self.frozen, self.over = True, False, None
         self.incarnations += 1
+        self.id = f"{self.name}~{self.incarnations}"
         self._inbox.clear()
         self._left.clear()
-        self.beliefs, self.views, self.peers = {}, {}, set()
+        self.beliefs, self.views, self.peers, self.barriers = {}, {}, set(), {}
+        self.ready = True
         self._due, self.freeze_at = NEVER, 0
         self.started = self.scene.engine.now
         self._well_again()
@@ -123,12 +129,13 @@ class AllCallProcess:
         self._stamp += 1
         self._due = NEVER
         self.well_since = NEVER
-        self.beliefs = {}
+        self.beliefs, self.barriers = {}, {}
 
     def freeze(self, length: int) -> None:
         if self.acts:
             self.scene.note(self.name, "frozen", why=f"for {length / 1e9:.3f} s")
             self.frozen = True
+            self.frozen_since = self.scene.engine.now
             self.well_since = NEVER
             self.scene.engine.after(length, self.thaw, self.incarnations)
 
@@ -151,10 +158,13 @@ class AllCallProcess:
             self.take(each)
         self.step(Tick(self.wall.read_us(self.scene.engine.now)))
 
-    def connected_again(self) -> None:
-        """Nothing hinders its connection any more, or not all of it."""
+    def connected_again(self, *, missed: bool = False) -> None:
+        """Nothing hinders its connection any more, or not all of it. `missed`: it is another one, and the process is told."""
         if self.running and not self.frozen:
             self._well_again()
+        if missed and self.running:
+            self.scene.tell("asked", self)
+            self.take(Missed())
 
     def _well_again(self) -> None:
         self.well_since = self.scene.engine.now if self.station.well else NEVER
@@ -165,9 +175,15 @@ class AllCallProcess:
     def step_down(self, role: str | None = None) -> None:
         self.ask(StepDown(role))
 
+    def become(self, *, ready: bool) -> None:
+        if self.running and self.over is None and self.ready is not ready:
+            self.ready = ready
+            self.ask(Ready(ready))
+
     def ask(self, event: Event) -> None:
         if self.running and self.over is None:
             self.scene.note(self.name, "is asked", why=type(event).__name__)
+            self.scene.tell("asked", self)
             self.take(event)
 
     # What happens to it --------------------------------------------------------------------------------------------------
@@ -210,8 +226,9 @@ class AllCallProcess:
         match effect:
             case Publish(payload):
                 call = decode(payload)
-                assert hasattr(call, "m"), "no member publishes what can't be read"
-                message = Message(self.name, call, payload, scene.engine.now)  # pyright: ignore[reportArgumentType]
+                assert isinstance(call, Call), "no member publishes what can't be read"
+                made = (call.s * 1000 - WallClock.EPOCH_US - self.wall.offset_us) * US
+                message = Message(self.name, call, payload, min(made, scene.engine.now))
                 scene.tell("published", self, message)
                 scene.net.publish(self.name, message)
             case Lead():
@@ -225,6 +242,10 @@ class AllCallProcess:
                 scene.note(self.id, what, seat=effect.seat, token=effect.token, why=effect.why)
                 scene.tell("followed", self, effect)
                 self.beliefs.pop(effect.seat, None)
+                if effect.fenced:
+                    self.barriers.pop(effect.seat, None)
+            case Barrier():
+                self._barrier(effect)
             case Led(role, holder):
                 scene.note(self.id, "follows", seat=(role, 0), why=holder or "nobody")
                 self.views[role] = holder
@@ -245,6 +266,21 @@ class AllCallProcess:
                 scene.note(self.id, "closed")
                 scene.tell("closed", self)
                 self._end()
+
+    def _barrier(self, effect: Barrier) -> None:
+        if not self.settings["barrier_ms"]:
+            return
+        self.barriers[effect.seat] = effect.token
+        length = self.barrier_time()
+        if length is not None:
+            self.scene.engine.after(length, self._barrier_over, effect, self.incarnations)
+
+    def _barrier_over(self, effect: Barrier, incarnation: int) -> None:
+        if incarnation == self.incarnations and self.running:
+            if self.barriers.get(effect.seat) == effect.token:
+                del self.barriers[effect.seat]
+            self.scene.note(self.id, "barrier returns", seat=effect.seat, token=effect.token)
+            self.take(WorkOver(effect.seat, effect.token))
 
     def _wake(self, reading: int) -> None:
         self._stamp += 1

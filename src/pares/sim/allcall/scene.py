@@ -62,6 +62,9 @@ class AllCallChecker:
     def followed(self, process: AllCallProcess, effect: Follow) -> None:
         """A belief is over; it is still there to be seen."""
 
+    def asked(self, process: AllCallProcess) -> None:
+        """Its user asks something of it, or its connection is another one."""
+
     def joined(self, process: AllCallProcess, member: str) -> None:
         """It says that somebody is there."""
 
@@ -99,7 +102,7 @@ class AllCallScene:
     def add(
         self, name: str, settings: dict[str, Any], *, stopwatch: Stopwatch | None = None, wall: WallClock | None = None
     ) -> AllCallProcess:
-        settings = {"group": GROUP, "roles": ("x",), **settings}
+        settings = {"group": GROUP, "roles": ("x",), "barrier_ms": 0, **settings}
         watch, clock = stopwatch or Stopwatch(), wall or WallClock()
         process = AllCallProcess(self, name, settings, watch, clock, self.random(name))
         self.processes[name] = process

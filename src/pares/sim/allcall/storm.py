@@ -82,7 +82,29 @@ class AllCallStorm(Chance[AllCallProcess]):
         process = self.someone(holder=True)
         if process is not None:
             self.scene.disturbed()
+            self.engine.after(self.play.bounds.barrier, self.scene.disturbed)
             process.step_down(self.rng.choice((None, process.roles[0])))
+
+    def ready(self) -> None:
+        process = self.someone()
+        if process is not None:
+            self.scene.disturbed()
+            process.become(ready=False)
+            self.engine.after(self.span(0.1, 4), self._ready_again, process)
+
+    def _ready_again(self, process: AllCallProcess) -> None:
+        self.scene.disturbed()
+        process.become(ready=True)
+
+    def barrier(self) -> None:
+        """Somebody's next barriers never return, until they time out."""
+        process = self.someone(holder=True)
+        if process is not None:
+            self.scene.disturbed()
+            process.barrier_time = lambda: None
+            process.step_down()
+            for timed_out in (1, 2, 3, 4):
+                self.engine.after(timed_out * self.play.unit, self.scene.disturbed)
 
     def wall(self) -> None:
         """Somebody's wall clock is set."""

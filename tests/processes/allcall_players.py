@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from runtime_tools import until
-
 from pares.runtime.clock import stopwatch
 
+HANG = float(os.environ.get("PARES_PATIENCE", "30"))
+"""Seconds after which something that must come is taken for lost."""
 PLAYER = Path(__file__).with_name("allcall_player.py")
 LATELY = 500_000_000
 """Nanoseconds: whoever has acted within them leads, as far as one can see from outside."""
+
+
+def until(done: Callable[[], object], saying: str) -> None:
+    end = time.monotonic() + HANG
+    while not done():
+        assert time.monotonic() < end, f"not within {HANG:g} s: {saying}"
+        time.sleep(0.005)
 
 
 class Player:
@@ -93,32 +102,3 @@ class Players:
             player.signal(signal.SIGCONT)
         for player in self.all:
             player.end()
-
-
-def check_kill_freeze_and_end(url: str, settings: dict[str, Any]) -> None:
-    """A leader is frozen, thawed, stopped gracefully and killed; nobody acts on a lease that is over."""
-    with Players() as players:
-        a, b, c = (players.start(url, name, rank, settings) for rank, name in enumerate("abc"))
-        players.come_to("a")
-
-        first = a.token
-        a.signal(signal.SIGSTOP)
-        # Frozen in the middle of a write it may hold SQLite's lock: then the others can't hear each other either.
-        until(lambda: b.leads and not a.leads, "b leads")
-        second = b.token
-        assert second > first
-        thawed = stopwatch()
-        a.signal(signal.SIGCONT)
-        players.come_to("a")  # at the end of b's term, for it has the lower rank
-        third = a.token
-        assert third > second
-        assert max(a.by(first)) < thawed, "after the thaw it did nothing on a lease that was over"
-
-        a.end()
-        players.come_to("b")
-        fourth = b.token
-        assert fourth > third
-
-        b.signal(signal.SIGKILL)
-        players.come_to("c")
-        assert c.token > fourth

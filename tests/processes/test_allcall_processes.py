@@ -1,0 +1,55 @@
+"""ALLCALL between real processes, over a SQLite log and over core NATS: frozen, thawed, stopped, killed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allcall_players import Players, until
+
+from pares.dev import Nats
+from pares.runtime.clock import stopwatch
+
+TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 2.5, "skew": 0.2}
+
+
+@pytest.fixture(params=["sqlite", "core nats"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/work.db"
+        return
+    with Nats(jetstream=False) as nats:
+        yield f"nats://{nats.bootstrap}"
+
+
+@pytest.mark.processes
+def test_kill_freeze_thaw_and_a_graceful_end(ledger: str) -> None:
+    """A leader is frozen, thawed, stopped gracefully and killed; nobody acts on a lease that is over."""
+    with Players() as players:
+        a, b, c = (players.start(ledger, name, rank, TIMES) for rank, name in enumerate("abc"))
+        players.come_to("a")
+
+        first = a.token
+        a.signal(signal.SIGSTOP)
+        # Frozen in the middle of a write it may hold SQLite's lock: then the others can't hear each other either.
+        until(lambda: b.leads and not a.leads, "b leads")
+        second = b.token
+        assert second > first
+        thawed = stopwatch()
+        a.signal(signal.SIGCONT)
+        players.come_to("a")  # at the end of b's term, for it has the lower rank
+        third = a.token
+        assert third > second
+        assert max(a.by(first)) < thawed, "after the thaw it did nothing on a lease that was over"
+
+        a.end()
+        players.come_to("b")
+        fourth = b.token
+        assert fourth > third
+
+        b.signal(signal.SIGKILL)
+        players.come_to("c")
+        assert c.token > fourth
