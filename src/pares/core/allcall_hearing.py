@@ -21,7 +21,7 @@ from msgspec import Struct
 from pares.core.allcall_wire import Call
 from pares.core.lease import MS
 
-_KEEP: Final = 2
+_KEEP: Final = 10
 """Leases for which a silent sender is remembered: longer than any call of its may be taken for a new one."""
 
 
@@ -65,7 +65,7 @@ class Hearing:
     def _too_old(self, call: Call, known: Sender, late: int, now: int, wall_ms: int) -> bool:
         age = (wall_ms - call.s) * MS
         later = (late - known.late) * MS
-        if abs(later) > self._window // 2 or now > known.at + self._window:
+        if abs(later) > self._window // 4 or now > known.at + 3 * self._window // 5:
             known.since = now
         known.late, known.at = late, now
         if age > self._lease:

@@ -151,7 +151,7 @@ class Claims(AllCallChecker):
                 self.made.setdefault(key, what)
                 if claim.ttl:
                     self.newest[process.id, claim.role] = (claim.term, claim.seq)
-                    self.ends[process.id, claim.role] = self.scene.engine.now + claim.ttl * MS
+                    self.ends[process.id, claim.role] = message.at + claim.ttl * MS
             if self.made.get(key) != what:
                 raise self.broken(f"{process.id} tells a claim of {claim.holder} to {claim.role} that it has not made")
 

@@ -23,13 +23,14 @@ LONG_AGO: Final = -(2**62)
 
 
 class Message(Struct, frozen=True):
-    """What was published, when, and by which incarnation."""
+    """What was published, and by which incarnation."""
 
     sender: str
     """A process' name."""
     call: Call
     payload: bytes
     at: int
+    """When it was made, in true time: whoever stands still then sends it later."""
 
 
 class Station:

@@ -32,6 +32,14 @@ class Members(AllCallChecker):
         """By hearer and sender: the highest number that came in time, and when."""
         self.numbers: dict[tuple[str, str], int] = {}
         self.news = True
+        self.beat = int(knobs.beat_ms * MS / (1 + knobs.drift))
+        self.stood_still: dict[str, int] = {}
+        """When it went on after standing still for longer than a beat and a half."""
+
+    def thawed(self, process: AllCallProcess) -> None:
+        now = self.scene.engine.now
+        if now > process.frozen_since + 2 * self.bounds.beat:
+            self.stood_still[process.id] = now
 
     def closed(self, process: AllCallProcess) -> None:
         self.left.add(process.id)
@@ -41,6 +49,10 @@ class Members(AllCallChecker):
         self.gone[process.id] = self.scene.engine.now
 
     def arrived(self, process: AllCallProcess, message: Message) -> None:
+        if not process.frozen:
+            self._came(process, message)
+
+    def _came(self, process: AllCallProcess, message: Message) -> None:
         key, now = (process.id, message.call.m), self.scene.engine.now
         if now <= message.at + self.fresh and message.call.n > self.arrivals.get(key, (0, 0))[0]:
             self.arrivals[key] = (message.call.n, now)
@@ -49,6 +61,7 @@ class Members(AllCallChecker):
         key = (process.id, message.call.m)
         self.news = message.call.n > self.numbers.get(key, 0)
         self.numbers[key] = max(message.call.n, self.numbers.get(key, 0))
+        self._came(process, message)
 
     def joined(self, process: AllCallProcess, member: str) -> None:
         if member in process.peers:
@@ -66,6 +79,8 @@ class Members(AllCallChecker):
             if member not in self.left:
                 raise self.broken(f"{process.id} says that {member} has left, and it has not")
             return
+        if self.scene.engine.now < self.stood_still.get(process.id, LONG_AGO) + self.beat - self.bounds.step:
+            raise self.broken(f"{process.id} says that {member} is lost, and stood still itself")
         _, at = self.arrivals.get((process.id, member), (0, LONG_AGO))
         if not self.bounds.clocks and self.scene.engine.now < at + self.window - self.bounds.step:
             ago = (self.scene.engine.now - at) / 1e6
@@ -74,7 +89,7 @@ class Members(AllCallChecker):
 
 class Traffic(AllCallChecker):
     """Calls don't multiply: a member says a few things a beat, however many others there are, and one for each thing that
-    happens to itself: a term that begins or ends, a wish of its user's."""
+    happens to itself: a term that begins or ends, a wish of its user's, another connection, the end of a standstill."""
 
     promise = "a few messages a beat"
     USUAL = 4
@@ -101,6 +116,9 @@ class Traffic(AllCallChecker):
         self._lately(self.happened, process)
 
     def asked(self, process: AllCallProcess) -> None:
+        self._lately(self.happened, process)
+
+    def thawed(self, process: AllCallProcess) -> None:
         self._lately(self.happened, process)
 
     def _lately(self, events: dict[str, deque[int]], process: AllCallProcess) -> deque[int]:

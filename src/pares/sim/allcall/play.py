@@ -63,7 +63,9 @@ class AllCallPlay:
         scene.engine.at(storm, self._begin_storm, calm)
         scene.engine.at(calm, self._heal_all)
         # What was late, or is repeated though it is old, may come for a while yet.
-        rest = bounds.quiet + 2 * bounds.best + bounds.beat + int(knobs.barrier_ms * MS / (1 - knobs.drift))
+        rest = (
+            bounds.quiet + bounds.lease + 2 * bounds.best + bounds.beat + int(knobs.barrier_ms * MS / (1 - knobs.drift))
+        )
         first = calm + (knobs.weather.late_by[1] if knobs.weather.late or knobs.weather.doubled else 0) + rest
         self.length = self.probes.plan(first, rest)
         scene.engine.at(0, scene.look_every, bounds.beat // LOOKS)
@@ -175,16 +177,8 @@ class AllCallPlay:
         self.scene.engine.after(self.unit // 2, self._replay_on)
 
     def _begin_storm(self, until: int) -> None:
-        self.settled_once()
         self.scene.net.weather = self.knobs.weather
         self.storm = AllCallStorm(self, until)
-
-    def settled_once(self) -> None:
-        """Somebody leads every role that somebody may lead."""
-        for seat in self.seats:
-            able = [p for p in self.own if seat[0] in p.roles]
-            if able and not self.scene.believers(seat):
-                raise self.settled.broken(f"nobody leads {seat[0]} after the dawn")
 
     def _heal_all(self) -> None:
         """The storm is over."""

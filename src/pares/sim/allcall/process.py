@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.allcall import AllCall
 from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
-from pares.core.allcall_wire import decode
+from pares.core.allcall_wire import Call, decode
 from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
 from pares.core.records import Seat
 from pares.core.shares import WorkOver
 from pares.sim.allcall.net import LONG_AGO, Message, Station
-from pares.sim.engine import Stopwatch, WallClock
+from pares.sim.engine import US, Stopwatch, WallClock
 
 if TYPE_CHECKING:
     from pares.sim.allcall.scene import AllCallScene
@@ -51,6 +51,7 @@ class AllCallProcess:
         self.incarnations = 0
         self.id = f"{name}~0"
         self.running = self.frozen = False
+        self.frozen_since = LONG_AGO
         self.core: AllCall | None = None
         self.over: Closed | None = None
         self.beliefs: dict[Seat, tuple[int, int]] = {}
@@ -134,6 +135,7 @@ class AllCallProcess:
         if self.acts:
             self.scene.note(self.name, "frozen", why=f"for {length / 1e9:.3f} s")
             self.frozen = True
+            self.frozen_since = self.scene.engine.now
             self.well_since = NEVER
             self.scene.engine.after(length, self.thaw, self.incarnations)
 
@@ -160,7 +162,8 @@ class AllCallProcess:
         """Nothing hinders its connection any more, or not all of it. `missed`: it is another one, and the process is told."""
         if self.running and not self.frozen:
             self._well_again()
-        if missed:
+        if missed and self.running:
+            self.scene.tell("asked", self)
             self.take(Missed())
 
     def _well_again(self) -> None:
@@ -223,8 +226,9 @@ class AllCallProcess:
         match effect:
             case Publish(payload):
                 call = decode(payload)
-                assert hasattr(call, "m"), "no member publishes what can't be read"
-                message = Message(self.name, call, payload, scene.engine.now)  # pyright: ignore[reportArgumentType]
+                assert isinstance(call, Call), "no member publishes what can't be read"
+                made = (call.s * 1000 - WallClock.EPOCH_US - self.wall.offset_us) * US
+                message = Message(self.name, call, payload, min(made, scene.engine.now))
                 scene.tell("published", self, message)
                 scene.net.publish(self.name, message)
             case Lead():

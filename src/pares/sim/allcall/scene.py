@@ -63,7 +63,7 @@ class AllCallChecker:
         """A belief is over; it is still there to be seen."""
 
     def asked(self, process: AllCallProcess) -> None:
-        """Its user asks something of it."""
+        """Its user asks something of it, or its connection is another one."""
 
     def joined(self, process: AllCallProcess, member: str) -> None:
         """It says that somebody is there."""
