@@ -83,16 +83,27 @@ def start(troupe: Troupe, nats: Nats, name: str, rank: int, times: Times, order:
     return troupe.cast(name, [sys.executable, "-m", "bench.allcall_worker", url, name, *words, order])
 
 
+def begin(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") -> None:
+    """One member at each of these, m0, m1, ... by rank; m0 leads, and all are in the group."""
+    start(troupe, nats[0], "m0", 0, times, order)
+    troupe.hear("lead", role="x")
+    for rank, server in enumerate(nats[1:], start=1):
+        start(troupe, server, f"m{rank}", rank, times, order)
+    for _ in nats:
+        troupe.hear("ready", role="-")
+
+
 def takeovers(times: Times, rounds: int) -> Iterator[Row]:
     """From SIGKILL to the next one's belief. Who comes in the place of a dead member ranks behind all."""
     found: list[float] = []
     with Nats(jetstream=False) as nats, Troupe() as troupe:
-        for rank in range(3):
-            start(troupe, nats, f"m{rank}", rank, times)
-        leader, _ = troupe.hear("lead", role="x")
+        begin(troupe, [nats] * 3, times)
+        leader = "m0"
         for number in range(rounds):
             # Whoever has begun long enough ago may be elected, and a kill falls anywhere in the leader's term.
             time.sleep(times.heartbeat * 4 + times.lease * random.random())
+            # On a busy machine it may have changed hands meanwhile.
+            leader = [leader, *troupe.heard("lead", role="x")][-1]
             killed = stopwatch()
             troupe.players[leader].kill()
             dead, (leader, at) = leader, troupe.hear("lead", role="x", after=killed, by_other_than=leader)
@@ -107,9 +118,7 @@ def yields(times: Times, rounds: int) -> Iterator[Row]:
     """From the call of hand_over() to the other's belief; then the role comes back at the end of a term."""
     found: list[float] = []
     with Nats(jetstream=False) as nats, Troupe() as troupe:
-        for rank in range(2):
-            start(troupe, nats, f"m{rank}", rank, times)
-        troupe.hear("lead", role="x")
+        begin(troupe, [nats] * 2, times)
         time.sleep(times.heartbeat * 4)
         for _ in range(rounds):
             troupe.players["m0"].say("hand")
@@ -139,9 +148,7 @@ def healed(times: Times, rounds: int, order: str) -> tuple[list[float], list[flo
         Bridge(here, there) as bridge,
         Troupe() as troupe,
     ):
-        for rank, nats in enumerate((here, there, here, there)):
-            start(troupe, nats, f"m{rank}", rank, times, order)
-        troupe.hear("lead", role="x")
+        begin(troupe, [here, there, here, there], times, order)
         for _ in range(rounds):
             time.sleep(times.heartbeat * (4 + random.random()))
             bridge.whole = False

@@ -114,6 +114,17 @@ class Troupe:
                 return name, int(at)
         raise AssertionError
 
+    def heard(self, word: str, *, role: str = "r") -> list[str]:
+        """Who has said `word` of `role` by now and has not been heard yet, in order; waits for nothing."""
+        while True:
+            try:
+                self._heard.append(self.lines.get_nowait())
+            except queue.Empty:
+                break
+        found = [line for line in self._heard if line[1:3] == [word, role]]
+        self._heard = [line for line in self._heard if line not in found]
+        return [name for name, *_ in found]
+
     def __enter__(self) -> Self:
         return self
 
