@@ -52,7 +52,7 @@ def test_every_setting_has_its_cases_and_goes_together() -> None:
 def test_a_case_that_is_not_there() -> None:
     ended = bench("--only", "idle")
     assert ended.returncode == 2
-    assert "no case of NELI: idle; there are crash-goneli" in ended.stderr
+    assert "no case on neli: idle; there are crash-goneli" in ended.stderr
 
 
 @pytest.mark.brokers

@@ -56,7 +56,7 @@ def test_a_group_that_runs_it_needs_no_options(url: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--T", "1"], "name it by --protocol"),
+        (["--T", "1"], "say --protocol neli or fast-neli"),
         (["--protocol", "fast-neli", "--clock-error", "0.1"], "settings of --protocol neli"),
         (["--protocol", "claims"], "claims"),
         (["--protocol", "neli", "--T", "0"], "0"),
