@@ -300,7 +300,7 @@ def checks(topics: Topics, settings: Settings, retention: float | None) -> Itera
     if found.replicas < 2:
         yield (
             WARNING,
-            f"the topic {topic} has one replica on {topics.brokers} brokers: a broker that is lost takes it with it",
+            f"the topic {topic} has one replica: a broker that is lost takes it with it",
         )
     else:
         yield GOOD, f"the topic {topic} has {found.replicas} replicas"
