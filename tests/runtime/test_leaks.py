@@ -15,7 +15,8 @@ import pares
 
 
 def held_now() -> tuple[int, int]:
-    """Threads and descriptors, once the last callback's thread has ended."""
+    """Threads and descriptors, once the last callback's thread has ended, and without what others left to be collected."""
+    gc.collect()
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("member ")], "no member's thread is left")
     return threading.active_count(), len(descriptors())
 
