@@ -243,6 +243,21 @@ def test_an_outage_leaves_no_clients_behind() -> None:
         ledger.close()
 
 
+def test_an_outage_costs_next_to_nothing() -> None:
+    """Whoever waits for brokers waits, and does not spin: it may be brokers of the same host that are to come back."""
+    with Kafka() as kafka:
+        ledger = pares.ledger.open(kafka.topic_url("t", timeout="0.5"))
+        ledger.append(b"x")
+        kafka.kill(1)
+        used, began = time.process_time(), time.monotonic()
+        while time.monotonic() < began + 5:
+            for use in (ledger.identity, ledger.end):
+                with pytest.raises(LedgerUnavailable):
+                    use()
+        assert time.process_time() - used < 0.25 * (time.monotonic() - began)
+        ledger.close()
+
+
 def everything(ledger: pares.ledger.Log) -> list[bytes]:
     """All that is in it: one read may return the first of it only."""
     found: list[Entry] = []

@@ -66,7 +66,13 @@ class Topics:
         self.cluster = ""
         self.brokers = 0
         self._limits: dict[str, int] = {}
-        self._admin: Any = new_client("AdminClient", settings, {"error_cb": self._error})
+        own = {
+            "error_cb": self._error,
+            # Otherwise a request that waits for a broker tries to connect again at once, whatever the backoff: while none is
+            # there, that takes a whole core.
+            "enable.sparse.connections": False,
+        }
+        self._admin: Any = new_client("AdminClient", settings, own)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 
