@@ -19,7 +19,7 @@ from chaos.net import Net, mount_memory, require_rights, sweep, unmount
 from chaos.probe import Acks
 from pares.core.changes import SeatChanged
 from pares.core.errors import CapabilityError, ParesError
-from pares.dev import Kafka
+from pares.dev import Kafka, jars
 from pares.dev.process import Started, start
 from pares.dev.settings import QUICK_RETURN
 
@@ -91,6 +91,7 @@ class Scene:
         hosts = [self.net.add(node) for node in self.brokers]
         for node in [*self.members, "probe", "desk"]:
             self.net.add(node)
+        jars.fetch()  # from in there nobody reaches anything
         self.net.enter("desk")
         place = self.folder / "kafka"
         for number in range(1, BROKERS + 1):
