@@ -230,12 +230,8 @@ class Seeker:
         log.debug("%s: %s", self._where, self._told)
 
     def close(self) -> None:
-        with self._lock, self._making:
-            client, self._client = self._client, None
-            if client is not None:
-                client.replaced = True
-        if client is not None and not client.users:
-            client.consumer.close()
+        """Give the client back; somebody who is using it does so at the end."""
+        self.renew()
 
 
 READING: Final[dict[str, Any]] = {
