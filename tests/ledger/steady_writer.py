@@ -56,3 +56,16 @@ def follow(ledger: Log, entries: list[Entry], until: threading.Event) -> None:
             entries += ledger.read(entries[-1].offset + 1 if entries else 0, timeout=0.5)
         except LedgerUnavailable:
             time.sleep(0.02)
+
+
+def kept(log: Log, writer: Writer) -> list[Entry]:
+    """All that is in the log: what was acknowledged once, at its place and in order, and nothing that was refused."""
+    entries = log.read(0, max_records=10_000)
+    while len(more := log.read(entries[-1].offset + 1, max_records=10_000)):
+        entries += more
+    at = {int(entry.payload): entry.offset for entry in entries}
+    assert len(at) == len(entries), "a record stands in the log twice"
+    assert {number: at.get(number) for number in writer.acknowledged} == writer.acknowledged
+    assert not writer.refused & at.keys(), "said to be refused, and is there"
+    assert [int(entry.payload) for entry in entries] == sorted(at), "out of order"
+    return entries

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from confluent_kafka import KafkaException
 from kafka_stages import WAIT, Cluster, admin, until
-from steady_writer import HANG, Writer, follow
+from steady_writer import HANG, Writer, follow, kept
 
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
@@ -74,14 +74,7 @@ def test_what_was_acknowledged_stays(three: Kafka, fault: str) -> None:
     writer.end()
 
     again = pares.ledger.open(url, timeout=20)
-    entries = again.read(0, max_records=10_000)
-    while len(more := again.read(entries[-1].offset + 1, max_records=10_000)):
-        entries += more
-    at = {int(entry.payload): entry.offset for entry in entries}
-    assert len(at) == len(entries), "a record stands in the log twice"
-    assert {number: at.get(number) for number in writer.acknowledged} == writer.acknowledged
-    assert not writer.refused & at.keys(), "said to be refused, and is there"
-    assert [int(entry.payload) for entry in entries] == sorted(at), "out of order"
+    entries = kept(again, writer)
     end = time.monotonic() + HANG
     while (not read or read[-1].offset < entries[-1].offset) and time.monotonic() < end:
         time.sleep(0.02)

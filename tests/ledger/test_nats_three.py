@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import pytest
 from nats_stages import Server
-from steady_writer import HANG, Writer, follow
+from steady_writer import HANG, Writer, follow, kept
 
 import pares.ledger
 from pares.core.errors import LedgerUnavailable
@@ -73,14 +73,7 @@ def test_what_was_acknowledged_stays(three: Nats, fault: str) -> None:
     writer.end()
 
     again = pares.ledger.open(url, timeout=20)
-    entries = again.read(0, max_records=10_000)
-    while len(more := again.read(entries[-1].offset + 1, max_records=10_000)):
-        entries += more
-    at = {int(entry.payload): entry.offset for entry in entries}
-    assert len(at) == len(entries), "a record stands in the log twice"
-    assert {number: at.get(number) for number in writer.acknowledged} == writer.acknowledged
-    assert not writer.refused & at.keys(), "said to be refused, and is there"
-    assert [int(entry.payload) for entry in entries] == sorted(at), "out of order"
+    entries = kept(again, writer)
     end = time.monotonic() + HANG
     while (not read or read[-1].offset < entries[-1].offset) and time.monotonic() < end:
         time.sleep(0.02)
