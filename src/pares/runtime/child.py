@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -170,8 +170,9 @@ class Supervisor:
         if self._spare is None:
             self._spare = _Watchdog(self.command, self._limits, self._descriptors.keys(), self._environment)
 
-    def run(self, term: Leadership) -> Outcome:
-        """Runs the command for this term and returns when nothing of it is left. Raises `ConfigError` if it can't be
+    def run(self, term: Leadership, started: Callable[[], object] = lambda: None) -> Outcome:
+        """Runs the command for this term and returns when nothing of it is left. `started` is called once it runs: it is not
+        started at all when what is left of the lease would not even do for its grace. Raises `ConfigError` if it can't be
         run."""
         with self._gone:
             if term.token <= self._over:
@@ -182,7 +183,7 @@ class Supervisor:
         assert watchdog is not None
         adopt_orphans()  # so that the command's processes are ours to bury if its watchdog is killed
         try:
-            return _Run(self.command[0], watchdog, term, self._limits, self._inbox).outcome()
+            return _Run(self.command[0], watchdog, term, self._limits, self._inbox, started).outcome()
         finally:
             watchdog.close()
             adopt_orphans(False)
@@ -278,8 +279,17 @@ class _Watchdog:
 class _Run:
     """One command, for one term."""
 
-    def __init__(self, name: str, watchdog: _Watchdog, term: Leadership, limits: Limits, inbox: _Inbox) -> None:
+    def __init__(
+        self,
+        name: str,
+        watchdog: _Watchdog,
+        term: Leadership,
+        limits: Limits,
+        inbox: _Inbox,
+        started: Callable[[], object],
+    ) -> None:
         self.name, self.watchdog, self.term, self.limits, self.inbox = name, watchdog, term, limits, inbox
+        self.started = started
         self.asked = False
         """The watchdog was told to start the command."""
         self.group = 0
@@ -336,6 +346,7 @@ class _Run:
         match words:
             case ["started", group]:
                 self.group = int(group)
+                self.started()
             case ["late"]:
                 self.asked = False
             case ["killing"]:
