@@ -23,7 +23,7 @@ from bench.cases import Row, spread
 from bench.on_kafka import MANY, cluster, url
 from bench.troupe import Troupe
 from pares.core.beacons import Foreign, decode
-from pares.core.neli import BUDGET
+from pares.core.budget import BUDGET
 from pares.core.records import BadRecord
 from pares.runtime.clock import stopwatch
 

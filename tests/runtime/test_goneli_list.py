@@ -205,7 +205,7 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
     until(lambda: standby.state == "live", "it is in the group")
     ledger = pares.open(memory)
     begin, began = ledger.end(), time.monotonic()
-    time.sleep(2.0)
+    time.sleep(1.0)
     took = time.monotonic() - began
     records = [decode(entry.payload) for entry in ledger.read(begin, max_records=1000)]
     ledger.close()
@@ -217,12 +217,12 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
     monkeypatch.setattr(induction, "TRIM_EVERY", 50_000_000)
-    crew = Crew(f"{memory}?retention=4")
-    me = leader(crew, session=2.0)
-    ledger = pares.open(f"{memory}?retention=4")
+    crew = Crew(f"{memory}?retention=2")
+    me = leader(crew, session=1.0)
+    ledger = pares.open(f"{memory}?retention=2")
     until(lambda: ledger.start() > 10, "its beginning is gone")
     assert me.holds(ROLE)
-    standby = node(crew, "b", session=2.0)
+    standby = node(crew, "b", session=1.0)
     until(lambda: standby.leader(ROLE) is not None, "who comes later knows all the same who leads")
     me.close()
     assert standby.wait(ROLE, PATIENCE)

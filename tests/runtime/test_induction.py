@@ -198,7 +198,7 @@ def test_a_member_for_asyncio(memory: str, protocol: str) -> None:
 
 def test_non_exclusive_members_leave_no_gap(memory: str) -> None:
     crew = Crew(memory)
-    one = member(crew, "one", "neli", overlap=1.0)
+    one = member(crew, "one", "neli", overlap=1.0, session=2.0)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     gaps: list[float] = []
     members, over = [one], threading.Event()
@@ -211,7 +211,7 @@ def test_non_exclusive_members_leave_no_gap(memory: str) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    two = member(crew, "two", "neli", overlap=1.0)
+    two = member(crew, "two", "neli", overlap=1.0, session=2.0)
     members.append(two)
     until(lambda: shared(one, two), "each leads one role")
     one.close()
@@ -256,11 +256,11 @@ def test_in_a_forked_child_a_member_is_dead(ledger: str, protocol: str) -> None:
 def test_a_member_that_had_no_time_to_leave_keeps_nothing(memory: str, protocol: str) -> None:
     crew, barrier = Crew(memory), Recorder()
     barrier.hold()
-    one = member(crew, "one", protocol, barrier=barrier)
+    one = member(crew, "one", protocol, session=1.0, barrier=barrier)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     one.close(timeout=0.1)
     assert not any(one.holds(role) for role in ROLES)
-    two = member(crew, "two", protocol)
+    two = member(crew, "two", protocol, session=1.0)
     assert all(two.wait(role, PATIENCE) for role in ROLES)
     barrier.let_go.set()
 

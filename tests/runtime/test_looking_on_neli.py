@@ -19,7 +19,8 @@ ROLES = ("0", "1")
 MODES: dict[str, dict[str, Any]] = {
     "fast-neli": {"protocol": "fast-neli"},
     "neli": {"protocol": "neli"},
-    "nele": {"protocol": "neli", "overlap": 1.0},
+    # A member that stops being exclusive leads on for its session and the overlap, and that is waited for.
+    "nele": {"protocol": "neli", "overlap": 1.0, "session": 1.0},
 }
 
 

@@ -34,7 +34,7 @@ def test_a_broker_on_this_host_is_measured_to_have_its_clock(kafka: Kafka) -> No
     assert not found.moved
     plan = Plan("neli", T=2.0, clock_error=5.0, session=60.0)
     checkup = measured(examine(ledger, "g", 0, now_ms(), plan), ledger, now_ms())
-    assert checkup.sound, checkup.findings
+    assert checkup.sound, [str(finding) for finding in checkup.findings if finding.level == "problem"]
     ledger.close()
 
 
