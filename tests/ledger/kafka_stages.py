@@ -1,8 +1,7 @@
 """A Kafka for the ledgers' tests, and what they do to it."""
 
-import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import confluent_kafka.admin
 from confluent_kafka import KafkaException, TopicCollection
 from ledger_stages import Stage, in_processes
+from log_tools import until
 
 import pares.ledger
 from pares.dev import Kafka
@@ -130,7 +130,7 @@ class Cluster:
 class KafkaStage(Stage):
     """A topic of its own for each test, all on one Kafka."""
 
-    often = 30  # each time four clients begin and end, a quarter of a second
+    often = 15  # each time four clients begin and end, a quarter of a second
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
@@ -156,11 +156,3 @@ class KafkaStage(Stage):
     def close(self) -> None:
         super().close()
         self.cluster.delete(self.topic)
-
-
-def until(done: Callable[[], bool], timeout: float = WAIT) -> None:
-    """Wait for what takes a moment to be true everywhere."""
-    end = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
