@@ -71,7 +71,8 @@ class Member:
     (host and process id if not given). `host`, `zone`: seats of one role go to different ones. `rank`: lower first.
     `weight`: its share of the roles. `eligible`: other roles than the declared ones; "*" for all.
     `session`: seconds of silence (0.02 to 60) after which others may take what it holds. `overlap`: seconds for which it goes
-    on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
+    on believing after its lease: above 0 a leader that is cut off leaves no gap, and two may lead for that long (non-exclusive
+    mode). A process that is dead leaves one all the same: use `seats`.
     `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
     `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
     twice a session; while it says False, raises, or has not answered for a session (a second at least), this member leads
