@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("**/*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("**/*.md")]
+)
 
-_FENCE = re.compile(r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -34,7 +38,9 @@ class Snippet:
 def snippets(page: Path) -> list[Snippet]:
     text = page.read_text()
     return [
-        Snippet(page, text.count("\n", 0, found.start("text")) + 1, found["language"], found["note"] or "", found["text"])
+        Snippet(
+            page, text.count("\n", 0, found.start("text")) + 1, found["language"], found["note"] or "", found["text"]
+        )
         for found in _FENCE.finditer(text)
     ]
 
