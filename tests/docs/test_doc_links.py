@@ -1,4 +1,4 @@
-"""What the pages name is there: files, headings, commands with their options, targets of make, modules, names of the package."""
+"""What the pages name is there: files, headings, commands with their options, targets of make, modules, names of pares."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_links_lead_somewhere(page: Path) -> None:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert not path.startswith("/"), f"{link}: a link from the root of a disk"
-        assert target.is_relative_to(ROOT) and target.exists(), f"{name(page)} links to {link}, which is not there"
+        assert target.is_relative_to(ROOT), f"{name(page)} links out of the project: {link}"
+        assert target.exists(), f"{name(page)} links to {link}, which is not there"
         if anchor:
             assert anchor in anchors(target), (
                 f"{name(page)} links to {link}; {name(target)} has {sorted(anchors(target))}"
@@ -126,7 +127,8 @@ def test_the_check_of_commands_sees_what_is_wrong() -> None:
 def test_targets_and_modules_are_there() -> None:
     targets = [(page, command) for page, command in COMMANDS if command.startswith("make ")]
     modules = [(page, command) for page, command in COMMANDS if command.startswith("python -m ")]
-    assert len(targets) > 5 and len(modules) > 5
+    assert len(targets) > 5
+    assert len(modules) > 5
     for page, command in targets:
         assert command.split()[1] in TARGETS, f"{name(page)}: `{command}`"
     for page, command in modules:

@@ -37,10 +37,22 @@ PAGES_OF_FRAGMENTS = ("docs/allcall.md",)
 CALLS = 3
 HANG_SECONDS = 60.0
 
-YOURS = """
-    run_due_jobs send_mail poll_outbox serve_requests start_poller stop_poller serve_from_memory forward_to publish flush quote
-    database_is_up publish_async run_due_jobs_async
-""".split()
+YOURS = [
+    "run_due_jobs",
+    "send_mail",
+    "poll_outbox",
+    "serve_requests",
+    "start_poller",
+    "stop_poller",
+    "serve_from_memory",
+    "forward_to",
+    "publish",
+    "flush",
+    "quote",
+    "database_is_up",
+    "publish_async",
+    "run_due_jobs_async",
+]
 PRELUDE = "from typing import Any\n" + "".join(
     f"async def {name}(*_: Any) -> None: ...\n" if name.endswith("_async") else f"def {name}(*_: Any) -> Any: ...\n"
     for name in YOURS
