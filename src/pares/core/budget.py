@@ -41,14 +41,19 @@ class Share:
         self._wanted = wanted_ms * MS
         self._slowest = slowest_ns
         self._memory = memory_ns
+        self._next = 0
         self.interval_ns = self._wanted
         self.exceeded = False
         """What this member's beliefs need is more than its share."""
 
     def reckon(self, tracks: Iterable[Track], me: tuple[str, str] | None, now: int) -> None:
-        """Anew, from who was heard lately in each partition. `me` counts in each, if given, heard or not."""
+        """Anew, from who was heard lately in each partition; a few times an interval, however often it is called. `me` counts
+        in each, if given, heard or not."""
+        if now < self._next:
+            return
         since = now - max(REMEMBERED * self.interval_ns, self._memory)
         share = sum(track.writers(since, me) for track in tracks) * 1_000_000_000 // self._budget
         wanted = max(self._wanted, share)
         most = wanted if self._slowest is None else max(self._wanted, self._slowest)
         self.interval_ns, self.exceeded = min(wanted, most), wanted > most
+        self._next = now + self.interval_ns // 4

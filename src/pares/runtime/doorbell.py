@@ -78,3 +78,30 @@ class Doorbell:
                     os.close(descriptor)
         if self._bell is not None:
             self._bell.close()
+
+
+class Doorbells(Doorbell):
+    """One for every partition; or one for all, where any bell of the ledger rings for all of them (`one_bell`)."""
+
+    def __init__(self, ledger: Log, partitions: int) -> None:
+        super().__init__(ledger, 0)
+        each = range(1, 1 if getattr(ledger, "one_bell", False) else partitions)
+        self._more: list[Bell] = [bell for n in each if (bell := ledger.bell(n)) is not None]
+        self.also([bell.fileno() for bell in self._more])
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        for bell in self._more:
+            bell.clear()
+
+    def close(self) -> None:
+        super().close()
+        self._close_more()
+
+    def close_in_child(self) -> None:
+        super().close_in_child()
+        self._close_more()
+
+    def _close_more(self) -> None:
+        for bell in self._more:
+            bell.close()

@@ -41,12 +41,12 @@ from pares.core.reasons import STEPPED_DOWN
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
 from pares.core.spread import partition_of_role
-from pares.ledger import Bell, Group, Ledger, Membership, expire
+from pares.ledger import Group, Ledger, Membership, expire
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
 from pares.runtime.claims_group import ClaimsMembership, group_of
 from pares.runtime.clock import stopwatch, wall_us
-from pares.runtime.doorbell import Doorbell
+from pares.runtime.doorbell import Doorbells
 from pares.runtime.induction_settings import check_seats, check_shape
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.life import Life
@@ -80,32 +80,6 @@ def begin_induction(
     return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)
 
 
-class Doorbells(Doorbell):
-    """One for every partition."""
-
-    def __init__(self, ledger: Ledger, partitions: int) -> None:
-        super().__init__(ledger, 0)
-        self._more: list[Bell] = [bell for n in range(1, partitions) if (bell := ledger.bell(n)) is not None]
-        self.also([bell.fileno() for bell in self._more])
-
-    def wait(self, seconds: float) -> None:
-        super().wait(seconds)
-        for bell in self._more:
-            bell.clear()
-
-    def close(self) -> None:
-        super().close()
-        self._close_more()
-
-    def close_in_child(self) -> None:
-        super().close_in_child()
-        self._close_more()
-
-    def _close_more(self) -> None:
-        for bell in self._more:
-            bell.close()
-
-
 class InductionLoop:
     """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
 
@@ -131,6 +105,8 @@ class InductionLoop:
         self._abandoned = False
         self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
         """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
+        self._changed: Callable[[list[int]], list[int]] | None = getattr(ledger, "changed", None)
+        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
         self.doorbell = Doorbells(ledger, ledger.partitions)
         try:
             self._begin(0, ())
@@ -355,16 +331,21 @@ class InductionLoop:
         try:
             self._look()
             core = self.core
+            if self._changed is None:
+                news = range(len(core.parts))
+            else:
+                news = self._changed([part.track.position for part in core.parts])
             for part in core.parts:
                 if core is self.core:
-                    self._read_part(part)
+                    self._read_part(part, part.number in news)
             self.unreachable = None
         except LedgerUnavailable as error:
             self._out_of_reach(error)
         except ClosedError:
             self._ledger_closed()
 
-    def _read_part(self, part: Part) -> None:
+    def _read_part(self, part: Part, new: bool) -> None:
+        """`new`: there may be something to read."""
         core, number = self.core, part.number
         try:
             if not part.attached:
@@ -373,7 +354,7 @@ class InductionLoop:
             elif self._broken[number]:
                 self._check_anchor(number)
             while self.over is None and part.attached and core is self.core:
-                entries = self.ledger.read(core.position(number), number, CHUNK)
+                entries = self.ledger.read(core.position(number), number, CHUNK) if new else []
                 self.read_at = stopwatch()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
