@@ -43,6 +43,7 @@ from .base import (
 from .bell import FileBell, ring
 from .lifetime import Lifetime
 from .localfs import refuse_network
+from .sqlite_checks import checks
 from .sqlite_file import LedgerFile, Side
 from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
 
@@ -302,6 +303,10 @@ class SqliteLedger(SqliteLog):
                 there = topic._count(connection)
                 add_partitions(connection, name, there, there or partitions)
         return topic
+
+    def checks(self) -> list[tuple[str, str]]:
+        """What `pares doctor` is to say of the files: (good, note, warning or problem, and the text)."""
+        return [*checks(self._file().path)]
 
     def close(self) -> None:
         super().close()
