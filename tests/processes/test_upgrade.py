@@ -1,4 +1,5 @@
-"""R11 with real processes: a group goes from one format version to the next and back, one process at a time, and is led all along.
+"""R11 with real processes: a group goes from one format version to the next and back, one process at a time, and is led
+all along.
 
 Three releases: this one (writes 1, reads 1), one that already reads the next version but does not write it, and one that
 writes it, with a form that this release can't read.

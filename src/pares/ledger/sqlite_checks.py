@@ -41,7 +41,7 @@ def checks(path: str) -> Iterator[tuple[str, str]]:
     if open_to_all:
         yield (
             WARNING,
-            f"every user of this host can write {', '.join(open_to_all)}, and so decide who leads, or stop everybody: chmod o-w",
+            f"every user of this host can write {', '.join(open_to_all)}, and so decide who leads: chmod o-w",
         )
     if open_to_group:
         yield (
