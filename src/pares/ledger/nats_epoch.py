@@ -148,7 +148,8 @@ class Epoch:
 
     def inbox(self, handler: Callable[[Msg], Awaitable[None]], subject: str) -> tuple[str, asyncio.Future[Msg]]:
         """A subject of this connection's own, for answers to a request on `subject`: they are for `handler`, until `forget`.
-        What comes with it never has a result; it fails if the user may not ask that (`Denied`), or the connection ends (`Lost`)."""
+        What comes with it never has a result; it fails if the user may not ask that (`Denied`), or when the connection ends
+        (`Lost`)."""
         token = str(next(self._numbers))
         self._handlers[token] = handler
         failure: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
