@@ -19,6 +19,7 @@ from kafka_tools import STEADY, client
 from pares.core.errors import ConfigError, LedgerUnavailable, ParesError
 from pares.dev import Kafka, Security
 from pares.ledger.kafka import KafkaLedger
+from planted_secret import SECRET
 
 PATIENCE = 60.0
 SESSION = 1.0
@@ -33,7 +34,7 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def guarded() -> Generator[Kafka]:
-    users = {"guest": "guest-secret"}
+    users = {"guest": SECRET, "admin": "admin-" + SECRET}
     with Kafka(settings=STEADY, security=Security(users=users)) as kafka:
         url, options = kafka.topic_url(TOPIC), {"options": kafka.client()}
         with pares.Member(url, group="g", roles=["A"], options=options) as me:

@@ -14,12 +14,13 @@ import pares
 import pares.ledger
 from pares.core.errors import LedgerUnavailable, ParesError
 from pares.dev import Nats
+from planted_secret import SECRET
 
 PATIENCE = 60.0
 SESSION = 1.0
 STREAM = "work"
-ROOT = {"user": "root", "password": "root-secret"}
-GUEST = {"user": "guest", "password": "guest-secret"}
+ROOT = {"user": "root", "password": "root-" + SECRET}
+GUEST = {"user": "guest", "password": SECRET}
 
 
 def _named(pattern: str) -> str:

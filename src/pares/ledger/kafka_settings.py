@@ -171,13 +171,13 @@ def take(address: Address, options: Options) -> Settings:
     retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
     partitions = options.whole("partitions")
     if partitions is not None:
-        check_partitions(partitions, address.url)
+        check_partitions(partitions, address.shown)
     replication = options.whole("replication")
     patience = options.seconds("timeout", None)
     prefix = options.take("prefix")
     if prefix is not None and (not isinstance(prefix, str) or not _TOPIC.fullmatch(prefix)):
         raise ConfigError(
-            f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
+            f"{address.shown}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
         )
     readonly = options.flag("readonly")
     client, path = client_settings(options, "sasl.username")
@@ -201,10 +201,10 @@ def take(address: Address, options: Options) -> Settings:
 def _topic(address: Address) -> str:
     topic = address.path[1:]
     if not topic:
-        raise ConfigError(f"{address.url} names no topic: write kafka://HOST:PORT/TOPIC")
+        raise ConfigError(f"{address.shown} names no topic: write kafka://HOST:PORT/TOPIC")
     if not _TOPIC.fullmatch(topic) or not topic.strip("."):
         raise ConfigError(
-            f"{address.url}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
+            f"{address.shown}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
         )
     return topic
 

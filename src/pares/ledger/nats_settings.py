@@ -135,13 +135,13 @@ def take(address: Address, options: Options) -> Settings:
     retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
     partitions = options.whole("partitions")
     if partitions is not None:
-        check_partitions(partitions, address.url)
+        check_partitions(partitions, address.shown)
     replication = options.whole("replication")
     patience = options.seconds("timeout", None)
     prefix = options.take("prefix")
     if prefix is not None and (not isinstance(prefix, str) or not _STREAM.fullmatch(prefix)):
         raise ConfigError(
-            f"{address.url}: prefix={prefix} is no beginning of a stream's name: use letters, digits, '_', '-'"
+            f"{address.shown}: prefix={prefix} is no beginning of a stream's name: use letters, digits, '_', '-'"
         )
     readonly = options.flag("readonly")
     monitor = options.take("monitor")
@@ -175,7 +175,7 @@ def _stream(address: Address) -> str:
     stream = address.path[1:]
     if stream and not _STREAM.fullmatch(stream):
         raise ConfigError(
-            f"{address.url}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
+            f"{address.shown}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
         )
     return stream
 
