@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from log_tools import payloads
@@ -18,8 +19,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Nats, ports
 from pares.ledger import MAX_PAYLOAD
 from pares.ledger.nats import NatsLedger
-
-SECRET = "correct-horse-battery"
+from planted_secret import SECRET
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_urls_that_cannot_be(url: str, says: str) -> None:
 
 def test_a_password_has_no_place_in_a_url() -> None:
     with pytest.raises(ConfigError, match="options=") as caught:
-        pares.ledger.open(f"nats://me:{SECRET}@host:4222/t")
+        pares.ledger.open(f"nats://me:{quote(SECRET, safe='')}@host:4222/t")
     assert SECRET not in str(caught.value)
 
 

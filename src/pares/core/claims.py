@@ -83,8 +83,8 @@ class Claims:
         self.me = config.id
         self.stage = Stage.NEW
         lease = lease_ns(config.session_ms, config.drift, config.overlap_ms)
-        self.reader = Reader(config.group, config.id)
-        self.outbox = Outbox(config.group, config.id, config.session_ms, lease)
+        self.reader = Reader(config.group, config.id, config.reads)
+        self.outbox = Outbox(config.group, config.id, config.session_ms, lease, config.writes)
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
@@ -265,11 +265,11 @@ class Claims:
             self._over(Stop("refused", text), "refused", now, effects)
             return
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
-        self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
+        self.outbox.write(reader.world, records.Genesis, now, v=1, b=base, **fields)
 
     def _try_join(self) -> None:
         """Raises `ConfigError` if the join of this member does not fit into a record: better known now than at a tick."""
-        records.encode(records.Join(v=records.VERSION, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
+        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
 
     def _said(self) -> dict[str, Any]:
         """What a member says about itself when it joins."""
@@ -285,13 +285,15 @@ class Claims:
             "eligible": c.eligible,
             "drift": c.drift,
             "overlap": c.overlap_ms,
-            "reads": records.READS,
+            "reads": c.reads,
             "lock": c.lock,
         }
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
+        """In version 1, as a genesis: who is adrift does not know what the others read, and what a join says of itself does not
+        depend on it."""
         self.outbox.due_ms = self.config.session_ms // 2
-        self.outbox.write(self.reader.world, records.Join, now, b=base, adrift=adrift, **self._said())
+        self.outbox.write(self.reader.world, records.Join, now, v=1, b=base, adrift=adrift, **self._said())
 
     def _check_join(self, now: int, effects: list[Effect]) -> None:
         world = self.reader.world

@@ -79,10 +79,12 @@ class Defect(Struct, frozen=True):
 class Reader:
     """Follows one group in one partition. Feed it what stands from `position` on; read `world`."""
 
-    def __init__(self, group: str, member: str = "") -> None:
+    def __init__(self, group: str, member: str = "", reads: int = READS) -> None:
         self.group = group
         self.member = member
         """Whose own counted records are collected in `mine`."""
+        self.reads = reads
+        """The newest format version that whoever reads here understands."""
         self.world = World()
         self.state = State.SEARCHING
         self.position = 0
@@ -150,13 +152,13 @@ class Reader:
     @property
     def too_new(self) -> bool:
         """Whether the group writes records that this version can't read (R11): upgrade before joining."""
-        return self.world.highest > READS
+        return self.world.highest > self.reads
 
     @property
     def upgrade(self) -> str:
         """What to tell whoever reads a group that is `too_new`."""
         return (
-            f"group {self.group!r} writes format {self.world.highest} and this version of pares reads up to {READS}: "
+            f"group {self.group!r} writes format {self.world.highest} and this version of pares reads up to {self.reads}: "
             "upgrade pares here first"
         )
 

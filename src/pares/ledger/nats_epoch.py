@@ -26,6 +26,9 @@ _GOODBYE: Final = 1.0
 """Seconds that an orderly end may take."""
 
 
+NO_ANSWERS: Final = "the user may not subscribe to _INBOX.>, where answers come; change the permissions"
+
+
 class Lost(Exception):
     """The connection ended, or nothing came in time, after the request was handed over: nobody knows what became of it."""
 
@@ -82,6 +85,10 @@ class Epoch:
                 if "tls" in told and self._writer().get_extra_info("ssl_object") is None:
                     raise ConnectionError("it speaks no TLS, and tls_ settings were given")
                 await self.subscribe(f"{self._prefix}*", self._on_message)
+                await self.client.flush()
+                if self.denied:
+                    # Without answers everything would end in silence.
+                    raise ConnectionError(f"{NO_ANSWERS} ({self.denied[-1]})")
         except (OSError, TimeoutError, nats.errors.Error) as error:
             self.end("it never began")
             said = str(error) if isinstance(error, ConnectionError) else ""
@@ -139,14 +146,22 @@ class Epoch:
         """A subject that nobody else has, for a subscription."""
         return f"_INBOX.{secrets.token_hex(11)}"
 
-    def inbox(self, handler: Callable[[Msg], Awaitable[None]]) -> str:
-        """A subject of this connection's own. What is answered there is for `handler`, until `forget`."""
+    def inbox(self, handler: Callable[[Msg], Awaitable[None]], subject: str) -> tuple[str, asyncio.Future[Msg]]:
+        """A subject of this connection's own, for answers to a request on `subject`: they are for `handler`, until `forget`.
+        What comes with it never has a result; it fails if the user may not ask that (`Denied`), or when the connection ends
+        (`Lost`)."""
         token = str(next(self._numbers))
         self._handlers[token] = handler
-        return self._prefix + token
+        failure: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._requests[token] = (subject, failure)
+        return self._prefix + token, failure
 
     def forget(self, inbox: str) -> None:
-        self._handlers.pop(inbox[len(self._prefix) :], None)
+        token = inbox[len(self._prefix) :]
+        self._handlers.pop(token, None)
+        _, failure = self._requests.pop(token, ("", None))
+        if failure is not None and failure.done() and not failure.cancelled():
+            failure.exception()  # it was looked at
 
     async def flush(self) -> None:
         """A round trip behind everything that was handed over so far. Raises whatever comes in between."""
