@@ -1,6 +1,6 @@
 """A service without a server: asyncio in each of the processes that `deployment` keeps running.
 
-SIGTERM ends the wait below, and leaving the two `async with` blocks cancels the work and hands over; nobody waits for a session.
+SIGTERM ends the wait below: the work is cancelled, and leaving the member's block hands over. Nobody waits for a session.
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ def test_a_member_in_each_worker_made_after_the_fork(tmp_path: Path) -> None:
         )
     try:
         with pares.Observer(url, group="late") as late, pares.Observer(url, group="early") as early:
-            until(lambda: len(late.world.members) == 2 and late.leader("A") is not None, "a member in each of two workers")
+            until(
+                lambda: len(late.world.members) == 2 and late.leader("A") is not None, "a member in each of two workers"
+            )
             sender = Celery("work", broker="filesystem://")
             sender.conf.broker_transport_options = transport
             for number in range(8):
