@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
+from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
 
 PROTOCOLS = ("fast-neli", "neli")
@@ -239,17 +239,8 @@ def test_in_a_forked_child_a_member_is_dead(ledger: str, protocol: str) -> None:
     me = member(crew, "one", protocol)
     term = me.wait("0", PATIENCE)
     assert term is not None
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if not me.holds("0") and not term:
-                me.pulse(0)
-        except ForkedError:
-            verdict = 0
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: (me.holds("0"), bool(term))) == "(False, False)"
+    assert in_child(lambda: me.pulse(0)).startswith("ForkedError: ")
     assert me.holds("0")
 
 
