@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from induction_tools import ROLES, member, shared
 from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 
 import pares
@@ -20,7 +21,6 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
 
 PROTOCOLS = ("fast-neli", "neli")
-ROLES = ("0", "1")
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -36,22 +36,6 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def memory(tmp_path: Path) -> str:
     return fresh_url("memory", tmp_path) + "?partitions=2"
-
-
-def member(crew: Crew, name: str, protocol: str, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
-    return crew.member(name, roles, protocol=protocol, **settings)
-
-
-def leading(*members: pares.Member) -> dict[str, list[str]]:
-    return {role: [m.name for m in members if m.holds(role)] for role in ROLES}
-
-
-def shared(one: pares.Member, two: pares.Member) -> bool:
-    return (
-        sorted(map(len, leading(one, two).values())) == [1, 1]
-        and any(one.holds(r) for r in ROLES)
-        and any(two.holds(r) for r in ROLES)
-    )
 
 
 def test_one_member_leads_and_a_second_gets_its_share(ledger: str, protocol: str) -> None:
