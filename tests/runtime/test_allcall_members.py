@@ -27,10 +27,10 @@ from allcall_tools import (
     member,
     settle,
 )
-from runtime_tools import Crew, Recorder, until
+from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.fence import SqlFence
 from pares.ledger import as_bus, open_bus
 
@@ -348,17 +348,8 @@ def test_in_a_forked_child_a_member_is_dead(any_crew: Crew) -> None:
     (me,) = band(any_crew, "a")
     term = me.term("x")
     assert term is not None
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if not me.holds("x") and not term:
-                me.pulse(0)
-        except ForkedError:
-            verdict = 0
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: (me.holds("x"), bool(term))) == "(False, False)"
+    assert in_child(lambda: me.pulse(0)).startswith("ForkedError: ")
     assert me.holds("x")
 
 

@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from induction_tools import ROLE, leader, node
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
@@ -18,19 +18,6 @@ from pares.core.beacons import Pulse, decode, encode
 from pares.core.errors import ConfigError
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
-
-ROLE = "leader"
-
-
-def node(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
-
-
-def leader(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    me = node(crew, name, **settings)
-    assert me.wait(ROLE, PATIENCE)
-    return me
-
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from induction_tools import ROLES, shared
 from runtime_tools import PATIENCE, Crew, fresh_url, until
 
 import pares
@@ -15,7 +16,6 @@ from pares.runtime.tenures import Tenures
 from pares.runtime.which import runs_induced
 from pares.view import TenureStory, state, story_of
 
-ROLES = ("0", "1")
 MODES: dict[str, dict[str, Any]] = {
     "fast-neli": {"protocol": "fast-neli"},
     "neli": {"protocol": "neli"},
@@ -32,12 +32,6 @@ def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture(params=["memory", "sqlite"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path) + "?partitions=2"
-
-
-def shared(*members: pares.Member) -> bool:
-    return all(any(m.holds(role) for role in ROLES) for m in members) and all(
-        sum(m.holds(role) for m in members) == 1 for role in ROLES
-    )
 
 
 def test_an_observer_sees_who_leads(ledger: str, mode: dict[str, Any]) -> None:
