@@ -190,7 +190,7 @@ def test_it_runs_on_postgres(
 
     from pares import Term
 
-    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE invoices (id int, sent timestamptz)")
         connection.execute("INSERT INTO invoices VALUES (42, NULL)")
 
@@ -198,8 +198,8 @@ def test_it_runs_on_postgres(
         raise Enough
 
     monkeypatch.setattr(Term, "wait_lost", once)
-    play(snippet, yours, dsn=repr(postgres.dsn))
-    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+    play(snippet, yours, dsn=repr(postgres.url))
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM invoices WHERE sent IS NOT NULL").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM pares_fence").fetchone() == (1,)
         connection.execute("DROP TABLE invoices, pares_fence")
