@@ -59,6 +59,7 @@ def test_refuses_what_is_no_url(url: object, says: str) -> None:
             "unknown option colour; this ledger knows busy_timeout, partition, partitions, readonly",
         ),
         ("sqlite:///x.db?synchronous=off", "synchronous=off is not one of full, normal"),
+        ("kafka://localhost:1/x?sasl.username=a", "options={'options': {...}}"),
         ("sqlite:///x.db?busy_timeout=0", "busy_timeout=0 is no number of seconds above 0"),
         ("sqlite:///x.db?retention=-3", 'retention=-3 is no number of seconds above 0, or "none"'),
         ("sqlite:///x.db?partitions=0", "partitions=0 is no whole number of at least 1"),

@@ -97,6 +97,10 @@ class Options:
         self._left.pop("partition", None)
         if self._left:
             unknown = ", ".join(sorted(self._left))
+            client = ""
+            if "options" in self._known:
+                client = "; its client's settings go into config=FILE, or one level down: Member(..., options={'options': {...}})"
             raise ConfigError(
-                f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
+                f"{self._url}: unknown option {unknown}; this ledger knows "
+                f"{', '.join(sorted({*self._known, 'partition'}))}{client}"
             )
