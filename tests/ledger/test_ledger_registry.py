@@ -59,7 +59,6 @@ def test_refuses_what_is_no_url(url: object, says: str) -> None:
             "unknown option colour; this ledger knows busy_timeout, partition, partitions, readonly",
         ),
         ("sqlite:///x.db?synchronous=off", "synchronous=off is not one of full, normal"),
-        ("kafka://localhost:1/x?sasl.username=a", "options={'options': {...}}"),
         ("sqlite:///x.db?busy_timeout=0", "busy_timeout=0 is no number of seconds above 0"),
         ("sqlite:///x.db?retention=-3", 'retention=-3 is no number of seconds above 0, or "none"'),
         ("sqlite:///x.db?partitions=0", "partitions=0 is no whole number of at least 1"),
@@ -132,3 +131,9 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     ledger.close()
     with pytest.raises(CapabilityError, match="some_ledgers_absent"):
         pares.ledger.open("broken://x")
+
+
+@pytest.mark.parametrize("url", ["kafka://localhost:1/x", "nats://localhost:1/x"])
+def test_a_setting_of_the_client_in_the_wrong_place_is_told_where_it_goes(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"unknown option user; .* options=\{'options': \{\.\.\.\}\}"):
+        pares.open(url, user="a")

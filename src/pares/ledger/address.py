@@ -99,7 +99,9 @@ class Options:
             unknown = ", ".join(sorted(self._left))
             client = ""
             if "options" in self._known:
-                client = "; its client's settings go into config=FILE, or one level down: Member(..., options={'options': {...}})"
+                client = (
+                    "; client settings go into config=FILE, or one level down: Member(..., options={'options': {...}})"
+                )
             raise ConfigError(
                 f"{self._url}: unknown option {unknown}; this ledger knows "
                 f"{', '.join(sorted({*self._known, 'partition'}))}{client}"
