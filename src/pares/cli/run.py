@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json as json_module
+import logging
 import shutil
 import signal
 import sys
@@ -104,6 +105,8 @@ def run(
     environment = {"PARES_ROLE": role, "PARES_GROUP": group}
     supervisor = Supervisor(command, session=session, grace=grace, environment=environment)
     wrapper = _Wrapper(supervisor, once=once, json=json, wait=wait)
+    if json:
+        logging.getLogger("pares").addHandler(_LogLines())
     with contextlib.closing(supervisor), wrapper.signals():
         member = Member(
             chosen(ledger),
@@ -167,7 +170,7 @@ class _Wrapper:
         holder = member.leader(role)
         who = "nobody leads it" if holder is None else f"{holder.name} does"
         if self.json:
-            self._line({"event": "not leading", "role": role, "leader": holder and holder.name})
+            _line("not leading", role=role, leader=holder and holder.name)
         else:
             say(f"pares: not leading {role} after {self.wait:g} s ({who}): the command was not run")
         return NEVER_LED
@@ -178,14 +181,21 @@ class _Wrapper:
             from pares.runtime.child import Outcome
 
             return Outcome(FAILED, "lost")
+        ran: list[bool] = []
+
+        def started() -> None:
+            ran.append(True)
+            self._tell("leading", term, text=f"leading {term.role} (token {term.token}): the command runs")
+
         self.token = term.token
         try:
             if self.ending is not None:
                 self.supervisor.stop(term.token)
-            self._tell("leading", term, text=f"leading {term.role} (token {term.token}): the command runs")
-            outcome = self.supervisor.run(believed)
+            outcome = self.supervisor.run(believed, started)
         finally:
             self.token = None
+        if not ran and outcome.why != "watchdog":
+            return outcome
         text = {
             "ended": f"the command ended with {outcome.code}",
             "lost": f"the lease of {term.role} ran out, so the command was ended in time: {term.why or 'no news'}",
@@ -245,11 +255,21 @@ class _Wrapper:
     def _tell(self, event: str, term: Term, *, text: str, **more: object) -> None:
         if not self.json:
             return say(f"pares: {text}")
-        return self._line({"event": event, "role": term.role, "seat": term.seat, "token": term.token, **more})
+        return _line(event, role=term.role, seat=term.seat, token=term.token, **more)
 
-    def _line(self, what: dict[str, object]) -> None:
-        sys.stderr.write(json_module.dumps({**what, "at_ms": round(time.time() * 1000)}) + "\n")
-        sys.stderr.flush()
+
+def _line(event: str, **more: object) -> None:
+    """One line of JSON on standard error; in one piece, since the command may write there too."""
+    line = {"event": event, "at_ms": round(time.time() * 1000), **more}
+    sys.stderr.write(json_module.dumps(line) + "\n")
+    sys.stderr.flush()
+
+
+class _LogLines(logging.Handler):
+    """With --json what pares logs are lines of the same form: a reader has one kind of line to expect."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _line("log", level=record.levelname, logger=record.name, message=record.getMessage())
 
 
 def _check_program(program: str) -> None:
