@@ -17,8 +17,10 @@ def main() -> int:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory(prefix="pares-shop-") as folder:
         tokens = run(Path(folder), rounds=rounds)
-    print(f"{len(tokens)} letters in {len(set(tokens))} terms")
-    return int(tokens != sorted(tokens))
+    ordered = tokens == sorted(tokens)
+    said = "no term wrote after a later one" if ordered else "A TERM WROTE AFTER A LATER ONE"
+    print(f"{len(tokens)} letters in {len(set(tokens))} terms: {said}")
+    return int(not ordered)
 
 
 if __name__ == "__main__":

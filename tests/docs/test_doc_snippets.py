@@ -75,7 +75,7 @@ class Yours:
         own: dict[str, Any] = {name: self._sync(name) for name in YOURS if not name.endswith("_async")}
         own |= {name: self._async(name) for name in YOURS if name.endswith("_async")}
         own["print"] = self._sync("print")
-        return own | {"serve_requests": self.serve_requests, "database_is_up": lambda: True, "quote": lambda: "1.0"}
+        return own | {"serve_requests": self.serve_requests, "database_is_up": lambda: True, "quote": self._quote}
 
     def _note(self, name: str) -> None:
         with self._changed:
@@ -91,6 +91,10 @@ class Yours:
             return name
 
         return work
+
+    def _quote(self) -> str:
+        self._note("quote")
+        return "1.0"
 
     def _async(self, name: str) -> Callable[..., Any]:
         async def work(*_: object) -> None:
@@ -127,7 +131,12 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
     """Executes a snippet with parts of it replaced (a URL, say); what it defined."""
     text = snippet.text
     for old, new in put.items():
-        old = {"kafka_at": "localhost:9092", "nats_at": "nats://localhost:4222", "dsn": '"dbname=shop"'}[old]
+        old = {
+            "kafka_at": "localhost:9092",
+            "topic": '"prices"',
+            "nats_at": "nats://localhost:4222",
+            "dsn": '"dbname=shop"',
+        }[old]
         assert old in text
         text = text.replace(old, new)
     code = compile("\n" * (snippet.line - 1) + text, str(snippet.page), "exec")
@@ -173,7 +182,11 @@ def test_it_passes_as_a_test(snippet: Snippet, tmp_path: Path) -> None:
 @pytest.mark.brokers
 @pytest.mark.parametrize("snippet", those("kafka"))
 def test_it_runs_on_kafka(snippet: Snippet, yours: Yours, kafka: Kafka) -> None:
-    play(snippet, yours, kafka_at=kafka.bootstrap)
+    from kafka_tools import new_topic, read
+
+    topic = new_topic(kafka)  # the brokers make none by themselves
+    play(snippet, yours, kafka_at=kafka.bootstrap, topic=repr(topic))
+    assert read(kafka, topic) == [b"1.0"] * (CALLS - 1), "the last one was called off in its transaction"
 
 
 @pytest.mark.parametrize("snippet", those("nats core"))
