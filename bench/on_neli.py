@@ -255,9 +255,8 @@ def _crowd_row(crowd: Crowd, mode: str, of: str, size: int, parts: list[list[int
     one = of[:-1] if size == 1 else of
     figures = f"{rate:.0f} records/s, no partition silent for more than {gap} ms"
     target, met = f"<= {BUDGET}/s", rate <= BUDGET * OVER
-    if mode == "neli" and core.over_budget():
-        target, met = "T binds: the budget yields", None  # said by the members, as the warning beacon-budget
-    if mode == "fast":
-        target, met = "only owners beat", None
+    if mode != "nele" and core.over_budget():
+        # Said by the members, as the warning beacon-budget.
+        target, met = f"{'T' if mode == 'neli' else 'the deadline'} binds: the budget yields", None
     dry = gap >= threshold
     return Row(f"{what}, {PARTITIONS} partitions, {size} {one}", figures, target, False if dry else met)

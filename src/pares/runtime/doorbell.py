@@ -26,6 +26,8 @@ class Doorbell:
         self._bell: Bell | None = ledger.bell(partition)
         self._poll = select.poll()
         self._poll.register(self._ring, select.POLLIN)
+        self._alone = select.poll()
+        self._alone.register(self._ring, select.POLLIN)
         self._others: list[int] = []
         if self._bell is not None:
             self._poll.register(self._bell.fileno(), select.POLLIN)
@@ -52,6 +54,11 @@ class Doorbell:
                     os.read(self._ring, 4096)
         if self._bell is not None:
             self._bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
+
+    def rest(self, seconds: float) -> None:
+        """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""
+        if seconds > 0:
+            self._alone.poll(seconds * 1000)
 
     def ring(self) -> None:
         """Ends a wait, or the next one."""

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.fast import Fast
 from pares.core.induced import Induced
+from pares.core.lease import MS
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, Part
 from pares.core.protocol import (
@@ -56,6 +57,8 @@ log: Final = logging.getLogger("pares.member")
 
 Make = Callable[[float, int], tuple[str, Config]]
 """The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
+ROUNDS: Final = 20
+"""Rounds between two beats, at the most, for what others write."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
 
 
@@ -101,7 +104,7 @@ class InductionLoop:
         self._closing = False
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
-        self._trimmed_at = stopwatch()
+        self._trimmed_at = self._rested_at = stopwatch()
         self._wake = 0
         self._abandoned = False
         self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
@@ -251,6 +254,7 @@ class InductionLoop:
             done()
 
     def _round(self) -> None:
+        self._rest()
         self.doorbell.wait(self._patience())
         self._serve()
         self._read()
@@ -271,6 +275,15 @@ class InductionLoop:
         self._trim()
         if self.each_round is not None:
             self.each_round()
+
+    def _rest(self) -> None:
+        """What others write soon after a round is read together with what follows: on a topic that many groups share, each
+        record would wake every member of each."""
+        now = stopwatch()
+        rest = self._rested_at + self.core.config.interval_ms * MS // ROUNDS - now
+        if rest > 0 and not self._events:
+            self.doorbell.rest(min(rest, max(0, self._wake - now) if self._wake else rest) / SECOND)
+        self._rested_at = stopwatch()
 
     def _patience(self) -> float:
         """Seconds to wait at most."""
