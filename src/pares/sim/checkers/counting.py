@@ -53,6 +53,8 @@ class Counting(Checker):
         self.version = version
         if landed.counted:
             self._note(landed)
+            if min(self.reads.values(), default=FAR) < self.highest:
+                raise self.broken(f"version {self.highest} counts, and a member of the group can't read that")
 
     def _counts(self, landed: Landed) -> bool:
         record = landed.record
