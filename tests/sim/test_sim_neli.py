@@ -19,18 +19,20 @@ from pares.sim.neli.scene import NeliScene
 SEEDS = 6
 CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "any-beat-re-arms": (0, 1),
-    "beat-from-reading": (2, 14),
+    "beat-from-reading": (6, 14),
     "no-announcement": (0, 1),
     "no-wait": (0, 1),
     "same-term-resumes": (0, 1),
     "width-ignored": (0, 1),
+    "budget-ignored": (0, 1),
+    "budget-before-deadline": (0, 1),
     "barrier-not-awaited": (1, 2),
     "no-grace": (2, 3),
-    "local-time": (4, 13),
-    "any-beacon-re-arms": (4, 5),
+    "local-time": (4, 6),
+    "any-beacon-re-arms": (2, 4),
     "no-clock-error": (1, 5),
     "threshold-above-session": (0, 1),
-    "stop-at-once": (1, 5),
+    "stop-at-once": (1, 2),
 }
 """Seeds known to meet the damage; any of them will do. `pares sim --protocol neli --mutant all` looks for them from scratch."""
 
