@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,33 +160,51 @@ def test_without_java_it_says_so_and_counts_by_itself(poor: Poor) -> None:
     assert list(poor.folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(tmp_path: Path, number: int) -> None:
-    running = start(tmp_path, "--seconds", SOON)
+def until_frozen(running: subprocess.Popen[bytes], folder: Path) -> None:
+    """The moment in which there is most to leave behind."""
+    assert running.stdout is not None
+    while b"is frozen" not in running.stdout.readline():
+        assert running.poll() is None
+    assert len(workers(folder)) >= 3
+
+
+def interrupt(folder: Path, number: signal.Signals) -> None:
+    running = start(folder, "--seconds", SOON)
     try:
-        assert running.stdout is not None
-        while b"is frozen" not in running.stdout.readline():
-            assert running.poll() is None
-        assert len(workers(tmp_path)) >= 3
+        until_frozen(running, folder)
         running.send_signal(number)
+        assert running.stdout is not None
         rest = running.stdout.read()
         assert running.wait(HANG_SECONDS) == 130
         assert b"Traceback" not in rest
-        assert workers(tmp_path) == [], "frozen ones included"
-        assert list(tmp_path.iterdir()) == []
+        assert workers(folder) == [], "frozen ones included"
+        assert list(folder.iterdir()) == []
     finally:
         running.kill()
         running.wait()
 
 
-def test_killed_its_members_die_with_it_frozen_ones_too(tmp_path: Path) -> None:
-    running = start(tmp_path, "--seconds", SOON)
+def kill(folder: Path) -> None:
+    """Its members die with it, frozen ones too."""
+    running = start(folder, "--seconds", SOON)
     try:
-        assert running.stdout is not None
-        while b"is frozen" not in running.stdout.readline():
-            assert running.poll() is None
-        assert len(workers(tmp_path)) >= 3
+        until_frozen(running, folder)
     finally:
         running.kill()
         running.wait()
-    until_gone(tmp_path)
+    until_gone(folder)
+
+
+def test_however_it_is_ended_it_leaves_nothing(tmp_path: Path) -> None:
+    """Three demos at once, each of which waits for its own freeze."""
+    folders = [tmp_path / name for name in ("int", "term", "kill")]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(3) as pool:
+        ends = [
+            pool.submit(interrupt, folders[0], signal.SIGINT),
+            pool.submit(interrupt, folders[1], signal.SIGTERM),
+            pool.submit(kill, folders[2]),
+        ]
+        for end in ends:
+            end.result()
