@@ -10,6 +10,7 @@ import json
 import random
 import statistics
 import sys
+import threading
 import time
 import uuid
 from argparse import Namespace
@@ -197,8 +198,11 @@ class Crowd:
         time.sleep(12.0)
 
     def close(self) -> None:
-        for member in self.members:
-            member.close(timeout=5.0)
+        closing = [threading.Thread(target=member.close, args=(5.0,)) for member in self.members]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
         self.ledger.close()
 
 
