@@ -77,7 +77,7 @@ def test_who_comes_and_reads_less_brings_the_version_down_before_anything_newer_
 
 
 def test_a_join_by_who_cannot_read_what_has_counted_does_not_count() -> None:
-    """Its sender had looked, and found nothing newer; the news came before its join did. Let in, it would live in a world of its
+    """Its sender looked and found nothing newer; the news came before its join did. Let in, it would live in a world of its
     own, and claim seats in it."""
     paper, (other,) = began("b~1", reads=2)
     other.beat(v=2)
