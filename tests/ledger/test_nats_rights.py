@@ -155,9 +155,12 @@ def test_allcall_on_core_nats(server: Nats) -> None:
     with pares.Member(url, options=options, **given) as me:
         assert me.wait("A", PATIENCE), me.health()
     server.reload(users([both[0], answers]))
+    with pytest.raises(LedgerUnavailable, match=r"could not listen: the user has no right.*pares\.bus\.g"):
+        pares.Member(url, options=options, **given)
+    server.reload(users([both[1], answers]))
     with pares.Member(url, options=options, **given) as me:
         end = time.monotonic() + PATIENCE
-        while "pares.bus." not in str(me.health().unreachable):
+        while "could not publish: the user has no right" not in (said := str(me.health().unreachable)):
             assert time.monotonic() < end, me.health()
             time.sleep(0.01)
-        assert "no right" in str(me.health().unreachable)
+        assert "pares.bus.g" in said
