@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core_authors import Paper, Pen, began
+from core_authors import Paper, Pen, began, raw
 from core_driver import A, Solo
 
 from pares.core import records as R
@@ -134,3 +134,64 @@ def world_of_upto(paper: Paper, upto: int) -> World:
     reader.attach(0, upto)
     reader.feed([entry for entry in paper.entries if entry[0] < upto])
     return reader.world
+
+
+def trimmed_behind_a_newer_snapshot() -> tuple[Paper, Pen]:
+    """A log without its origin, in which a group lives whose snapshots have a form that this version can't read."""
+    paper = Paper(10)
+    new = Pen(paper, "new~1", session=1000, reads=2)
+    new.join()
+    new.n += 1
+    paper.put(
+        raw(
+            k="snapshot",
+            v=2,
+            g="g",
+            m=new.id,
+            n=new.n,
+            b=new.base,
+            s=250,
+            upto=10,
+            id="s",
+            part=0,
+            parts=1,
+            worlds=["?"],
+        )
+    )
+    return paper, new
+
+
+def test_adrift_behind_a_snapshot_that_it_cannot_read_it_says_so_in_the_end() -> None:
+    paper, new = trimmed_behind_a_newer_snapshot()
+    solo = Solo("A", paper=paper, start=10)
+    for _ in range(40):
+        solo.run(0.25)
+        new.beat(v=2)
+    assert isinstance(solo.ending, Stop)
+    assert (solo.ending.kind, "writes format 2" in solo.ending.text) == ("newer-format", True)
+    assert solo.kinds(solo.sent) == ["Join"], "it has asked, and begun nothing anew"
+
+
+def test_but_whoever_gets_an_answer_that_it_can_read_goes_in() -> None:
+    """So a forged snapshot of a version that nobody has keeps nobody out."""
+    paper, (a, b) = began("x~1", "y~1")
+    for _ in range(400):
+        a.beat()
+        b.beat()
+    reader = Reader("g")
+    reader.attach(0, paper.end)
+    reader.feed(paper.entries)
+    upto = max(reader.places)
+    forged = raw(k="snapshot", v=99, g="g", m="evil~1", n=1, b=a.base, s=1, upto=upto, id="e", part=0, parts=1, x=1)
+    paper.put(forged)
+    paper.start = upto - 5
+    solo = Solo("A", paper=paper, start=upto - 5)
+    solo.run(0.2)
+    a.write(R.Snapshot, upto=upto, id="s", part=0, parts=1, world=world_of_upto(paper, upto).dump())
+    paper.put(forged)
+    for _ in range(40):
+        solo.run(0.25)
+        a.beat()
+        b.beat()
+    assert solo.ending is None
+    assert solo.world.seats[A].holder == solo.me

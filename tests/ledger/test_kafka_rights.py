@@ -187,3 +187,21 @@ def test_a_group_of_kafka(guarded: Kafka) -> None:
     options = {"options": grant(guarded, needed, binding(ResourceType.GROUP, "n", AclOperation.READ))}
     with pares.Member(guarded.topic_url(TOPIC), options=options, **given) as me:
         assert me.wait("A", PATIENCE), me.health()
+
+
+def test_allcall_over_a_topic(guarded: Kafka) -> None:
+    given: dict[str, Any] = {
+        "group": "a",
+        "roles": ["A"],
+        "protocol": "allcall",
+        "heartbeat": 0.2,
+        "lease": 1.0,
+        "skew": 0.1,
+    }
+    url = guarded.topic_url(TOPIC)
+    with pares.Member(url, options={"options": guarded.client()}, **given) as me:
+        assert me.wait("A", PATIENCE), me.health()  # and the topic is there
+    bus = [binding(ResourceType.TOPIC, f"{TOPIC}.pares.bus", one) for one in (AclOperation.READ, AclOperation.WRITE)]
+    read = [right for right in rights_of("Kafka") if right.right == "Read"]
+    with pares.Member(url, options={"options": grant(guarded, read, *bus)}, **given) as me:
+        assert me.wait("A", PATIENCE), me.health()

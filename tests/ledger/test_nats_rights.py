@@ -136,3 +136,31 @@ def test_the_page_names_all_subjects_that_are_used(server: Nats, caplog: pytest.
     does_its_work("member", server.stream_url(STREAM), GUEST)
     assert "permissions violation" not in caplog.text.lower()
     assert len(rights_of("NATS")) == 9
+
+
+def test_allcall_on_core_nats(server: Nats) -> None:
+    """`pares.bus.>` both ways, and answers; a subject less is named."""
+    both = [Right(way, "pares.bus.>", {}, "") for way in ("publish", "subscribe")]
+    answers = Right("subscribe", "_INBOX.>", {}, "")
+    given: dict[str, Any] = {
+        "group": "g",
+        "roles": ["A"],
+        "protocol": "allcall",
+        "heartbeat": 0.2,
+        "lease": 1.0,
+        "skew": 0.1,
+    }
+    url, options = f"nats://{server.bootstrap}", {"options": GUEST}
+    server.reload(users([*both, answers]))
+    with pares.Member(url, options=options, **given) as me:
+        assert me.wait("A", PATIENCE), me.health()
+    server.reload(users([both[0], answers]))
+    with pytest.raises(LedgerUnavailable, match=r"could not listen: the user has no right.*pares\.bus\.g"):
+        pares.Member(url, options=options, **given)
+    server.reload(users([both[1], answers]))
+    with pares.Member(url, options=options, **given) as me:
+        end = time.monotonic() + PATIENCE
+        while "could not publish: the user has no right" not in (said := str(me.health().unreachable)):
+            assert time.monotonic() < end, me.health()
+            time.sleep(0.01)
+        assert "pares.bus.g" in said

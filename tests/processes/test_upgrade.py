@@ -23,7 +23,7 @@ from releases import make_release
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
-SESSION = 0.5
+SESSION = 1.0
 TELL = """
 import json, sys
 import pares

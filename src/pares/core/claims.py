@@ -94,6 +94,8 @@ class Claims:
         self._refusals = 0
         self._drift_base = 0
         self._drift_seen = (-2, 0)
+        self._adrift_at: int | None = None
+        """Since when it looks for a way into the log."""
 
     @property
     def position(self) -> int:
@@ -313,6 +315,7 @@ class Claims:
     def _drift(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
         reader = self.reader
+        self._adrift_at = now if self._adrift_at is None else self._adrift_at
         if not reader.up_to_date or not self.outbox.quiet:
             return
         if reader.newest_base and reader.newest_base != self._drift_base:
@@ -320,8 +323,12 @@ class Claims:
             self._join(reader.newest_base, now, adrift=True)
             return
         longest = max(reader.longest_ms, self.config.session_ms)
-        at = self._drift_seen[1] + challenge_ns(longest, 0.0, self.config.drift)
-        if now >= at:
+        wait = challenge_ns(longest, 0.0, self.config.drift)
+        at = self._drift_seen[1] + wait
+        if reader.unreadable and now >= self._adrift_at + 2 * wait:
+            # Whoever could has answered by now; what is there is a snapshot for later versions only.
+            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
+        elif now >= at:
             self._genesis(reader.last_seen, wall_us, now, effects)
         else:
             wakes.append(at)

@@ -17,6 +17,8 @@ from .base import DEFAULT_RETENTION, check_partitions
 TIMEOUT: Final = 1.0
 CONNECT: Final = 5.0
 """Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, logs are made."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
+"""A client setting's name, as all of them are."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
 
 
@@ -89,8 +91,8 @@ def _properties(path: str) -> dict[str, str]:
         if not text or text[0] in "#!":
             continue
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            # The line itself is not repeated: it may be a secret that lost its name.
+        if not equals or _NAME.fullmatch(name.strip()) is None:
+            # The line itself is not repeated: it may be a secret that lost its name, and has a = in it.
             raise ConfigError(f"config={path}: line {number} is no setting: write name=value")
         found[name.strip()] = value.strip()
     return found

@@ -12,6 +12,8 @@ import os
 import secrets
 import socket
 import struct
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,8 +61,8 @@ class Epoch:
         self._handlers: dict[str, Callable[[Msg], Awaitable[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._errors: list[str] = []
-        self.denied: list[str] = []
-        """What the server has said of things that the user may not do."""
+        self._denied: deque[tuple[float, str]] = deque(maxlen=100)
+        """What the server has said of things that the user may not do, and when."""
 
     async def begin(self) -> None:
         """Connect. Raises `ConnectionError` with what the server, or the system, said."""
@@ -86,9 +88,9 @@ class Epoch:
                     raise ConnectionError("it speaks no TLS, and tls_ settings were given")
                 await self.subscribe(f"{self._prefix}*", self._on_message)
                 await self.client.flush()
-                if self.denied:
+                if self._denied:
                     # Without answers everything would end in silence.
-                    raise ConnectionError(f"{NO_ANSWERS} ({self.denied[-1]})")
+                    raise ConnectionError(f"{NO_ANSWERS} ({self._denied[-1][1]})")
         except (OSError, TimeoutError, nats.errors.Error) as error:
             self.end("it never began")
             said = str(error) if isinstance(error, ConnectionError) else ""
@@ -141,6 +143,11 @@ class Epoch:
         """Have every message on the subject handed over; none is dropped here."""
         client: Any = self.client
         return await client.subscribe(subject, cb=handler, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    def denied(self, subject: str, since: float) -> str | None:
+        """What the server has said since then (`time.monotonic`) of a subject that the user has no right to, if anything."""
+        name = f'"{subject.lower()}"'
+        return next((text for at, text in self._denied if at >= since and name in text.lower()), None)
 
     def new_inbox(self) -> str:
         """A subject that nobody else has, for a subscription."""
@@ -243,7 +250,7 @@ class Epoch:
         self._errors = [*self._errors[-8:], text]
         if "permissions violation" in text.lower():
             # The client hears of it beside the answers, in small letters.
-            self.denied.append(text)
+            self._denied.append((time.monotonic(), text))
             for subject, future in self._requests.values():
                 if not future.done() and f'"{subject.lower()}"' in text.lower():
                     future.set_exception(Denied(text))
