@@ -21,7 +21,7 @@ log: Final = logging.getLogger("pares.member")
 
 POLL: Final = 0.1
 """Seconds of one poll: how late this thread may notice that it is to leave. Callbacks come within a poll, as soon as the group
-calls; with polls half as long an idle member takes a fifth more."""
+calls, however long that is."""
 LONG_POLL: Final = 1.0
 """The same where a poll can be ended."""
 PAUSE: Final = 0.05
