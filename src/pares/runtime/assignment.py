@@ -19,10 +19,13 @@ from pares.runtime.clock import stopwatch
 
 log: Final = logging.getLogger("pares.member")
 
-POLL: Final = 0.05
-"""Seconds of one poll: how late this thread may notice that it is to leave."""
+POLL: Final = 0.1
+"""Seconds of one poll: how late this thread may notice that it is to leave. Callbacks come within a poll, as soon as the group
+calls, however long that is."""
 LONG_POLL: Final = 1.0
 """The same where a poll can be ended."""
+PAUSE: Final = 0.05
+"""Seconds between two looks while this member is out of its group, or that is out of reach."""
 GRACE: Final = 5.0
 """Seconds beyond the barrier's limit for the record that says that it is over."""
 
@@ -139,11 +142,11 @@ class Assignment:
                 self.unreachable = str(error)
                 if self._leaving:
                     break
-                self._stopped.wait(POLL)
+                self._stopped.wait(PAUSE)
             except Exception as error:
                 log.exception("the group's callbacks failed")
                 self.unreachable = repr(error)
-                self._stopped.wait(POLL)
+                self._stopped.wait(PAUSE)
         try:
             self._go()  # also without time for it: nobody is to keep what nobody here works at
         except Exception as error:
@@ -154,7 +157,7 @@ class Assignment:
         away = self._away_until
         if away is not None:
             self._go()
-            self._stopped.wait(POLL)
+            self._stopped.wait(PAUSE)
             if stopwatch() >= away and self._away_until == away:
                 self._away_until = None
             return
