@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -274,6 +276,40 @@ def test_once_ends_when_leadership_goes_and_json_says_what_happened(runs: Runs) 
     assert lines[1]["why"]
     runs.until_commands(2)
     runs.check()
+
+
+def test_with_json_what_is_logged_is_lines_of_json_too(runs: Runs) -> None:
+    wrapper = runs.beat(options=("--json",))
+    runs.until_commands(1)
+    with contextlib.closing(sqlite3.connect(runs.folder / "work.db", isolation_level=None)) as other:
+        other.execute("begin immediate")
+        time.sleep(2 * SESSION)
+    runs.until_commands(2)
+    wrapper.terminate()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in wrapper.communicate(timeout=60)[1].splitlines()]
+    assert [line["event"] for line in lines if line["event"] != "log"] == ["leading", "lost", "leading", "stopped"]
+    logged = [line for line in lines if line["event"] == "log"]
+    assert any(line["level"] == "WARNING" and "out of reach" in line["message"] for line in logged)
+    assert all(line["logger"].startswith("pares") and line["at_ms"] for line in logged)
+
+
+def test_who_may_wait_only_so_long_ends_without_having_run_anything(runs: Runs) -> None:
+    leads = runs.beat(options=("--name", "one"))
+    runs.until_commands(1)
+    rival = runs.beat(options=("--name", "two", "--wait", "0.3"))
+    _, error = rival.communicate(timeout=60)
+    assert rival.returncode == 75
+    assert "not leading r after 0.3 s (one does)" in error
+    told = runs.beat(options=("--wait", "0.3", "--json"))
+    _, error = told.communicate(timeout=60)
+    assert told.returncode == 75
+    line = json.loads(error)
+    assert (line["event"], line["role"], line["leader"]) == ("not leading", "r", "one")
+    assert len(runs.beats()) == 1
+    leads.terminate()
+    leads.wait(60)
+    alone = runs.start("true", options=("--wait", "60"))
+    assert alone.wait(60) == 0, "nobody leads, so it runs, and ends with the command's code"
 
 
 def test_other_signals_are_passed_on(runs: Runs) -> None:

@@ -12,11 +12,13 @@ import pytest
 from allcall_world import MS, SECOND, World, call_of
 from msgspec.structs import replace
 
-from pares.core import allcall, allcall_election
+from pares.core import allcall_company, allcall_election
 from pares.core.allcall import AllCall
+from pares.core.allcall_company import Company
 from pares.core.allcall_election import Election, Known
 from pares.core.allcall_hearing import Hearing
 from pares.core.allcall_protocol import Effect, Settings
+from pares.core.allcall_turns import Turns
 from pares.core.allcall_wire import Call, Claim, encode, token
 from pares.core.protocol import Lead
 
@@ -67,13 +69,13 @@ def break_h1(patch: pytest.MonkeyPatch) -> None:
     usual = AllCall._claim  # pyright: ignore[reportPrivateUsage]
 
     def stamp(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> None:
-        better = self._better(role, now)  # pyright: ignore[reportPrivateUsage]
+        better = self._company.better(role)  # pyright: ignore[reportPrivateUsage]
         if better is not None and election.best(now) is None:
             election.hear(Claim(role, better, 0, election.highest + 1, 1, 10_000, 10**12), now)
         usual(self, role, election, now, effects)
 
     patch.setattr(AllCall, "_claim", stamp)
-    patch.setattr(AllCall, "_forget_the_silent", lambda *_: None)
+    patch.setattr(Company, "forget_the_silent", lambda *_: [])
 
 
 def h2_no_claim_while_one_lives() -> None:
@@ -155,7 +157,7 @@ def h5_only_who_is_heard_renews() -> None:
 
 
 def break_h5(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AllCall, "_loops", lambda self, now: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    patch.setattr(Company, "loops", lambda self, now: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 def h6_a_term_ends_with_a_release() -> None:
@@ -173,7 +175,7 @@ def break_h6(patch: pytest.MonkeyPatch) -> None:
     usual, give_up = AllCall._renew, AllCall._give_up  # pyright: ignore[reportPrivateUsage]
 
     def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
-        if self._better(role, now) is None:  # pyright: ignore[reportPrivateUsage]
+        if self._company.better(role) is None:  # pyright: ignore[reportPrivateUsage]
             return usual(self, role, election, now, effects)
         return None
 
@@ -300,7 +302,7 @@ def h12_who_may_not_act_yet_is_not_elected() -> None:
 
 
 def break_h12(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AllCall, "_phase", lambda self, now: "ping")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    patch.setattr(Turns, "phase", lambda self, now: "ping")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     patch.setattr(AllCall, "_offers", lambda self, role, now: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
@@ -465,4 +467,4 @@ def test_without_the_rule_it_is_open(hole: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_window_is_as_the_rules_were_measured_with() -> None:
-    assert allcall.WINDOW == 2.5
+    assert allcall_company.WINDOW == 2.5

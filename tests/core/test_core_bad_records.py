@@ -10,7 +10,8 @@ from core_authors import GROUP, Entry, Paper, Pen, began
 from core_feed import Feed, busy, last_place
 
 from pares.core import records as R
-from pares.core.reader import KEPT_BAD, KEPT_SETS, Reader
+from pares.core.reader import KEPT_BAD, Reader
+from pares.core.snapshots import KEPT_SETS
 
 pytestmark = pytest.mark.usefixtures("short_memory")
 

@@ -3,6 +3,8 @@ what has counted does not get in, however late it notices."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from core_authors import Paper, Pen, began, raw
 from core_driver import A, Solo
 
@@ -12,7 +14,7 @@ from pares.core.protocol import Lead, Stop
 from pares.core.reader import Reader
 from pares.core.world import World
 
-NEXT = {"writes": 2, "reads": 2}
+NEXT: dict[str, Any] = {"writes": 2, "reads": 2}
 
 
 def world_of(paper: Paper) -> World:
@@ -77,8 +79,8 @@ def test_who_comes_and_reads_less_brings_the_version_down_before_anything_newer_
 
 
 def test_a_join_by_who_cannot_read_what_has_counted_does_not_count() -> None:
-    """Its sender looked and found nothing newer; the news came before its join did. Let in, it would live in a world of its
-    own, and claim seats in it."""
+    """Its sender had looked, and found nothing newer; the news came before its join did. Let in, it would live in a world
+    of its own, and claim seats in it."""
     paper, (other,) = began("b~1", reads=2)
     other.beat(v=2)
     Pen(paper, "old~1").join()

@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from postgres_tools import PATIENCE, Sink, Term, write
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
@@ -171,7 +172,7 @@ def test_psycopg2_is_refused_by_name_also_below_others(sink: Sink) -> None:
 
 def test_a_password_shows_in_no_error(sink: Sink) -> None:
     """Nor in what the driver says of a connection that a fence names."""
-    url = psycopg.conninfo.make_conninfo(sink.url, password=SECRET)
+    url = make_conninfo(sink.url, password=SECRET)
     fence, connection = SqlFence(), psycopg.connect(url)
     write(connection, fence, Term("r", 0, 5))
     with pytest.raises(Stale) as stale:

@@ -51,8 +51,15 @@ def binding(resource: ResourceType, name: str, operation: AclOperation) -> AclBi
 def grant(kafka: Kafka, rights: Sequence[Right], *more: AclBinding) -> dict[str, str]:
     """The guest may do this and nothing else, from now on. His settings."""
     admin = AdminClient(client(kafka))
+    anything: Any = None
     everything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, "User:guest", None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        "User:guest",
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     for result in admin.delete_acls([everything]).values():
         result.result(WAIT)

@@ -20,7 +20,8 @@ import pytest
 
 from pares.core.errors import ConfigError
 from pares.core.records import Lock
-from pares.runtime.child import Supervisor, check_grace, room_for_grace
+from pares.runtime.child import Supervisor
+from pares.runtime.child_grace import check_grace, room_for_grace
 from pares.runtime.child_watchdog import now_ns
 from pares.runtime.proof import prove
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pares.core import records as r
-from pares.core.reader import Reader, Taken
+from pares.core.reader import Reader
+from pares.core.snapshots import Taken
 from pares.dev import Kafka
 from pares.ledger import open as open_ledger
 

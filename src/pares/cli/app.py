@@ -18,13 +18,14 @@ from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
-from pares.cli.usage import Plain, Wrapping
+from pares.cli.usage import Family, Plain, Wrapping
 from pares.cli.watch import watch
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="pares",
+    cls=Family,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=HELP,

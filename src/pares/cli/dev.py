@@ -6,7 +6,10 @@ import typer
 
 from pares.cli.dev_kafka import kafka
 from pares.cli.dev_nats import nats
+from pares.cli.usage import Family
 
-dev = typer.Typer(no_args_is_help=True, help="Start and end real servers on this machine, for trying and testing.")
+dev = typer.Typer(
+    cls=Family, no_args_is_help=True, help="Start and end real servers on this machine, for trying and testing."
+)
 dev.add_typer(kafka, name="kafka")
 dev.add_typer(nats, name="nats")

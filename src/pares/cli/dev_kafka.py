@@ -11,11 +11,14 @@ import typer
 from pares.cli.dev_show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
 from pares.cli.options import AsJson
 from pares.cli.output import console, say
+from pares.cli.usage import Family, Plain
 
 if TYPE_CHECKING:
     from pares.dev.jars import Progress
 
-kafka = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="A real Kafka, without docker.")
+kafka = typer.Typer(
+    cls=Family, no_args_is_help=False, invoke_without_command=True, help="A real Kafka, without docker."
+)
 
 
 @kafka.callback()
@@ -30,7 +33,7 @@ def default(
         context.default_map = {"up": {**common, "nodes": nodes, "port": port}, "down": common, "status": common}
 
 
-@kafka.command()
+@kafka.command(cls=Plain)
 def up(nodes: Nodes = None, folder: Folder = None, port: Port = None, json: AsJson = False) -> None:
     """Start Kafka, and print the URL of a ledger on it. It runs until `pares dev kafka down`.
 
@@ -47,13 +50,13 @@ def up(nodes: Nodes = None, folder: Folder = None, port: Port = None, json: AsJs
         started(server, before, place, json)
 
 
-@kafka.command()
+@kafka.command(cls=Plain)
 def down(folder: Folder = None, remove: Remove = False, json: AsJson = False) -> None:
     """End the Kafka that `up` has started: those very processes and no others. Its data stays, unless told otherwise."""
     end("kafka", folder, remove, json)
 
 
-@kafka.command()
+@kafka.command(cls=Plain)
 def status(folder: Folder = None, json: AsJson = False) -> None:
     """Show the nodes: where they listen, which processes they are, whether they answer."""
     show("kafka", folder, json)

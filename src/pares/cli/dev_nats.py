@@ -8,8 +8,9 @@ import typer
 
 from pares.cli.dev_show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
 from pares.cli.options import AsJson
+from pares.cli.usage import Family, Plain
 
-nats = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="A real NATS, without docker.")
+nats = typer.Typer(cls=Family, no_args_is_help=False, invoke_without_command=True, help="A real NATS, without docker.")
 
 JetStream = Annotated[
     bool | None,
@@ -39,7 +40,7 @@ def default(
         context.default_map = {"up": up_too, "down": common, "status": common}
 
 
-@nats.command()
+@nats.command(cls=Plain)
 def up(
     nodes: Nodes = None,
     jetstream: JetStream = None,
@@ -68,13 +69,13 @@ def up(
     started(server, before, place, json)
 
 
-@nats.command()
+@nats.command(cls=Plain)
 def down(folder: Folder = None, remove: Remove = False, json: AsJson = False) -> None:
     """End the NATS that `up` has started: those very processes and no others. Its data stays, unless told otherwise."""
     end("nats", folder, remove, json)
 
 
-@nats.command()
+@nats.command(cls=Plain)
 def status(folder: Folder = None, json: AsJson = False) -> None:
     """Show the servers: where they listen, which processes they are, whether they answer."""
     show("nats", folder, json)

@@ -17,7 +17,7 @@ def history(
     ledger: LedgerUrl = None,
     group: Group = DEFAULT_GROUP,
     role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Only this role.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest.")] = 50,
     json: AsJson = False,
 ) -> None:
     """Show every move and its reason, newest last.

@@ -8,12 +8,12 @@ import typer
 
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout, told
 from pares.cli.output import console, print_json
-from pares.cli.usage import Plain
+from pares.cli.usage import Family, Plain
 
 if TYPE_CHECKING:
     from pares.view import Story
 
-roles = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List, add and remove roles.")
+roles = typer.Typer(cls=Family, no_args_is_help=False, invoke_without_command=True, help="List, add and remove roles.")
 Name = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.", show_default=False)]
 
 
@@ -49,9 +49,15 @@ def show(ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, json: AsJson = 
 @roles.command(cls=Plain)
 def add(
     role: Name,
-    seats: Annotated[int, typer.Option("--seats", min=1, max=100, help="By how many members at once.")] = 1,
-    weight: Annotated[float, typer.Option("--weight", min=0.001, help="How much it counts in balancing.")] = 1.0,
-    spread: Annotated[str, typer.Option("--spread", help="Keep its seats apart by: host, zone or none.")] = "host",
+    seats: Annotated[
+        int, typer.Option("--seats", metavar="N", min=1, max=100, help="By how many members at once.")
+    ] = 1,
+    weight: Annotated[
+        float, typer.Option("--weight", metavar="W", min=0.001, help="How much it counts in balancing.")
+    ] = 1.0,
+    spread: Annotated[
+        str, typer.Option("--spread", metavar="BY", help="Keep its seats apart by: host, zone or none.")
+    ] = "host",
     ledger: LedgerUrl = None,
     group: Group = DEFAULT_GROUP,
     timeout: Timeout = 10.0,

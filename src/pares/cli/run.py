@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json as json_module
+import logging
 import shutil
 import signal
 import sys
@@ -33,6 +34,8 @@ LOOK_SECONDS: Final = 0.1
 """How often a wrapper that waits to lead looks for signals."""
 CLOSE_SECONDS: Final = 2.0
 """What a planned handover may take beyond `grace`, before the seat is given up without it."""
+NEVER_LED: Final = 75
+"""The exit code after `--wait`: sysexits.h's EX_TEMPFAIL, which few commands end with."""
 END: Final = (signal.SIGTERM, signal.SIGINT)
 """End the wrapper. So do HUP and QUIT while there is no command that they could be meant for."""
 
@@ -62,6 +65,16 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="End with 1 when leadership is lost, instead of waiting to lead again.")
     ] = False,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0.1,
+            help="End with 75, CMD not run, if it does not lead within so long. Default: wait for ever.",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Say on standard error what happens as JSON lines.")] = False,
 ) -> None:
     """Run CMD only while this process leads ROLE.
@@ -71,6 +84,8 @@ def run(
     signal n ended it. When leadership goes, CMD's process group gets TERM,
     and KILL after --grace seconds and before anybody else may lead; then this
     command waits to lead again and starts CMD anew, unless --once is given.
+    When CMD ends, the next one that waits leads, and runs its own CMD: in one
+    place at a time, not once in all. With --wait a rival gives up instead.
     INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on. INT and TERM end
     this command too, with 130 and 143 (a second one: at once).
 
@@ -89,7 +104,9 @@ def run(
     grace = session / 5 if grace is None else grace
     environment = {"PARES_ROLE": role, "PARES_GROUP": group}
     supervisor = Supervisor(command, session=session, grace=grace, environment=environment)
-    wrapper = _Wrapper(supervisor, once=once, json=json)
+    wrapper = _Wrapper(supervisor, once=once, json=json, wait=wait)
+    if json:
+        logging.getLogger("pares").addHandler(_LogLines())
     with contextlib.closing(supervisor), wrapper.signals():
         member = Member(
             chosen(ledger),
@@ -126,8 +143,8 @@ class _Believed:
 class _Wrapper:
     """The thread that waits to lead and runs the command, and what reaches it from others."""
 
-    def __init__(self, supervisor: Supervisor, *, once: bool, json: bool) -> None:
-        self.supervisor, self.once, self.json = supervisor, once, json
+    def __init__(self, supervisor: Supervisor, *, once: bool, json: bool, wait: float | None) -> None:
+        self.supervisor, self.once, self.json, self.wait = supervisor, once, json, wait
         self.ending: int | None = None
         """The signal that ended this wrapper."""
         self.token: int | None = None
@@ -135,15 +152,28 @@ class _Wrapper:
 
     def serve(self, member: Member, role: str) -> int:
         """Runs the command, term after term; the exit code."""
+        end = None if self.wait is None else time.monotonic() + self.wait
         while self.ending is None:
             self._prepare(member)
             term = member.wait(role, LOOK_SECONDS)
             if term is None or not self._prepare(member, term):
+                if end is not None and time.monotonic() > end:
+                    return self._give_up(member, role)
                 continue
+            end = None
             outcome = self._run(term)
             if self.ending is None and (outcome.why in ("ended", "watchdog") or self.once):
                 return outcome.code if outcome.why == "ended" else FAILED
         return 128 + self.ending
+
+    def _give_up(self, member: Member, role: str) -> int:
+        holder = member.leader(role)
+        who = "nobody leads it" if holder is None else f"{holder.name} does"
+        if self.json:
+            _line("not leading", role=role, leader=holder and holder.name)
+        else:
+            say(f"pares: not leading {role} after {self.wait:g} s ({who}): the command was not run")
+        return NEVER_LED
 
     def _run(self, term: Term) -> Outcome:
         believed = _Believed(term)
@@ -151,14 +181,21 @@ class _Wrapper:
             from pares.runtime.child import Outcome
 
             return Outcome(FAILED, "lost")
+        ran: list[bool] = []
+
+        def started() -> None:
+            ran.append(True)
+            self._tell("leading", term, text=f"leading {term.role} (token {term.token}): the command runs")
+
         self.token = term.token
         try:
             if self.ending is not None:
                 self.supervisor.stop(term.token)
-            self._tell("leading", term, text=f"leading {term.role} (token {term.token}): the command runs")
-            outcome = self.supervisor.run(believed)
+            outcome = self.supervisor.run(believed, started)
         finally:
             self.token = None
+        if not ran and outcome.why != "watchdog":
+            return outcome
         text = {
             "ended": f"the command ended with {outcome.code}",
             "lost": f"the lease of {term.role} ran out, so the command was ended in time: {term.why or 'no news'}",
@@ -218,11 +255,21 @@ class _Wrapper:
     def _tell(self, event: str, term: Term, *, text: str, **more: object) -> None:
         if not self.json:
             return say(f"pares: {text}")
-        at = round(time.time() * 1000)
-        line = {"event": event, "role": term.role, "seat": term.seat, "token": term.token, "at_ms": at, **more}
-        sys.stderr.write(json_module.dumps(line) + "\n")
-        sys.stderr.flush()
-        return None
+        return _line(event, role=term.role, seat=term.seat, token=term.token, **more)
+
+
+def _line(event: str, **more: object) -> None:
+    """One line of JSON on standard error; in one piece, since the command may write there too."""
+    line = {"event": event, "at_ms": round(time.time() * 1000), **more}
+    sys.stderr.write(json_module.dumps(line) + "\n")
+    sys.stderr.flush()
+
+
+class _LogLines(logging.Handler):
+    """With --json what pares logs are lines of the same form: a reader has one kind of line to expect."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _line("log", level=record.levelname, logger=record.name, message=record.getMessage())
 
 
 def _check_program(program: str) -> None:

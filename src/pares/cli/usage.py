@@ -1,24 +1,58 @@
-"""The usage line of a command, as one would say it.
+"""How a command shows itself in `--help`: as one would say it.
 
-typer puts each argument in braces, and more round those that may be left out or given again; and it can't know that an
-option is needed, or that what follows `--` is a command.
+typer puts each argument in braces, and more round those that may be left out or given again; it can't know that an option is
+needed, or that what follows `--` is a command; it shows a type behind flags that take no value; and it breaks lines where the
+source breaks them, whatever the width of the terminal.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    _Base = TyperCommand
+else:
+    _Base = object
 
 
-class Plain(TyperCommand):
+class _Legible(_Base):
+    """For commands and groups alike."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        if self.help is not None:
+            self.help = "\n\n".join(" ".join(part.split()) for part in self.help.split("\n\n"))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if param.param_type_name == "argument":
+                param.display_type_rich = _nothing  # its name and its help say what it is
+            elif param.metavar is None and getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+def _nothing(ctx: Any) -> str:
+    return ""
+
+
+class Plain(_Legible, TyperCommand):
     """Arguments by their names, in brackets where they may be left out."""
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
-class Wrapping(TyperCommand):
+class Wrapping(_Legible, TyperCommand):
     """`run`: a role, and a command."""
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return ["--role ROLE", "[OPTIONS]", "-- CMD [ARGS]..."]
+
+
+class Family(_Legible, TyperGroup):
+    """A command that has commands."""

@@ -23,7 +23,7 @@ def watch(
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", min=0.05, help="How often to look again.")
     ] = 0.5,
-    moves: Annotated[int, typer.Option("--moves", min=0, help="How many of the last moves to show.")] = 10,
+    moves: Annotated[int, typer.Option("--moves", metavar="N", min=0, help="How many of the last moves to show.")] = 10,
     protocol: AnyProtocol = None,
     listen: Listen = LISTEN,
     json: AsJson = False,

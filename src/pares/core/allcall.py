@@ -14,9 +14,7 @@ H5   Its holder renews when little of it is left, if its own call came back late
 H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
 H8   Whoever leads and hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
-H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
-     it answers, and says that it may not be elected. A live claim that it hears ends the silence, and the bar for that role.
-H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
+H12  Whoever may have forgotten something is silent first (`allcall_turns`, also for H14).
 H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
 H16  What was sent longer than a lease ago, or out of order, is dropped and counted (`allcall_hearing`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. Whoever
@@ -31,11 +29,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
-
+from pares.core.allcall_company import Company, Peer
 from pares.core.allcall_election import Election, Known
-from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings, check
+from pares.core.allcall_protocol import Effect, Event, Heard, Led, Missed, Publish, Settings, check
+from pares.core.allcall_turns import Turns
 from pares.core.allcall_wire import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.lease import MS
 from pares.core.protocol import (
@@ -45,7 +42,6 @@ from pares.core.protocol import (
     Follow,
     Lead,
     Ready,
-    Report,
     StepDown,
     Tick,
     Wake,
@@ -53,24 +49,10 @@ from pares.core.protocol import (
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
 from pares.core.shares import WorkOver
 
-WINDOW: Final = 2.5
-"""Beats for which somebody who was heard is taken to be there."""
 OUTBID: Final = "a later term was heard of"
 """Why a term ends, and the next one of the same member begins at once, when sides of a split meet."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
-
-
-class Peer(Struct, gc=False):
-    """Another member, as it was heard last."""
-
-    rank: int
-    phase: Phase
-    roles: frozenset[str]
-    views: dict[str, str]
-    """Whom it takes for the holder of each role."""
-    heard: int
-    host: str
 
 
 class AllCall:
@@ -80,30 +62,14 @@ class AllCall:
         check(settings)
         self._settings = settings
         self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
-        self._skew, self._window = settings.skew_ms * MS, int(WINDOW * settings.heartbeat_ms * MS)
-        init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
-        self._silent_until = self._barred_until = now + init * MS
         self._wall_ahead = wall_us * 1000 - now
-        self._next_ping = self._silent_until
-        self._first_ping: int | None = None
-        """When it began to call; None before, and when it has to listen anew."""
-        self._begun = False
-        self._answer_at: int | None = None
-        self._answered = now - self._beat
         self._stepped = now
-        self._n = 0
-        self._sent: dict[int, tuple[int, int]] = {}
-        """When one's own calls of late were sent, and what time they said."""
-        self._loop: int | None = None
-        """When the newest of one's own calls that have come back was sent (H5)."""
-        self._last_heard: int | None = None
-        self._peers: dict[str, Peer] = {}
-        self._hearing = Hearing(self._lease, self._window)
+        self._company = Company(settings)
+        self._turns = Turns(settings, now)
         self._elections = {
-            role: Election(role, settings.id, settings.rank, settings.order, self._skew) for role in settings.roles
+            role: Election(role, settings.id, settings.rank, settings.order, settings.skew_ms * MS)
+            for role in settings.roles
         }
-        self._unbarred: set[str] = set()
-        """Roles of which a live claim was heard (H12)."""
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them, or nobody else is there who could."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
@@ -131,7 +97,7 @@ class AllCall:
 
     def peers(self) -> dict[str, Peer]:
         """The others that were heard lately."""
-        return dict(self._peers)
+        return dict(self._company.peers)
 
     def members(self) -> dict[str, dict[str, str]]:
         """Who was heard lately, and whom each takes for the holder of each role."""
@@ -140,7 +106,7 @@ class AllCall:
     @property
     def live(self) -> bool:
         """Whether it has begun to call (H12)."""
-        return self._begun
+        return self._turns.begun
 
     @property
     def giving(self) -> bool:
@@ -183,7 +149,7 @@ class AllCall:
             self._closed = True
             effects.append(Closed())
             return effects
-        self._forget_the_silent(now, effects)
+        effects += self._company.forget_the_silent(now)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
             self._outbid(role, election, now, effects)
@@ -212,10 +178,8 @@ class AllCall:
 
     def _listen_first(self, now: int) -> None:
         """It calls, and for a beat it claims nothing, and takes nobody for lost: all get that beat to be heard in."""
-        if self._first_ping is not None:
-            self._first_ping, self._next_ping = None, now
-        for peer in self._peers.values():
-            peer.heard = max(peer.heard, now + self._beat - self._window)
+        self._turns.listen_first(now)
+        self._company.give_a_beat(now)
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
@@ -227,64 +191,21 @@ class AllCall:
         if call.g != self._settings.group:
             return
         if call.m == self._settings.id:
-            self._come_back(call, effects)
+            effects += self._company.come_back(call)
             return
-        if not self._hearing.news(call, now, self._wall_ms(now)):
+        if not self._company.news(call, now, self._wall_ms(now)):
             self.stale += 1
             return
-        self._last_heard = now
         for claim in call.c:
             election = self._elections.get(claim.role)
             if claim.term > self._floor(now) + MAX_AHEAD:
                 self.bad += 1  # or the next term would be none that can be said
             elif election is not None and election.hear(claim, now) and claim.ttl:
-                self._unbarred.add(claim.role)
+                self._turns.heard_of(claim.role, now)
                 self._declined.discard(claim.role)
-                if now < self._silent_until:
-                    self._silent_until = self._next_ping = now
-        if call.p == "gone":
-            if self._peers.pop(call.m, None) is not None:
-                effects.append(Lost(call.m, "left"))
-            return
-        if call.m not in self._peers:
-            effects.append(Joined(call.m))
-            self._warn(call, now, effects)
-        views = {claim.role: claim.holder for claim in call.c if claim.ttl}
-        self._peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.h)
-        if call.k == "ping" and self._answer_at is None:
-            self._answer_at = max(now, self._answered + self._beat // 2)
-
-    def _come_back(self, call: Call, effects: list[Effect]) -> None:
-        """One's own call: others can hear it too."""
-        sent = self._sent.get(call.n)
-        if call.n > self._n or (sent is not None and sent[1] != call.s):
-            effects.append(Report("cloned", f"somebody else sends as {call.m}: give each member an id of its own"))
-        elif sent is not None:
-            self._loop = max(sent[0], self._loop if self._loop is not None else sent[0])
-
-    def _warn(self, call: Call, now: int, effects: list[Effect]) -> None:
-        """Of what a person should put right about a newcomer."""
-        name = self._settings.id.partition("~")[0]
-        if "~" in call.m and call.m.partition("~")[0] == name:
-            effects.append(
-                Report(
-                    "duplicate-name", f"{call.m} has the name of this member, {self._settings.id}: give each its own"
-                )
-            )
-        off = self._hearing.off_s(call, self._wall_ms(now))
-        if off:
-            effects.append(
-                Report(
-                    "clock",
-                    f"the wall clock of {call.m} is {off} s ahead of this member's, {self._settings.id}: set it",
-                )
-            )
-
-    def _forget_the_silent(self, now: int, effects: list[Effect]) -> None:
-        for member, peer in [*self._peers.items()]:
-            if now >= peer.heard + self._window:
-                del self._peers[member]
-                effects.append(Lost(member, "not heard"))
+        effects += self._company.welcome(call, now, self._wall_ms(now))
+        if call.k == "ping" and call.p != "gone":
+            self._turns.asked(now)
 
     # Leading ---------------------------------------------------------------------------------------------------------
 
@@ -304,48 +225,31 @@ class AllCall:
             effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
-        if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._loops(now):
+        if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._company.loops(now):
             self._give_up(role, "isolated", now, effects, fenced=True)
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
-        if role in self._declined and not self._others_can(role):
+        if role in self._declined and not self._company.could_lead(role):
             self._declined.discard(role)
         if self._away or self._closing or election.mine is not None:
             return
-        if role in self._declined or not self._may_elect(role, now):
+        if role in self._declined or not self._turns.may_elect(role, now):
             return
-        if self._first_ping is None or now < self._first_ping + self._beat:
+        if not self._turns.calls_since(self._beat, now):
             return  # not before everybody had a beat's time to answer
-        if election.best(now) is not None or self._better(role, now) is not None or not self._can_lead(now):
+        if election.best(now) is not None or self._company.better(role) is not None or not self._can_lead(now):
             return
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
         self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
         effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
 
-    def _may_elect(self, role: str, now: int) -> bool:
-        """Not while something may have been forgotten (H12)."""
-        return role in self._unbarred or now >= self._barred_until
-
-    def _better(self, role: str, now: int) -> str | None:
-        """Somebody better ranked who was heard lately, and may lead it."""
-        me = (self._settings.rank, self._settings.id)
-        for member, peer in self._peers.items():
-            if peer.phase == "ping" and role in peer.roles and (peer.rank, member) < me:
-                return member
-        return None
-
-    def _loops(self, now: int) -> bool:
-        """Whether one's own calls come back (H5)."""
-        return self._loop is not None and now < self._loop + self._window
-
     def _can_lead(self, now: int) -> bool:
         """Others can hear it, or there are none (H15)."""
-        if self._loops(now):
+        if self._company.loops(now):
             return True
-        alone = self._last_heard is None or now >= self._last_heard + self._window
-        return alone and self._settings.when_isolated == "lead"
+        return self._company.alone(now) and self._settings.when_isolated == "lead"
 
     def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
@@ -355,7 +259,7 @@ class AllCall:
         if mine is None:
             self._prolong(election, now)
             return None
-        better = self._better(role, now)
+        better = self._company.better(role)
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
             return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
@@ -365,26 +269,23 @@ class AllCall:
 
     def _prolong(self, election: Election, now: int) -> None:
         """What is being given up stays in others' way until the barrier has returned."""
-        if self._loops(now):
+        if self._company.loops(now):
             election.renew(now, self._wall_ms(now), self._lease)
 
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
-        if self._others_can(role):
+        if self._company.could_lead(role):
             self._declined.add(role)
-        if now >= self._silent_until:
-            self._publish("ping", self._phase(now), now, effects)
-
-    def _others_can(self, role: str) -> bool:
-        return any(role in peer.roles and peer.phase == "ping" for peer in self._peers.values())
+        if not self._turns.silent(now):
+            self._publish("ping", self._turns.phase(now), now, effects)
 
     def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
         for role, election in self._elections.items() if why is not None else ():
             if election.mine is not None:
                 self._give_up(role, why or "", now, effects, fenced=False)
         if self.live and (not self._closing or self._barriers):
-            self._publish("ping", self._phase(now), now, effects)
+            self._publish("ping", self._turns.phase(now), now, effects)
 
     def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
         """Believe no more. By plan, the claim stays until the barrier has returned."""
@@ -412,7 +313,7 @@ class AllCall:
 
     def _release(self, role: str, now: int) -> None:
         self._barriers.pop(role, None)
-        self._farewells[role] = (self._elections[role].give_up(), now + self._window)
+        self._farewells[role] = (self._elections[role].give_up(), now + self._company.window)
         self._unsaid = True
 
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
@@ -426,30 +327,19 @@ class AllCall:
 
     def _call(self, now: int, effects: list[Effect]) -> None:
         """A beat, if one is due; an answer, if one is; what was given up, at once."""
-        if now >= self._silent_until and now >= self._next_ping:
-            if self._first_ping is None:
-                self._first_ping, self._next_ping = now, now + (self._settings.phase_ms * MS or self._beat)
-            else:
-                self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
-            self._begun = True
+        if self._turns.to_call(now):
             renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
             self._publish("ping", "ping", now, effects)
             effects += [lead for lead in renewed if lead is not None]
-        elif self._answer_at is not None and now >= self._answer_at:
-            self._publish("reply", self._phase(now), now, effects)
+        elif self._turns.to_answer(now):
+            self._publish("reply", self._turns.phase(now), now, effects)
         elif self._unsaid:
-            self._publish("ping", self._phase(now), now, effects)
-
-    def _phase(self, now: int) -> Phase:
-        return "init" if self._first_ping is None or now < self._silent_until else "ping"
+            self._publish("ping", self._turns.phase(now), now, effects)
 
     def _publish(self, kind: str, phase: Phase, now: int, effects: list[Effect]) -> None:
-        self._n += 1
         said = self._wall_ms(now)
-        self._sent = {n: sent for n, sent in self._sent.items() if now < sent[0] + self._window}
-        self._sent[self._n] = (now, said)
-        if kind == "reply" or self._answer_at is not None:
-            self._answer_at, self._answered = None, now  # a call answers too
+        n = self._company.number(now, said)
+        self._turns.said(now, answer=kind == "reply")
         self._farewells = {role: said for role, said in self._farewells.items() if now < said[1]}
         roles = [role for role in self._elections if self._offers(role, now)]
         claims = [best.passed_on(role, now) for role, best in self._known(now) if best.deadline > now]
@@ -458,7 +348,7 @@ class AllCall:
             "ping" if kind == "ping" else "reply",
             self._settings.group,
             self._settings.id,
-            self._n,
+            n,
             said,
             self._settings.rank,
             phase,
@@ -475,8 +365,8 @@ class AllCall:
         """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""
         if self._away or self._closing:
             return False
-        begun = self._first_ping is None or now < self._first_ping + self._window
-        return role not in self._declined and self._may_elect(role, now) and (begun or self._can_lead(now))
+        begins = not self._turns.calls_since(self._company.window, now)
+        return role not in self._declined and self._turns.may_elect(role, now) and (begins or self._can_lead(now))
 
     def _known(self, now: int) -> list[tuple[str, Known]]:
         found = [(role, election.best(now)) for role, election in self._elections.items()]
@@ -491,15 +381,7 @@ class AllCall:
 
     def _wake(self, now: int) -> int:
         """The next moment at which something may have to be done."""
-        moments = [self._next_ping if self._first_ping is not None else max(self._next_ping, self._silent_until)]
-        if self._answer_at is not None:
-            moments.append(self._answer_at)
-        moments.append(self._barred_until)
-        if self._first_ping is not None:
-            moments.append(self._first_ping + self._beat)
-        if self._loop is not None:
-            moments.append(self._loop + self._window)
-        moments += [peer.heard + self._window for peer in self._peers.values()]
+        moments = self._turns.moments() + self._company.moments()
         for election in self._elections.values():
             ends = election.ends_at(now)
             if ends is not None:

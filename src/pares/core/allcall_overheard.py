@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.allcall import WINDOW
+from pares.core.allcall_company import WINDOW
 from pares.core.allcall_election import Election, Known, Order
 from pares.core.allcall_wire import Bad, Call, Phase, decode, token
 from pares.core.changes import Change, MemberJoined, MemberLeft, SeatChanged

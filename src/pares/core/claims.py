@@ -1,4 +1,4 @@
-"""The claims protocol, a member's side of it: ``effects = protocol.step(event, now)`` (design, section 3).
+"""The claims protocol, a member's side of it: ``effects = protocol.step(event, now)`` (docs/guarantees.md).
 
 The order of things in every step is part of the protocol:
 

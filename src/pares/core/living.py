@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import reasons, records
-from pares.core.chores import SNAPSHOT_TEXT, beat_ms, snapshot_every_ns, snapshot_writer, to_watch, watchers
+from pares.core.chores import beat_ms, to_watch, watchers
 from pares.core.config import Config
 from pares.core.errors import ConfigError
 from pares.core.lease import MS
@@ -38,15 +38,14 @@ from pares.core.protocol import (
     ResumeNow,
     RewindTo,
     StepDown,
-    Trim,
     Watch,
 )
-from pares.core.reader import Reader, Taken
+from pares.core.reader import Reader
 from pares.core.records import Seat
+from pares.core.snapshotting import Snapshotting
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
 
-SNAPSHOT_TRIES: Final = 5
 TELL_MS: Final = 5
 """How long the news of a planned end waits for its barrier: one that returns at once lets it go in one append with the release
 or transfer. [each handover waits for an append that nobody needs]"""
@@ -65,6 +64,7 @@ class Living:
         self.tenures = tenures
         self.watches = watches
         self.moves = Moves(config.id, config.session_ms, watches, tenures)
+        self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
         self.closing = False
         self.ready = config.ready
         self.ending: Effect = Closed()
@@ -83,15 +83,11 @@ class Living:
         self._undeclared = {role.name: role for role in config.roles}
         self._watch_key: object = None
         self._watching: object = None
-        self._snapshot_at = 0
-        self._verified = self._trimmed = -1
-        self._snapshots = self._tries = 0
-        self._asked_at = (-1, 0)
-        self._defects = 0
 
     def begin(self, now: int) -> None:
         """The join has counted."""
-        self._live_at = self._snapshot_at = now
+        self._live_at = now
+        self.snapshotting.begin(now)
 
     @property
     def busy(self) -> bool:
@@ -158,7 +154,7 @@ class Living:
             self._beat(now, wakes)
         wakes += self.moves.wakes
         self._watch(effects)
-        self._report(effects)
+        self.snapshotting.report(effects)
 
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
@@ -221,7 +217,7 @@ class Living:
             self._claim(now)
         self._declare(now)
         self._end_pauses(now)
-        self._snapshot(now, wakes)
+        self.snapshotting.act(now, wakes)
 
     def _leave(self, now: int) -> None:
         """Leaves when every term is given up; until then it drains, so that nobody hands it more."""
@@ -338,39 +334,6 @@ class Living:
             if self.moves.in_line(self.watches.paused_until(pause.offset, pause.ms), now):
                 self._write(records.Resume, now, pause=pause.offset)
 
-    def _snapshot(self, now: int, wakes: list[int]) -> None:
-        """Writes the world at a place, when it is this member's turn and time (R10). It keeps that world until a snapshot of
-        it, by whomever, has been read: a joiner that is adrift depends on it."""
-        reader, world = self.reader, self.reader.world
-        if reader.verified > self._verified:
-            self._verified, self._snapshot_at, self._tries = reader.verified, now, 0
-        taken = reader.taken
-        if taken is not None and (taken.upto <= reader.verified or self._tries >= SNAPSHOT_TRIES):
-            reader.taken, self._tries, taken = None, 0, None
-        first = snapshot_writer(world, self.moves.alive) == self.me
-        if taken is not None and (first or (taken.asked and self._my_turn(taken, now))):
-            self._tries += 1
-            self._snapshot_at = now
-            self._write_snapshot(taken, now)
-        elif first:
-            retention = self.config.retention_ms
-            every = snapshot_every_ns(world, None if retention is None else retention * MS)
-            reader.wanted = reader.wanted or now >= self._snapshot_at + every
-            if not reader.wanted:
-                wakes.append(self._snapshot_at + every)
-
-    def _my_turn(self, taken: Taken, now: int) -> bool:
-        if self._asked_at[0] != taken.upto:
-            self._asked_at = (taken.upto, now)
-        return self.moves.in_line(self._asked_at[1] + self.config.session_ms * MS // 4, now)
-
-    def _write_snapshot(self, taken: Taken, now: int) -> None:
-        self._snapshots += 1
-        chunks = [taken.text[i : i + SNAPSHOT_TEXT] for i in range(0, len(taken.text), SNAPSHOT_TEXT)]
-        for part, chunk in enumerate(chunks):
-            fields: dict[str, Any] = {"id": f"{taken.upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
-            self._write(records.Snapshot, now, upto=taken.upto, world=chunk, **fields)
-
     # Telling and beating ---------------------------------------------------------------------------------------------
 
     def _may_tell(self, now: int) -> bool:
@@ -421,15 +384,3 @@ class Living:
         if locks != self._watching:
             self._watching = locks
             effects.append(Watch(locks))
-
-    def _report(self, effects: list[Effect]) -> None:
-        reader = self.reader
-        for defect in reader.defects[self._defects :]:
-            text = (
-                f"a snapshot by {defect.author} at {defect.upto} differs from the world that this member has read there"
-            )
-            effects.append(Report("defect", text))
-        self._defects = len(reader.defects)
-        if self._verified > self._trimmed:
-            self._trimmed = self._verified
-            effects.append(Trim(self._verified))

@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rich.markup import escape
+
 from pares.core.errors import CapabilityError
 from pares.demo.screen import Screen
 from pares.demo.stage import Options, Stage, new_folder, remove_folder
@@ -37,7 +39,7 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
     options.check()
     why_not = "it was not asked for (--no-audit)" if report is None else _why_no_spark()
     if why_not is not None and report is not None:
-        screen.note(f"No audit at the end: {why_not}\n")
+        screen.note(f"No audit at the end: {escape(why_not)}\n")
     folder = new_folder()
     try:
         with prepared(options.ledger, folder, screen) as where:

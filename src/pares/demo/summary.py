@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pares.core.errors import CapabilityError
@@ -193,6 +194,8 @@ def show(console: Console, summary: Summary, *, overlap: bool) -> None:
         ("duplicates", _good(summary.duplicates, always=not overlap) + twice),
         ("gaps", _good(summary.missing, always=overlap, what="ticks that nobody published") + gap),
     ]
+    if summary.missing and not overlap:
+        lines.append(("", "rather nobody than two; the other way round: pares demo --overlap"))
     if overlap:
         lines.append(("fence", "none: two leaders for a moment are what was asked for"))
     else:
@@ -200,15 +203,15 @@ def show(console: Console, summary: Summary, *, overlap: bool) -> None:
     if summary.why_no_audit is None:
         lines.append(("promises broken", _promises(summary)))
     for title, text in lines:
-        console.print(f"{title + ':':<18} {text}", soft_wrap=True)
+        console.print(f"{title and title + ':':<18} {text}", soft_wrap=True)
     for name in summary.lost:
         console.print(f"[bold red]member {name} ended by itself[/]")
     if summary.report is not None:
         console.print(f"\nreport: {summary.report}", soft_wrap=True, style="bold")
     if summary.why_no_audit is not None:
-        console.print(f"\n[yellow]No audit:[/] {summary.why_no_audit}", soft_wrap=True)
+        console.print(f"\n[yellow]No audit:[/] {escape(summary.why_no_audit)}", soft_wrap=True)
     if summary.kept:
-        ledger = shlex.quote(summary.ledger)
+        ledger = escape(shlex.quote(summary.ledger))
         console.print(f"\nlook at it: pares history --ledger {ledger} --group {summary.group}", soft_wrap=True)
 
 

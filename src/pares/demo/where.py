@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rich.markup import escape
+
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import Ledger, parse
 from pares.ledger import open as open_ledger
@@ -130,7 +132,7 @@ def _delete(ledger: KafkaLedger, screen: Screen) -> None:
         ledger.remove()
     except LedgerUnavailable as error:
         topic = parse(ledger.url).path[1:]
-        screen.note(f"[yellow]The demo's topic {topic} could not be deleted, and is left:[/] {error}\n")
+        screen.note(f"[yellow]The demo's topic {topic} could not be deleted, and is left:[/] {escape(str(error))}\n")
 
 
 def open_patiently(url: str) -> Ledger:

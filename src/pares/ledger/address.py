@@ -128,6 +128,12 @@ class Options:
         self._left.pop("partition", None)
         if self._left:
             unknown = ", ".join(sorted(self._left))
+            client = ""
+            if "options" in self._known:
+                client = (
+                    "; client settings go into config=FILE, or one level down: Member(..., options={'options': {...}})"
+                )
             raise ConfigError(
-                f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
+                f"{self._url}: unknown option {unknown}; this ledger knows "
+                f"{', '.join(sorted({*self._known, 'partition'}))}{client}"
             )

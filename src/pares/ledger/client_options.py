@@ -1,20 +1,55 @@
-"""What the URLs of services have in common: addresses, and client settings that may be secrets."""
+"""What the URLs of services have in common: addresses, settings, and client settings that may be secrets."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 from pares.core.errors import ConfigError
 
 from .address import Address, Options
+from .base import DEFAULT_RETENTION, check_partitions
 
+TIMEOUT: Final = 1.0
+CONNECT: Final = 5.0
+"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, logs are made."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
 """A client setting's name, as all of them are."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a ledger on servers is opened with, whatever servers they are."""
+
+    partitions: int | None
+    replication: int | None
+    retention: float | None
+    timeout: float
+    connect: float
+    """Seconds that opening the ledger may take until a server has answered."""
+    prefix: str
+    readonly: bool
+    """Whether it was opened to look on only: nothing is made, changed or appended."""
+
+
+def usual(address: Address, options: Options, names: re.Pattern[str], what: str) -> Usual:
+    """These settings in a URL and its options; raises `ConfigError`. What `names` does not match is no prefix of a `what`."""
+    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+    partitions = options.whole("partitions")
+    if partitions is not None:
+        check_partitions(partitions, address.shown)
+    replication = options.whole("replication")
+    patience = options.seconds("timeout", None)
+    prefix = options.take("prefix")
+    if prefix is not None and (not isinstance(prefix, str) or not names.fullmatch(prefix)):
+        raise ConfigError(f"{address.shown}: prefix={prefix} is no beginning of a {what}")
+    readonly = options.flag("readonly")
+    return Usual(partitions, replication, retention, patience or TIMEOUT, patience or CONNECT, prefix or "", readonly)
 
 
 def hosts(address: Address, what: str, port: int, example: str) -> list[str]:

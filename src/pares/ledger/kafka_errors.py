@@ -88,5 +88,8 @@ def advice(error: KafkaError, right: str = "") -> str:
     if code == GROUP_MAX_SIZE:
         return "the group has as many members as the brokers' group.max.size allows; raise it, or start fewer"
     if code in SILENT or error.retriable():
-        return "no answer in time from the broker that leads the partition; look whether it runs and can be reached"
+        return (
+            "no answer in time from the broker that leads the partition; look whether it runs and can be reached, and whether "
+            "there is such a topic"
+        )
     return "the brokers, or the client, refused"

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from pares.core.errors import ConfigError, LedgerUnavailable
 
 from .base import MAX_PAYLOAD
+from .client_options import CONNECT
 from .kafka_append import LARGEST, OVERHEAD
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
-from .kafka_settings import CONNECT, Settings, log
+from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -94,6 +94,8 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
+    one_bell = True
+    """A bell of any partition rings for all of them."""
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:

@@ -255,4 +255,4 @@ def _client_library(url: str) -> None:
     try:
         import nats.aio.client  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        raise CapabilityError(f"{url}: NATS ledgers need nats-py ({error}): pip install pares[nats]") from error
+        raise CapabilityError(f"{url}: NATS ledgers need nats-py ({error}): pip install 'pares[nats]'") from error

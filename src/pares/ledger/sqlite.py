@@ -84,6 +84,8 @@ class SqliteLog:
     """One topic of a SQLite ledger; the one with the empty name is the ledger's own log."""
 
     kind = "sqlite"
+    one_bell = True
+    """A bell of any partition rings for all of them."""
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         self._shared = shared
@@ -176,6 +178,26 @@ class SqliteLog:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
             return []
+
+        return self._file().read(once)
+
+    def changed(self, offsets: Sequence[int]) -> list[int]:
+        """The partitions n, of the first `len(offsets)`, where a `read` from `offsets[n]` on would bring something, or raise.
+        One look for all of them: reading each costs as many as there are, and mostly for nothing."""
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[int]:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            tails = [(version, offset) for offset in offsets]
+            logs = [self._log(side, connection, partition) for partition in range(len(offsets))]
+            unsure = [n for n, log in enumerate(logs) if side.tails.get(log) != tails[n]]
+            if not unsure:
+                return []
+            rows = connection.execute("SELECT log, next FROM logs WHERE topic = ?", (self._topic,)).fetchall()
+            ends: dict[int, int] = dict(rows)
+            for n in unsure:
+                if ends.get(logs[n]) == offsets[n]:
+                    side.tails[logs[n]] = tails[n]
+            return [n for n in unsure if ends.get(logs[n]) != offsets[n]]
 
         return self._file().read(once)
 

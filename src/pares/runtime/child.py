@@ -28,24 +28,15 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.lease import lease_ns
-from pares.core.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.runtime import child_watchdog
+from pares.runtime.child_grace import Limits, check_grace, limits
 from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
 
-SECOND: Final = 1_000_000_000
-BEAT: Final = 1 / 4
-"""Of a session: between two beats of a holder (R16)."""
-LATE: Final = 1 / 8
-"""Of a session: how late a beat may come back without the command being ended for it."""
-TICK: Final = 1 / 20
-"""Of a session: how often a new deadline is passed on."""
-MAX_TICK: Final = 0.25
 CLOSE_SECONDS: Final = 10.0
 FORWARDED: Final = (
     signal.SIGINT,
@@ -86,63 +77,12 @@ class Outcome(NamedTuple):
     """"ended": by itself; "lost": the lease ran out; "stopped": by `stop`; "watchdog": the watchdog died."""
 
 
-def kill_margin(session: float) -> float:
-    """Seconds before the end of the lease at which the command is killed: a killer may have to wait for a processor."""
-    return 0.02 + 0.03 * session
-
-
 _NOT_RUN: Final = {
     errno.ENOENT: "it is not there, or what its first line names (#!) is not",
     errno.ENOEXEC: "a script begins with a line like #!/bin/sh; a command is a program and its arguments, never a line for "
     "a shell",
 }
 """What to do about a command that can't be started."""
-
-
-def room_for_grace(session: float, drift: float = 0.1) -> float:
-    """The largest `grace` that fits a session, both in seconds; negative when none does."""
-    lease = lease_ns(int(session * 1000), drift) / SECOND
-    return lease - session * (BEAT + LATE) - _tick(session) - kill_margin(session)
-
-
-def check_grace(grace: float, session: float, drift: float = 0.1) -> None:
-    """Raises `ConfigError` when a healthy holder would have to send TERM between two of its own beats."""
-    if not MIN_SESSION_MS / 1000 <= session <= MAX_SESSION_MS / 1000:
-        raise ConfigError(
-            f"a session of {session:g} s can't be: give {MIN_SESSION_MS / 1000:g} to {MAX_SESSION_MS / 1000:g} s"
-        )
-    if not grace >= 0:
-        raise ConfigError(f"a grace of {grace:g} s can't be: give 0 or more")
-    room = room_for_grace(session, drift)
-    if grace <= room:
-        return
-    lease = lease_ns(int(session * 1000), drift) / SECOND
-    per_second = room_for_grace(2.0, drift) - room_for_grace(1.0, drift)
-    needed = 1.0 + (grace - room_for_grace(1.0, drift)) / per_second + 0.05
-    longer = (
-        f", {'or' if room > 0 else 'so take'} a session of {needed:.1f} s or more"
-        if needed <= MAX_SESSION_MS / 1000
-        else ""
-    )
-    less = f"take a grace of {int(room * 1000) / 1000:g} s or less" if room > 0 else "no grace fits it"
-    raise ConfigError(
-        f"a grace of {grace:g} s does not fit a session of {session:g} s: a lease lasts {lease:.3f} s from sending a "
-        f"beat; of that, {session * BEAT:.3f} s pass until the next beat, {session * LATE:.3f} s are for a late one, "
-        f"{_tick(session):.3f} s for noticing it, {kill_margin(session):.3f} s for killing in time, which leaves "
-        f"{max(0.0, room):.3f} s; {less}{longer}"
-    )
-
-
-def _tick(session: float) -> float:
-    return min(MAX_TICK, session * TICK)
-
-
-class _Limits(NamedTuple):
-    """What a run must keep to, in nanoseconds."""
-
-    grace: int
-    margin: int
-    tick: int
 
 
 class _Inbox:
@@ -209,7 +149,7 @@ class Supervisor:
             raise ConfigError("there is no command to run: give one after --")
         check_grace(grace, session, drift)
         self.command: Final = tuple(command)
-        self._limits = _Limits(int(grace * SECOND), int(kill_margin(session) * SECOND), int(_tick(session) * SECOND))
+        self._limits = limits(session, grace)
         self._descriptors = _identified(descriptors)
         self._environment = dict(environment or {})
         self._inbox = _Inbox()
@@ -230,8 +170,9 @@ class Supervisor:
         if self._spare is None:
             self._spare = _Watchdog(self.command, self._limits, self._descriptors.keys(), self._environment)
 
-    def run(self, term: Leadership) -> Outcome:
-        """Runs the command for this term and returns when nothing of it is left. Raises `ConfigError` if it can't be
+    def run(self, term: Leadership, started: Callable[[], object] = lambda: None) -> Outcome:
+        """Runs the command for this term and returns when nothing of it is left. `started` is called once it runs: it is not
+        started at all when what is left of the lease would not even do for its grace. Raises `ConfigError` if it can't be
         run."""
         with self._gone:
             if term.token <= self._over:
@@ -242,7 +183,7 @@ class Supervisor:
         assert watchdog is not None
         adopt_orphans()  # so that the command's processes are ours to bury if its watchdog is killed
         try:
-            return _Run(self.command[0], watchdog, term, self._limits, self._inbox).outcome()
+            return _Run(self.command[0], watchdog, term, self._limits, self._inbox, started).outcome()
         finally:
             watchdog.close()
             adopt_orphans(False)
@@ -286,7 +227,7 @@ class _Watchdog:
     """The wrapper's end of a watchdog process."""
 
     def __init__(
-        self, command: Sequence[str], limits: _Limits, descriptors: Collection[int], environment: Mapping[str, str]
+        self, command: Sequence[str], limits: Limits, descriptors: Collection[int], environment: Mapping[str, str]
     ) -> None:
         memory = os.memfd_create("pares-deadline")
         self.socket, theirs = socket.socketpair()
@@ -338,8 +279,17 @@ class _Watchdog:
 class _Run:
     """One command, for one term."""
 
-    def __init__(self, name: str, watchdog: _Watchdog, term: Leadership, limits: _Limits, inbox: _Inbox) -> None:
+    def __init__(
+        self,
+        name: str,
+        watchdog: _Watchdog,
+        term: Leadership,
+        limits: Limits,
+        inbox: _Inbox,
+        started: Callable[[], object],
+    ) -> None:
         self.name, self.watchdog, self.term, self.limits, self.inbox = name, watchdog, term, limits, inbox
+        self.started = started
         self.asked = False
         """The watchdog was told to start the command."""
         self.group = 0
@@ -396,6 +346,7 @@ class _Run:
         match words:
             case ["started", group]:
                 self.group = int(group)
+                self.started()
             case ["late"]:
                 self.asked = False
             case ["killing"]:

@@ -6,18 +6,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, cast
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
 
 from pares.core.errors import (
-    CapabilityError,
     ClosedError,
     ConfigError,
     LedgerUnavailable,
     ParesError,
 )
-from pares.core.lease import lease_ns
 from pares.core.protocol import (
-    BarrierReturned,
     Close,
     Declare,
     Event,
@@ -31,23 +28,20 @@ from pares.core.protocol import (
 from pares.core.reasons import CLOSED
 from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.core.tenure import MAX_WHY
-from pares.ledger import Bus, Ledger, Log, partition_of
-from pares.ledger import open as open_ledger
+from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
 from pares.runtime import forks
-from pares.runtime.barriers import Barriers, Callback, Key
+from pares.runtime.assembly import assemble, open_medium
+from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.clock import stopwatch
 from pares.runtime.health import look
-from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
-from pares.runtime.loop import Loop
 from pares.runtime.proof import DeathLock
 from pares.runtime.readiness import Readiness
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import Background, only_while
-from pares.runtime.world_view import View, WorldView
 
 log: Final = logging.getLogger("pares.member")
 
@@ -71,14 +65,15 @@ class Member:
     (host and process id if not given). `host`, `zone`: seats of one role go to different ones. `rank`: lower first.
     `weight`: its share of the roles. `eligible`: other roles than the declared ones; "*" for all.
     `session`: seconds of silence (0.02 to 60) after which others may take what it holds. `overlap`: seconds for which it goes
-    on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
+    on believing after its lease: above 0 a leader that is cut off leaves no gap, and two may lead for that long (non-exclusive
+    mode). A process that is dead leaves one all the same: use `seats`.
     `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
-    `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
-    twice a session; while it says False, raises, or has not answered for a session (a second at least), this member leads
-    nothing. `on_lost`: called with each term that has ended.
+    `settle`: seconds for which the group must be stable before work is moved to balance it (None: half a session). `ready`: a
+    callable that is asked twice a session; while it says False, raises, or has not answered for a session (a second at least),
+    this member leads nothing. `on_lost`: called with each term that has ended. `labels`: shown to others, and decide nothing.
     `options`: for the ledger, when it is given as a URL.
 
-    `protocol`: "claims", the default; "fast-neli" or "neli" (design, section 5), where a group shares out the ledger's
+    `protocol`: "claims", the default; "fast-neli" or "neli" (docs/neli.md), where a group shares out the ledger's
     partitions (Kafka's consumer group, elsewhere claims) and each role is led by the owner of its partition. Both are
     exclusive, unless `overlap` is above 0, which "neli" has. They have settings of their own, in seconds. "fast-neli":
     `heartbeat_timeout`, within which a beat of one's own must come back (a third of the group's session), `poll_interval`
@@ -86,7 +81,7 @@ class Member:
     how far any member's clock and the broker's may be apart (exclusive mode; T + clock_error must stay below the group's
     session).
 
-    "allcall" (section 6) needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
+    "allcall" needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
     while messages don't pass there is a leader on each side, and tokens are in order on one side only; when they pass again
     one remains at once. Its settings: `heartbeat` (seconds between two calls; 1), `lease` (for which a claim lasts; 10), `skew`
     (that others wait beyond it; 1), `order` (which of two claims counts after a split: "lease", the one that lasts longer, or
@@ -94,7 +89,7 @@ class Member:
     docs/allcall.md.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
-    when the ledger can't be opened. (Design, sections 2 and 3.)
+    when the ledger can't be opened. More: docs/guarantees.md and docs/choosing.md.
     """
 
     def __init__(
@@ -156,87 +151,26 @@ class Member:
 
             check_own(protocol, own)
         checked["ready"] = ready is None
-        if protocol == "allcall":
-            self._open_bus(ledger, options, given | {"drift": drift})
-        else:
-            self._open_log(ledger, options, checked)
+        self._ledger, self._own_ledger = open_medium(ledger, options, given | {"drift": drift})
         self.group = group
         self.name: str = checked["name"]
-        self.session = session
-        self._eligible: tuple[str, ...] | None = checked["eligible"]
         self._barrier_timeout = barrier_timeout
         who = f"member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
         try:
-            if protocol == "allcall":
-                self._begin_allcall(checked, own)
-            elif protocol == "claims":
-                self._begin_claims(checked)
-            else:
-                self._begin_induction(protocol, checked | {"seats": seats}, eligible, own)
+            engine = assemble(protocol, self._ledger, checked, own, eligible, seats, self._life)
         except BaseException:
             self._close_ledger()
             raise
+        self._loop, self._view, self._work_over, self._eligible, self.session = engine
         if ready is not None:
             request = self._loop.request
             check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
         forks.register(self)
         self._loop.thread.start()
-
-    def _open_log(self, ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, checked: dict[str, Any]) -> None:
-        self._own_ledger = isinstance(ledger, str)
-        self._ledger = cast("Ledger", open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
-        if not isinstance(self._ledger, Log):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
-        if getattr(self._ledger, "readonly", False):
-            self._close_ledger()
-            raise CapabilityError(
-                f"{self._ledger.url} is opened read-only, and a member writes: use an Observer to look on"
-            )
-        if self._ledger.retention is not None:
-            checked["retention_ms"] = int(self._ledger.retention * 1000)
-
-    def _begin_claims(self, checked: dict[str, Any]) -> None:
-        folder, partition = lock_folder(self._ledger), partition_of(self._ledger.url)
-        loop = Loop(self._ledger, partition, lambda seen: Incarnation(checked, folder, seen), self._life)
-        self._loop: Loop = loop
-        self._life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
-        self._view: View = WorldView(loop, self._life)
-        self._work_over: Callable[[Key], None] = lambda key: loop.request(BarrierReturned(key[2]))
-
-    def _begin_induction(
-        self, protocol: str, checked: dict[str, Any], eligible: Eligible, own: dict[str, float | None]
-    ) -> None:
-        """NELI and Fast NELI: any role's partition may come here, whatever this member was made with."""
-        from pares.runtime.induction import begin_induction
-        from pares.runtime.induction_view import InductionView
-
-        self._eligible = None
-        loop = begin_induction(self._ledger, protocol, checked, eligible, own, self._life)
-        self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
-        self._view, self._work_over = InductionView(loop), loop.work_over
-
-    def _open_bus(self, ledger: object, options: Mapping[str, Any] | None, given: dict[str, Any]) -> None:
-        from pares.runtime.allcall_settings import check_foreign, medium
-
-        check_foreign(given)
-        bus = medium(ledger, options)
-        self._own_ledger, self._ledger = bus is not ledger, cast("Ledger", bus)
-
-    def _begin_allcall(self, checked: dict[str, Any], own: dict[str, Any]) -> None:
-        """ALLCALL: over a bus, and its lease is the session."""
-        from pares.runtime.allcall_loop import AllcallLoop
-        from pares.runtime.allcall_settings import settings_of
-        from pares.runtime.allcall_view import AllcallView
-
-        made = settings_of(checked, own)
-        self.session = made.lease_ms / 1000
-        loop = AllcallLoop(cast("Bus", self._ledger), made, self._life, away=not checked["ready"])
-        self._loop = cast("Loop", loop)  # it has whatever the rest of this class makes use of
-        self._view, self._work_over = AllcallView(loop), loop.work_over
 
     # The check -------------------------------------------------------------------------------------------------------
 
@@ -307,12 +241,14 @@ class Member:
         return self._life.state
 
     def members(self) -> list[Peer]:
-        """Who is in the group, as far as this member has read; administrators and observers aside."""
+        """Who is in the group, as far as this member has read; administrators and observers aside. Some may be overdue, or dead
+        and not yet known to be."""
         self._own_process()
         return self._view.members()
 
     def leader(self, role: str) -> Holder | None:
-        """Who holds `role` (of several seats the first that is held), as far as this member has read."""
+        """Who holds `role` (of several seats the first that is held), as far as this member has read: None if nobody does. Not
+        promised: that the holder still believes; to know that of oneself, ask `holds`."""
         found = self.leaders(role)
         return found[0] if found else None
 
@@ -361,13 +297,16 @@ class Member:
         self._loop.request(StepDown(role))
 
     def drain(self) -> None:
-        """Hands everything over and takes nothing more, for the rest of this member's life."""
+        """Hands everything over and takes nothing more, for the rest of this member's life. Returns when that is asked for in
+        the log; barriers and handovers follow. Raises `LedgerUnavailable` if the ledger does not answer in time."""
         from pares.core.protocol import Ask
 
         self._perform(Ask(drain=self.id))
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
-        """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`."""
+        """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`. Returns when that stands in the
+        log; holders run their barriers and release. Raises `ConfigError` for a role that the group doesn't have, and
+        `LedgerUnavailable` if the ledger does not answer in time."""
         if role is not None:
             self._known_role(role)
         self._view.check("pause")

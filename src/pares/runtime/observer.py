@@ -29,9 +29,10 @@ class Observer:
     the holder it names still believes; a holder that is silent keeps its seat until somebody claims it. It has no thread: it
     reads when it is asked. Safe to use from several threads.
 
-    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do). `protocol`: "allcall" for a group that runs
-    it: then it listens on a bus (core NATS too), and knows what it has heard (see `AllcallObserver`, which adds `members()`
-    and `disagreement()`). Raises `ConfigError` and `LedgerUnavailable`.
+    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do); `options`: for the ledger, when it is given
+    as a URL. `group`: which group; one that is not there has no members and no leaders. `protocol`: "allcall" for a group that
+    runs it: then it listens on a bus (core NATS too), and knows what it has heard (see `AllcallObserver`, which adds
+    `members()` and `disagreement()`). Raises `ConfigError` and `LedgerUnavailable`.
     """
 
     def __new__(cls, *_: Any, **given: Any) -> Any:

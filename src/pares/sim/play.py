@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
-from pares.core import chores, living, outbox, reader, world
+from pares.core import chores, outbox, reader, snapshotting, world
 from pares.core.claims import RoleSpec
 from pares.core.protocol import Close, HandOver, Ready, Stop
 from pares.sim.acts import Acts
@@ -290,7 +290,7 @@ def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
 SCALED: Final = {
     "forget": ((world, "FORGET"),),
     "window": ((reader, "WINDOW"),),
-    "text": ((chores, "SNAPSHOT_TEXT"), (living, "SNAPSHOT_TEXT")),
+    "text": ((chores, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pares.core.protocol import BarrierReturned
 from pares.core.records import check_name
 from pares.runtime import forks
 from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.life import Life
+from pares.runtime.loop import Loop
 from pares.runtime.member import Member
 from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
@@ -76,7 +77,7 @@ class FakeMember(Member):
         join |= {"host": checked.get("host", ""), "zone": checked.get("zone", ""), "labels": checked.get("labels", {})}
         declared = {role.name: role.seats for role in checked["roles"]}
         self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry)
-        self._loop = self._puppet  # type: ignore[assignment]
+        self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
         self._view = WorldView(self._loop, self._life)
         forks.register(self)
         self._puppet.thread.start()

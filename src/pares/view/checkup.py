@@ -161,7 +161,8 @@ def _retention(case: _Case) -> Looks:
             "a joiner may find no snapshot. Raise its retention",
         )
     else:
-        yield GOOD, f"the ledger keeps {keep:g} s; the longest session is {longest / 1000:g} s"
+        told = f"; the longest session is {longest / 1000:g} s" if longest else ""
+        yield GOOD, f"the ledger keeps {keep:g} s{told}"
 
 
 def _versions(case: _Case) -> Looks:
@@ -253,7 +254,11 @@ def _seats(case: _Case) -> Looks:
         ]
         free += 1
         if not able:
-            yield PROBLEM, f"nobody leads {seat.role}[{seat.index}], and no live member is eligible for it"
+            yield (
+                PROBLEM,
+                f"nobody leads {seat.role}[{seat.index}], and no live member is eligible for it: start one with this role, "
+                "or remove the role (pares roles remove)",
+            )
         elif len(able) < world.roles[seat.role].seats:
             yield WARNING, f"nobody leads {seat.role}[{seat.index}]: it has more seats than live members may take"
         else:

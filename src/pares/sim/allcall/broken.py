@@ -6,9 +6,11 @@ import msgspec
 
 from pares.core import allcall_election
 from pares.core.allcall import AllCall
+from pares.core.allcall_company import Company
 from pares.core.allcall_election import Election, Known
 from pares.core.allcall_hearing import Hearing, Sender
 from pares.core.allcall_protocol import Effect, Settings
+from pares.core.allcall_turns import Turns
 from pares.core.allcall_wire import Call, Claim, decode, token
 from pares.core.lease import MS
 from pares.core.protocol import Lead
@@ -22,10 +24,15 @@ def followers_stamp() -> list[Patch]:
     usual = AllCall._claim
 
     def claim(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> None:
-        better = self._better(role, now)
-        if better is not None and election.best(now) is None and election.mine is None and self._may_elect(role, now):
+        better = self._company.better(role)
+        if (
+            better is not None
+            and election.best(now) is None
+            and election.mine is None
+            and self._turns.may_elect(role, now)
+        ):
             lease = self._settings.lease_ms
-            rank = self._peers[better].rank
+            rank = self._company.peers[better].rank
             stamp = Claim(role, better, rank, election.highest + 1, 1, lease, self._wall_ms(now) + lease)
             election.hear(stamp, now)
         usual(self, role, election, now, effects)
@@ -84,14 +91,14 @@ def rounds_down() -> list[Patch]:
 
 
 def no_loopback() -> list[Patch]:
-    return [(AllCall, "_loops", lambda self, now: True)]  # pyright: ignore[reportUnknownLambdaType]
+    return [(Company, "loops", lambda self, now: True)]  # pyright: ignore[reportUnknownLambdaType]
 
 
 def deaf_offers() -> list[Patch]:
     """Who can't lead says that it may be waited for."""
 
     def offers(self: AllCall, role: str, now: int) -> bool:
-        return role not in self._declined and self._may_elect(role, now)
+        return role not in self._declined and self._turns.may_elect(role, now)
 
     return [(AllCall, "_offers", offers)]
 
@@ -101,7 +108,7 @@ def no_release() -> list[Patch]:
     usual, give_up = AllCall._renew, AllCall._give_up
 
     def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
-        return usual(self, role, election, now, effects) if self._better(role, now) is None else None
+        return usual(self, role, election, now, effects) if self._company.better(role) is None else None
 
     def silently(self: AllCall, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
         give_up(self, role, why, now, effects, fenced=fenced)
@@ -161,7 +168,7 @@ def name_is_enough() -> list[Patch]:
 def init_electable() -> list[Patch]:
     """Who keeps silence says that it may be elected."""
     return [
-        (AllCall, "_phase", lambda self, now: "ping"),  # pyright: ignore[reportUnknownLambdaType]
+        (Turns, "phase", lambda self, now: "ping"),  # pyright: ignore[reportUnknownLambdaType]
         (AllCall, "_offers", lambda self, role, now: True),  # pyright: ignore[reportUnknownLambdaType]
     ]
 
@@ -178,10 +185,10 @@ def no_silence() -> list[Patch]:
 def bar_lifted_for_all() -> list[Patch]:
     """A live claim to one role lets a newcomer lead any."""
 
-    def may_elect(self: AllCall, role: str, now: int) -> bool:
+    def may_elect(self: Turns, role: str, now: int) -> bool:
         return bool(self._unbarred) or now >= self._barred_until
 
-    return [(AllCall, "_may_elect", may_elect)]
+    return [(Turns, "may_elect", may_elect)]
 
 
 def eager() -> list[Patch]:
@@ -191,8 +198,9 @@ def eager() -> list[Patch]:
     def hear(self: AllCall, payload: bytes, now: int, effects: list[Effect]) -> None:
         usual(self, payload, now, effects)
         call = decode(payload)
-        if isinstance(call, Call) and call.k == "ping" and call.m != self._settings.id and self._first_ping is not None:
-            self._publish("reply", self._phase(now), now, effects)
+        phase = self._turns.phase(now)
+        if isinstance(call, Call) and call.k == "ping" and call.m != self._settings.id and phase == "ping":
+            self._publish("reply", phase, now, effects)
 
     return [(AllCall, "_hear", hear)]
 
@@ -204,7 +212,7 @@ def leads_alone() -> list[Patch]:
 
 def never_alone() -> list[Patch]:
     """`when_isolated="lead"` is not heeded."""
-    return [(AllCall, "_can_lead", AllCall._loops)]
+    return [(AllCall, "_can_lead", lambda self, now: self._company.loops(now))]  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
 
 
 def old_counts() -> list[Patch]:
@@ -288,7 +296,7 @@ def both_go_on() -> list[Patch]:
 
 def declined_for_ever() -> list[Patch]:
     """A role that was stepped down from is not taken back while nobody has led it, whoever is there."""
-    return [(AllCall, "_others_can", lambda self, role: True)]  # pyright: ignore[reportUnknownLambdaType]
+    return [(Company, "could_lead", lambda self, role: True)]  # pyright: ignore[reportUnknownLambdaType]
 
 
 def latest_end() -> list[Patch]:

@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pares.core.allcall import WINDOW
+from pares.core.allcall_company import WINDOW
 from pares.core.allcall_election import Order
 from pares.sim.engine import MS, US
 

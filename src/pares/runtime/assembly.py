@@ -1,0 +1,104 @@
+"""How a member is put together: the ledger that it was given, and the loop and the view of its protocol.
+
+Modules of the other protocols are imported by whoever needs them: the larger a process, the later its death is known (R7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.lease import lease_ns
+from pares.core.protocol import BarrierReturned
+from pares.ledger import Bus, Ledger, Log, partition_of
+from pares.ledger import open as open_ledger
+from pares.runtime.barriers import Key
+from pares.runtime.incarnation import Incarnation, lock_folder
+from pares.runtime.life import Life
+from pares.runtime.loop import Loop
+from pares.runtime.settings import Eligible
+from pares.runtime.world_view import View, WorldView
+
+
+class Medium(NamedTuple):
+    """What a member writes to."""
+
+    ledger: Ledger
+    """For ALLCALL a bus, which its own loop asks nothing else of."""
+    own: bool
+    """It was opened here, so it is closed with the member."""
+
+
+class Engine(NamedTuple):
+    """What drives a member."""
+
+    loop: Loop
+    """Of the claims protocol; the others' have whatever `Member` makes use of."""
+    view: View
+    work_over: Callable[[Key], None]
+    """Told when no barrier and no body of that term runs any more."""
+    eligible: tuple[str, ...] | None
+    """The roles that it may lead; None: any."""
+    session: float
+
+
+def open_medium(ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, given: dict[str, Any]) -> Medium:
+    """The ledger of a member with these arguments, opened if it is given as a URL. Raises as `Member` does."""
+    if given["protocol"] == "allcall":
+        from pares.runtime.allcall_settings import check_foreign, medium
+
+        check_foreign(given)
+        bus = medium(ledger, options)
+        return Medium(cast("Ledger", bus), bus is not ledger)
+    own = isinstance(ledger, str)
+    opened = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+    if not isinstance(opened, Log):
+        raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
+    if getattr(opened, "readonly", False):
+        if own:
+            opened.close()
+        raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")
+    return Medium(opened, own)
+
+
+def assemble(
+    protocol: str,
+    ledger: Ledger,
+    checked: dict[str, Any],
+    own: dict[str, Any],
+    eligible: Eligible,
+    seats: int,
+    life: Life,
+) -> Engine:
+    """`checked`: a member's settings as `settings.settings` gives them; `own`: those of its protocol alone; `eligible` and
+    `seats`: as they were given to `Member`."""
+    session = checked["session_ms"] / 1000
+    if protocol == "allcall":
+        from pares.runtime.allcall_loop import AllcallLoop
+        from pares.runtime.allcall_settings import settings_of
+        from pares.runtime.allcall_view import AllcallView
+
+        made = settings_of(checked, own)
+        calls = AllcallLoop(cast("Bus", ledger), made, life, away=not checked["ready"])
+        # Its lease is the session.
+        return Engine(
+            cast("Loop", calls), AllcallView(calls), calls.work_over, checked["eligible"], made.lease_ms / 1000
+        )
+    if ledger.retention is not None:
+        checked["retention_ms"] = int(ledger.retention * 1000)
+    if protocol != "claims":
+        from pares.runtime.induction import begin_induction
+        from pares.runtime.induction_view import InductionView
+
+        induced = begin_induction(ledger, protocol, checked | {"seats": seats}, eligible, own, life)
+        # Any role's partition may come here, whatever this member was made with.
+        return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, session)
+    folder = lock_folder(ledger)
+    loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
+    life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
+
+    def work_over(key: Key) -> None:
+        loop.request(BarrierReturned(key[2]))
+
+    return Engine(loop, WorldView(loop, life), work_over, checked["eligible"], session)
