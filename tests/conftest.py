@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from planted_secret import Watch
+
 if TYPE_CHECKING:
     from pares.dev import Kafka, Nats, Postgres
 
@@ -80,8 +82,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("brokers")
 
 
-def pytest_configure() -> None:
-    """Under nohup, or in the background of a shell, signals come in ignored; what tests start would inherit that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """The watch for the planted secret. And: under nohup, or in the background of a shell, signals come in ignored; what tests
+    start would inherit that."""
+    config.pluginmanager.register(Watch(), "planted-secret-watch")
     usually = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
     for number, usual in usually.items():
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -55,6 +55,12 @@ class Cluster:
         entry = admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         self.admin.incremental_alter_configs([resource])[resource].result(WAIT)
+        # It is the controller that has confirmed; the broker tells of it a moment later, and obeys a moment after that.
+        until(lambda: self.setting(topic, name) == value)
+
+    def setting(self, topic: str, name: str) -> str:
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
+        return self.admin.describe_configs([resource])[resource].result(WAIT)[name].value
 
     def described(self, topic: str) -> Any:
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)

@@ -14,8 +14,7 @@ from kafka_tools import make_certificate
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.dev import Kafka, Security
 from pares.ledger.kafka import KafkaLedger
-
-SECRET = "correct-horse-battery"
+from planted_secret import SECRET
 
 
 @pytest.fixture(scope="module")

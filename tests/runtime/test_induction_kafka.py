@@ -46,7 +46,7 @@ def test_two_members_share_and_one_follows_the_other(ledger: Any, mode: dict[str
     until(lambda: any(two.holds(role) for role in ROLES), "the second has its share", PATIENCE)
     moved = next(role for role in ROLES if two.holds(role))
     until(lambda: not one.holds(moved), "the first has stopped", PATIENCE)
-    assert "Revoked" in barrier.kinds()
+    until(lambda: "Revoked" in barrier.kinds(), "its barrier is called, on a thread of its own", PATIENCE)
     one.close()
     assert one.state == "closed"
     assert all(two.wait(role, PATIENCE) for role in ROLES)

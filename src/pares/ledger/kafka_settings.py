@@ -166,10 +166,10 @@ def take(address: Address, options: Options) -> Settings:
 def _topic(address: Address) -> str:
     topic = address.path[1:]
     if not topic:
-        raise ConfigError(f"{address.url} names no topic: write kafka://HOST:PORT/TOPIC")
+        raise ConfigError(f"{address.shown} names no topic: write kafka://HOST:PORT/TOPIC")
     if not _TOPIC.fullmatch(topic) or not topic.strip("."):
         raise ConfigError(
-            f"{address.url}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
+            f"{address.shown}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
         )
     return topic
 

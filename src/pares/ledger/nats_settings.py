@@ -147,7 +147,7 @@ def _stream(address: Address) -> str:
     stream = address.path[1:]
     if stream and not _STREAM.fullmatch(stream):
         raise ConfigError(
-            f"{address.url}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
+            f"{address.shown}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
         )
     return stream
 
