@@ -64,8 +64,8 @@ TIMELESS = (
     "tests/spark/test_verdict",
 )
 """Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand, and
-commands that only read. However slow the machine, these come out the same. What asks for Spark does not belong here: it uses all
-processors by itself, and shares one JVM."""
+commands that only read. However slow the machine, these come out the same. What asks for Spark does not belong here: it uses
+all processors by itself, and shares one JVM."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
