@@ -50,7 +50,7 @@ def test_one_leads_and_all_know_it(any_crew: Crew) -> None:
         assert one.health().ok
         assert one.state == "live"
     peers = {peer.name: peer for peer in b.members()}
-    assert [(p.rank, p.session, p.roles) for p in peers.values()] == [(0, 1.5, ("x",)), (1, 1.5, ()), (2, 1.5, ())]
+    assert [(p.rank, p.session, p.roles) for p in peers.values()] == [(0, 1.6, ("x",)), (1, 1.6, ()), (2, 1.6, ())]
     assert peers["a"].host == os.uname().nodename
     until(lambda: all(p.views == {"x": a.id} for p in b.members()), "everybody's view is there")
     assert b.roles() == {"x": 1}
