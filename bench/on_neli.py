@@ -10,6 +10,7 @@ import json
 import random
 import statistics
 import sys
+import threading
 import time
 import uuid
 from argparse import Namespace
@@ -23,7 +24,7 @@ from bench.cases import Row, spread
 from bench.on_kafka import MANY, cluster, url
 from bench.troupe import Troupe
 from pares.core.beacons import Foreign, decode
-from pares.core.neli import BUDGET
+from pares.core.budget import BUDGET
 from pares.core.records import BadRecord
 from pares.runtime.clock import stopwatch
 
@@ -197,8 +198,11 @@ class Crowd:
         time.sleep(12.0)
 
     def close(self) -> None:
-        for member in self.members:
-            member.close(timeout=5.0)
+        closing = [threading.Thread(target=member.close, args=(5.0,)) for member in self.members]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
         self.ledger.close()
 
 
@@ -255,9 +259,8 @@ def _crowd_row(crowd: Crowd, mode: str, of: str, size: int, parts: list[list[int
     one = of[:-1] if size == 1 else of
     figures = f"{rate:.0f} records/s, no partition silent for more than {gap} ms"
     target, met = f"<= {BUDGET}/s", rate <= BUDGET * OVER
-    if mode == "neli" and core.over_budget():
-        target, met = "T binds: the budget yields", None  # said by the members, as the warning beacon-budget
-    if mode == "fast":
-        target, met = "only owners beat", None
+    if mode != "nele" and core.over_budget():
+        # Said by the members, as the warning beacon-budget.
+        target, met = f"{'T' if mode == 'neli' else 'the deadline'} binds: the budget yields", None
     dry = gap >= threshold
     return Row(f"{what}, {PARTITIONS} partitions, {size} {one}", figures, target, False if dry else met)

@@ -11,8 +11,15 @@ What is promised, and what is not, stands in the documentation of `Member` and `
 `dev` starts real servers to try it on. Everything raised on purpose is a `ParesError`. `pares.testing` is for users' tests.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "pares does not run on Windows itself: it stands on flock, fork handlers, named pipes and signals; run it in WSL 2 "
+        "or in a Linux container"
+    )
 
 if TYPE_CHECKING:
     from pares import dev, fence, metrics

@@ -106,23 +106,6 @@ def test_everybody_beacons_on_every_partition() -> None:
     assert [bench.kinds(number) for number in range(3)] == [["Beacon"]] * 3
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_groups_on_one_topic_share_its_beacons(groups: int) -> None:
-    """F, F/2, F/4: the sum stays within 200 a second, whatever the interval that was asked for."""
-    bench = Bench(Neli(config(partitions=2, exclusive=False, threshold_ms=2000, interval_ms=1)))
-    before = 0
-    for ms in range(1500):
-        if ms % 20 == 0:
-            for other in range(1, groups):
-                beacon = Beacon(v=1, g=f"h{other}", m="x~1", n=ms, b=0, s=50, at=0, within=300)
-                bench.land(beacons.encode(beacon))
-        bench.wait(1)
-        bench.go()
-        if ms == 499:
-            before = len(bench.kinds(1))
-    assert len(bench.kinds(1)) - before == pytest.approx(100 / groups, abs=2)
-
-
 # Non-exclusive -----------------------------------------------------------------------------------------------------------
 
 

@@ -141,8 +141,12 @@ def test_targets_and_modules_are_there() -> None:
 
 def test_names_of_the_package_are_there() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
-    others = {*loggers(), "pares.bus", "pares.terms"}  # a topic of ALLCALL's, and a metric's name in OpenTelemetry
-    found = {(page, whole) for page in pages for whole in re.findall(r"\bpares(?:\.\w+)+", page.read_text())}
+    others = {*loggers(), "pares.bus", "pares.log", "pares.terms"}  # topics, subjects, and a metric's name in OpenTelemetry
+    found = {
+        (page, whole)
+        for page in pages
+        for whole in re.findall(r"\bpares(?:\.[a-z_]\w*|\.[A-Z]\w*[a-z]\w*)+", page.read_text())
+    }
     assert len(found) > 30
     for page, whole in sorted(found):
         assert whole in others or resolves(whole), f"{name(page)} names {whole}, which is not there"

@@ -52,3 +52,21 @@ def test_readers_of_each_are_woken(ledger: SqliteLedger) -> None:
         assert bell is not None
         bell.close()
     ledger.close()
+
+
+def test_one_look_says_where_there_is_something_to_read(ledger: SqliteLedger) -> None:
+    other = open_ledger(ledger.url)
+    assert ledger.changed([0, 0, 0]) == []
+    ledger.append_each([(0, b"a"), (2, b"b")])
+    assert ledger.changed([0, 0, 0]) == [0, 2]
+    assert ledger.changed([1, 0, 0]) == [2]
+    assert ledger.changed([1, 0, 1]) == []
+    other.append(b"c", 1)
+    assert ledger.changed([1, 0, 1]) == [1], "what another process appends shows, too"
+    assert ledger.changed([1]) == [], "of the first so many"
+    assert ledger.changed([1, 1, 1]) == []
+    ledger.trim(1, 0)
+    assert ledger.changed([0, 1, 9]) == [0, 2], "also where a read would raise"
+    assert ledger.changed([]) == []
+    other.close()
+    ledger.close()

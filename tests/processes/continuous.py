@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -146,6 +147,15 @@ class Company:
     def all_beliefs(self) -> list[Belief]:
         return [belief for player in [*self.players, *self.dead] for belief in player.beliefs()]
 
+    def said(self, first: int, last: int) -> list[tuple[int, str, str]]:
+        """What workers wrote into their logs between two instants: why beliefs ended, and what took too long."""
+        found: list[tuple[int, str, str]] = []
+        for player in [*self.players, *self.dead]:
+            text = (self.folder / f"{player.name}.log").read_text(errors="replace")
+            lines = ((int(at), player.name, what) for at, what in re.findall(r"at (\d+): (.*)", text))
+            found += [line for line in lines if first <= line[0] <= last]
+        return sorted(found)
+
     def end(self) -> None:
         for player in self.players:
             if player.process.poll() is None:
@@ -229,6 +239,8 @@ def main() -> None:
             near = [b for b in found if b.role == role and b.last > at - 10**9 and b.first < to + 10**9]
             for b in sorted(near, key=lambda b: b.first):
                 print(f"    {b.member} by {b.token}: {(b.first - at) / 1e6:.3f} to {(b.last - at) / 1e6:.3f} ms")
+            for when, who, what in company.said(at - 5 * 10**9, to + 10**9):
+                print(f"    {(when - at) / 1e6:.3f} ms, {who}: {what}")
         if told.audit:
             from pares.spark.together import audit_together
 

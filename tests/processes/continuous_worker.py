@@ -20,6 +20,8 @@ from pares.core.protocol import Follow, Lead
 from pares.runtime.clock import stopwatch
 
 LOOK_EVERY: Final = 0.004
+STALL: Final = 500_000_000
+"""Nanoseconds that something may take before it is worth a line in the log."""
 
 
 def main() -> None:
@@ -52,15 +54,24 @@ def main() -> None:
         settle=float(session) / 4,
     ) as me:
         look_around(me, look)
+        looked = stopwatch()
         while not stopping.wait(LOOK_EVERY):
             for role in names:
                 look(role)
+            looked, before = stopwatch(), looked
+            if looked > before + STALL:
+                say("nothing ran here", (looked - before) / 1e9)
+
+
+def say(what: str, *figures: float) -> None:
+    """For whoever asks why nobody led: what happened, and when by the stopwatch that all processes share."""
+    logging.warning("at %d: %s%s", stopwatch(), what, "".join(f", {figure:.3f} s" for figure in figures))
 
 
 def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
     """Has it look whenever a belief begins, and just before one is ended, on the member's own thread: what begins or ends
     between two looks of another thread would seem shorter than it is by as much."""
-    beliefs = me._life.beliefs
+    beliefs, appended = me._life.beliefs, me._life.measures.appended
     lead, follow = beliefs.lead, beliefs.follow
 
     def led(effect: Lead, member: str) -> pares.Term:
@@ -70,8 +81,15 @@ def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
 
     def followed(effect: Follow) -> pares.Term | None:
         look(effect.seat[0])
+        say(f"stops to lead {effect.seat[0]} by {effect.token}: {effect.why}")
         return follow(effect)
 
+    def wrote(records: int, seconds: float, landed: bool) -> None:
+        appended(records, seconds, landed)
+        if seconds * 1e9 > STALL:
+            say(f"an append {'took' if landed else 'failed after'}", seconds)
+
+    me._life.measures.appended = wrote  # type: ignore[method-assign]
     beliefs.lead, beliefs.follow = led, followed  # type: ignore[method-assign]
 
 

@@ -9,18 +9,20 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
+from induction_tools import ROLES, member, shared
+from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
 
 PROTOCOLS = ("fast-neli", "neli")
-ROLES = ("0", "1")
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -28,9 +30,17 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return fresh_url(request.param, tmp_path) + "?partitions=2"
+@pytest.fixture(params=["memory", "sqlite", "kafka"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | pares.ledger.Ledger]:
+    """A ledger of two partitions of each kind in turn. On Kafka its consumer group shares them out, with a session of 3 s."""
+    if request.param != "kafka":
+        yield fresh_url(request.param, tmp_path) + "?partitions=2"
+        return
+    kafka = request.getfixturevalue("kafka")
+    url = f"kafka://{kafka.bootstrap}/t-{uuid.uuid4().hex}?partitions=2"
+    ledger = pares.open(url, options={**kafka.client(), "session.timeout.ms": 3000})
+    yield ledger
+    ledger.close()
 
 
 @pytest.fixture
@@ -38,24 +48,13 @@ def memory(tmp_path: Path) -> str:
     return fresh_url("memory", tmp_path) + "?partitions=2"
 
 
-def member(crew: Crew, name: str, protocol: str, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
-    return crew.member(name, roles, protocol=protocol, **settings)
+def a_crew(ledger: str | pares.ledger.Ledger) -> Crew:
+    """Of a group of its own: on Kafka there is one of a name in all the cluster."""
+    return Crew(ledger, f"g-{uuid.uuid4().hex[:8]}")
 
 
-def leading(*members: pares.Member) -> dict[str, list[str]]:
-    return {role: [m.name for m in members if m.holds(role)] for role in ROLES}
-
-
-def shared(one: pares.Member, two: pares.Member) -> bool:
-    return (
-        sorted(map(len, leading(one, two).values())) == [1, 1]
-        and any(one.holds(r) for r in ROLES)
-        and any(two.holds(r) for r in ROLES)
-    )
-
-
-def test_one_member_leads_and_a_second_gets_its_share(ledger: str, protocol: str) -> None:
-    crew = Crew(ledger)
+def test_one_member_leads_and_a_second_gets_its_share(ledger: Any, protocol: str) -> None:
+    crew = a_crew(ledger)
     one = member(crew, "one", protocol)
     terms = [one.wait(role, PATIENCE) for role in ROLES]
     assert all(terms)
@@ -71,8 +70,8 @@ def test_one_member_leads_and_a_second_gets_its_share(ledger: str, protocol: str
     until(lambda: (one.leader(moved) or before).member == two.id, "the other knows, too")
 
 
-def test_closing_hands_over_after_the_barrier(memory: str, protocol: str) -> None:
-    crew, barrier = Crew(memory), Recorder()
+def test_closing_hands_over_after_the_barrier(ledger: Any, protocol: str) -> None:
+    crew, barrier = a_crew(ledger), Recorder()
     one = member(crew, "one", protocol, barrier=barrier)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     barrier.hold()
@@ -88,8 +87,8 @@ def test_closing_hands_over_after_the_barrier(memory: str, protocol: str) -> Non
     assert "Fenced" not in barrier.kinds()
 
 
-def test_a_barrier_that_overruns_is_fenced(memory: str, protocol: str) -> None:
-    crew, barrier = Crew(memory), Recorder()
+def test_a_barrier_that_overruns_is_fenced(ledger: Any, protocol: str) -> None:
+    crew, barrier = a_crew(ledger), Recorder()
     one = member(crew, "one", protocol, barrier=barrier, barrier_timeout=0.3)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     barrier.hold()
@@ -117,9 +116,9 @@ def test_without_the_ledger_the_term_ends_and_a_new_one_begins(memory: str, prot
     inner.close()
 
 
-def test_roles_of_one_partition_share_a_token_and_nothing_else(memory: str, protocol: str) -> None:
+def test_roles_of_one_partition_share_a_token_and_nothing_else(ledger: Any, protocol: str) -> None:
     """A handover waits for the bodies of each, and the end of one says nothing of the other."""
-    crew = Crew(memory)
+    crew = a_crew(ledger)
     one = member(crew, "one", protocol, ("0", "2"))
     terms = [one.wait(role, PATIENCE) for role in ("0", "2")]
     assert terms[0] is not None
@@ -149,8 +148,8 @@ def test_roles_of_one_partition_share_a_token_and_nothing_else(memory: str, prot
     assert two.wait("2", PATIENCE)
 
 
-def test_roles_come_and_go(memory: str, protocol: str) -> None:
-    crew = Crew(memory)
+def test_roles_come_and_go(ledger: Any, protocol: str) -> None:
+    crew = a_crew(ledger)
     one = member(crew, "one", protocol, ("0",))
     assert one.wait("0", PATIENCE)
     one.add_role("pricing")
@@ -161,8 +160,8 @@ def test_roles_come_and_go(memory: str, protocol: str) -> None:
     assert one.holds("pricing")
 
 
-def test_stepping_down_and_draining(memory: str, protocol: str) -> None:
-    crew = Crew(memory)
+def test_stepping_down_and_draining(ledger: Any, protocol: str) -> None:
+    crew = a_crew(ledger)
     one, two = (member(crew, name, protocol, session=0.6) for name in ("one", "two"))
     until(lambda: shared(one, two), "each leads one role")
     one.step_down()
@@ -174,9 +173,9 @@ def test_stepping_down_and_draining(memory: str, protocol: str) -> None:
     assert not any(two.holds(role) for role in ROLES)
 
 
-def test_who_is_not_ready_leads_nothing(memory: str, protocol: str) -> None:
+def test_who_is_not_ready_leads_nothing(ledger: Any, protocol: str) -> None:
     ready = threading.Event()
-    crew = Crew(memory)
+    crew = a_crew(ledger)
     one = member(crew, "one", protocol, session=0.6, ready=ready.is_set)
     assert one.wait("0", 1.0) is None
     ready.set()
@@ -185,9 +184,9 @@ def test_who_is_not_ready_leads_nothing(memory: str, protocol: str) -> None:
     until(lambda: not one.holds("0"), "it gave up")
 
 
-def test_a_member_for_asyncio(memory: str, protocol: str) -> None:
+def test_a_member_for_asyncio(ledger: Any, protocol: str) -> None:
     async def play() -> int:
-        async with pares.aio.Member(memory, group="g", roles=["0"], protocol=protocol) as me:
+        async with pares.aio.Member(ledger, group=f"g-{uuid.uuid4().hex[:8]}", roles=["0"], protocol=protocol) as me:
             async for term in me.terms("0", timeout=PATIENCE):
                 assert term
                 return term.token
@@ -196,9 +195,9 @@ def test_a_member_for_asyncio(memory: str, protocol: str) -> None:
     assert asyncio.run(play())
 
 
-def test_non_exclusive_members_leave_no_gap(memory: str) -> None:
-    crew = Crew(memory)
-    one = member(crew, "one", "neli", overlap=1.0)
+def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
+    crew = a_crew(ledger)
+    one = member(crew, "one", "neli", overlap=1.0, session=2.0)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     gaps: list[float] = []
     members, over = [one], threading.Event()
@@ -211,7 +210,7 @@ def test_non_exclusive_members_leave_no_gap(memory: str) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    two = member(crew, "two", "neli", overlap=1.0)
+    two = member(crew, "two", "neli", overlap=1.0, session=2.0)
     members.append(two)
     until(lambda: shared(one, two), "each leads one role")
     one.close()
@@ -221,8 +220,8 @@ def test_non_exclusive_members_leave_no_gap(memory: str) -> None:
     assert not gaps
 
 
-def test_who_leads_is_known_to_a_standby(memory: str, protocol: str) -> None:
-    crew = Crew(memory)
+def test_who_leads_is_known_to_a_standby(ledger: Any, protocol: str) -> None:
+    crew = a_crew(ledger)
     one = member(crew, "one", protocol, host="h1")
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     two = member(crew, "two", protocol, host="h2")
@@ -234,33 +233,24 @@ def test_who_leads_is_known_to_a_standby(memory: str, protocol: str) -> None:
     assert one.name in {peer.name for peer in two.members()}
 
 
-def test_in_a_forked_child_a_member_is_dead(ledger: str, protocol: str) -> None:
-    crew = Crew(ledger)
+def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: str) -> None:
+    crew = a_crew(ledger)
     me = member(crew, "one", protocol)
     term = me.wait("0", PATIENCE)
     assert term is not None
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if not me.holds("0") and not term:
-                me.pulse(0)
-        except ForkedError:
-            verdict = 0
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: (me.holds("0"), bool(term))) == "(False, False)"
+    assert in_child(lambda: me.pulse(0)).startswith("ForkedError: ")
     assert me.holds("0")
 
 
-def test_a_member_that_had_no_time_to_leave_keeps_nothing(memory: str, protocol: str) -> None:
-    crew, barrier = Crew(memory), Recorder()
+def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol: str) -> None:
+    crew, barrier = a_crew(ledger), Recorder()
     barrier.hold()
-    one = member(crew, "one", protocol, barrier=barrier)
+    one = member(crew, "one", protocol, session=1.0, barrier=barrier)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     one.close(timeout=0.1)
     assert not any(one.holds(role) for role in ROLES)
-    two = member(crew, "two", protocol)
+    two = member(crew, "two", protocol, session=1.0)
     assert all(two.wait(role, PATIENCE) for role in ROLES)
     barrier.let_go.set()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from induction_tools import ROLES
 from runtime_tools import Crew, Recorder, until
 
 import pares
@@ -15,7 +16,6 @@ from pares.core.errors import CapabilityError
 from pares.dev import Kafka
 
 pytestmark = pytest.mark.brokers
-ROLES = ("0", "1")
 PATIENCE = 60.0
 
 
@@ -46,7 +46,7 @@ def test_two_members_share_and_one_follows_the_other(ledger: Any, mode: dict[str
     until(lambda: any(two.holds(role) for role in ROLES), "the second has its share", PATIENCE)
     moved = next(role for role in ROLES if two.holds(role))
     until(lambda: not one.holds(moved), "the first has stopped", PATIENCE)
-    assert "Revoked" in barrier.kinds()
+    until(lambda: "Revoked" in barrier.kinds(), "its barrier is called, on a thread of its own", PATIENCE)
     one.close()
     assert one.state == "closed"
     assert all(two.wait(role, PATIENCE) for role in ROLES)

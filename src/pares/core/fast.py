@@ -20,17 +20,21 @@ its successor; if a beat counts from when it was read, a belief outlives the wai
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pares.core.beacons import Announce, InductionRecord, Pulse
+from pares.core.budget import Share
 from pares.core.errors import ConfigError
 from pares.core.induced import Induced
-from pares.core.lease import challenge_ns, lease_ns
+from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.part import STANDING, Part
 from pares.core.reader import EntryLike
 from pares.core.records import MAX_DUE_MS
-from pares.core.shares import Config
+from pares.core.shares import Config, Effect
 from pares.core.track import Tenure
+
+BEATS: Final = 2
+"""Beats of its own that an owner gets into a lease, at the least, whatever the budget says."""
 
 
 class Fast(Induced):
@@ -42,6 +46,7 @@ class Fast(Induced):
         self.within_ms = config.threshold_ms
         self.lease_ns = lease_ns(config.threshold_ms, config.drift)
         check_interval(config, self.lease_ns)
+        self._share = Share(config.budget, config.interval_ms, self.lease_ns // BEATS, config.session_ms * MS)
         super().__init__(config)
 
     def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
@@ -66,6 +71,23 @@ class Fast(Induced):
     def _good(self, part: Part, now: int) -> bool:
         return now < part.until - self.lease_ns // 4
 
+    def _interval_ns(self, part: Part) -> int:
+        return self._share.interval_ns
+
+    def over_budget(self) -> bool:
+        """Whether the deadline keeps beats more frequent than the budget would have them."""
+        return self._share.exceeded
+
+    def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
+        super()._look_around(part, now, effects)
+        self._share.reckon([p.track for p in self.parts], None, now)
+        if self._share.exceeded:
+            text = (
+                f"more than {self.config.budget} beats a second go to this topic, because a deadline of {self.within_ms} ms "
+                f"needs {BEATS} beats: use fewer groups or partitions, or a longer deadline"
+            )
+            self._report("beacon-budget", text, effects)
+
     def _due_ms(self, part: Part, kind: type[Any]) -> int:
         """Only an owner beats."""
         return super()._due_ms(part, kind) if kind in (Announce, Pulse) else MAX_DUE_MS
@@ -78,9 +100,9 @@ class Fast(Induced):
 
 def check_interval(config: Config, lease: int) -> None:
     """Raises `ConfigError` unless two beats fit into a lease: one that is late would be a fence."""
-    if 2 * config.interval_ms * 1_000_000 > lease:
+    if BEATS * config.interval_ms * MS > lease:
         raise ConfigError(
             f"a beat every {config.interval_ms} ms does not fit a deadline of {config.threshold_ms} ms: of that, a drift of "
-            f"{config.drift:g} leaves {lease / 1e6:.1f} ms, and two beats take {2 * config.interval_ms} ms; "
+            f"{config.drift:g} leaves {lease / 1e6:.1f} ms, and two beats take {BEATS * config.interval_ms} ms; "
             "use a shorter interval or a longer deadline"
         )

@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.beacons import Announce, Beacon, InductionRecord
+from pares.core.budget import Share
 from pares.core.errors import ConfigError
 from pares.core.induced import Induced
 from pares.core.lease import MS
@@ -36,8 +37,6 @@ from pares.core.reasons import CLOSED, LOST, REVOKED, SUPERSEDED
 from pares.core.shares import Config, Effect, Lost, Revoked
 from pares.core.track import Tenure
 
-BUDGET: Final = 200
-"""Beacons a second that all members of all groups together stay within, on all partitions of a topic."""
 BEACONS: Final = 4
 """Beacons of its own that a member gets into a threshold, at the least, whatever the budget says."""
 
@@ -51,6 +50,9 @@ class Neli(Induced):
         self.exclusive = config.exclusive
         self.within_ms = config.threshold_ms + (config.error_ms if config.exclusive else 0)
         check_threshold(config)
+        # Where T + e must stay below the session T is given, and the budget yields; else T follows the beacons.
+        slowest = (config.threshold_ms - config.error_ms) * MS // BEACONS if config.exclusive else None
+        self._share = Share(config.budget, config.interval_ms, slowest, config.session_ms * MS)
         super().__init__(config)
 
     @property
@@ -85,8 +87,7 @@ class Neli(Induced):
 
     def _threshold_ns(self) -> int:
         """T; in non-exclusive mode it follows the beacons when the budget makes them seldom."""
-        interval = self._interval_ns(self.parts[0])
-        return max(self.config.threshold_ms * MS, BEACONS * interval)
+        return max(self.config.threshold_ms * MS, BEACONS * self._share.interval_ns)
 
     def _good(self, part: Part, now: int) -> bool:
         """A quarter is left of what a member with the worst clock ever has."""
@@ -120,48 +121,22 @@ class Neli(Induced):
         return Beacon, fields
 
     def _interval_ns(self, part: Part) -> int:
-        if self._reckoned_for != self._seen_around:
-            self._reckoned_for, self._reckoned = self._seen_around, self._reckon()
-        return self._reckoned
-
-    def _reckon(self) -> int:
-        """The interval that was asked for, or longer: all who beacon on this topic, of whatever group, share the budget. Where
-        T binds it, because T + e must stay below the session, it is T that wins."""
-        wanted = self.config.interval_ms * MS
-        shared = self._crowd() * len(self.parts) * 1_000_000_000 // BUDGET
-        if not self.exclusive or shared <= wanted:
-            return max(wanted, shared)
-        return max(wanted, min(shared, (self.config.threshold_ms - self.config.error_ms) * MS // BEACONS))
+        return self._share.interval_ns
 
     def over_budget(self) -> bool:
         """Whether T keeps beacons more frequent than the budget would have them."""
-        shared = self._crowd() * len(self.parts) * 1_000_000_000 // BUDGET
-        return shared > self._interval_ns(self.parts[0])
+        return self._share.exceeded
 
-    def _crowd(self) -> int:
-        """How many beacon on this topic, this member included: who was read within some of its own intervals."""
-        return max(1, self._seen_around)
-
-    _seen_around = 1
-    _reckoned_for = 0
-    """The crowd for which `_reckoned`, the interval, was reckoned last."""
-    _reckoned = 0
     _clock_is_wrong = ""
 
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
         super()._look_around(part, now, effects)
-        if part.number == 0:
-            # Whoever has become slower by the budget must not drop out of the count for it.
-            memory = max(BEACONS * self._interval_ns(part), self.config.session_ms * MS)
-            around = part.track.around
-            for who in [who for who, at in around.items() if now > at + memory]:
-                del around[who]
-            self._seen_around = len(around.keys() | {(self.config.group, self.me)})
-        if self.exclusive and self.over_budget():
+        self._share.reckon([p.track for p in self.parts], (self.config.group, self.me), now)
+        if self._share.exceeded:
             text = (
-                f"more than {BUDGET} beacons a second go to this topic, because T = {self.config.threshold_ms} ms must stay "
-                f"below the group's session and needs {BEACONS} beacons each: use fewer members or partitions, or a longer "
-                "session"
+                f"more than {self.config.budget} beacons a second go to this topic, because "
+                f"T = {self.config.threshold_ms} ms must stay below the group's session and needs {BEACONS} beacons each: "
+                "use fewer members or partitions, or a longer session"
             )
             self._report("beacon-budget", text, effects)
         if self._clock_is_wrong:

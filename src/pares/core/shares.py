@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from pares.core.budget import BUDGET
 from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
 from pares.core.records import Seat
@@ -43,6 +44,8 @@ class Config(Struct, frozen=True):
     """NELI, exclusive: e, how far the broker's clock and any member's may be apart."""
     seats: int = 1
     """By how many members each role is led."""
+    budget: int = BUDGET
+    """Beats a second that all members of all groups on the topic stay within, where their beliefs bear that (`budget`)."""
     restate_ms: int = 0
     """How often who leads a partition writes its roles down again, in a log that forgets; 0: never."""
 

@@ -94,6 +94,15 @@ class Track:
         """A read brought nothing: a log may end in a hole."""
         self._dry = True
 
+    def writers(self, since: int, also: tuple[str, str] | None = None) -> int:
+        """How many, of whatever group, were read since then, and `also`, if given."""
+        found = 0 if also is None else 1
+        for who, at in reversed(self.around.items()):
+            if at < since:
+                break
+            found += who != also
+        return found
+
     @property
     def entered(self) -> bool:
         """Whether everything that stood in the log when it was attached to has been read."""

@@ -94,6 +94,8 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
+    one_bell = True
+    """A bell of any partition rings for all of them."""
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -225,7 +227,7 @@ class MemoryLedger(MemoryLog):
 
     def __init__(self, address: Address, options: Options) -> None:
         name = unquote(address.host) + address.path
-        check_name(name, f"the name in {address.url}")
+        check_name(name, f"the name in {address.shown}")
         retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
         asked = options.whole("partitions")
         options.finish()

@@ -43,6 +43,7 @@ from .base import (
 from .bell import FileBell, ring
 from .lifetime import Lifetime
 from .localfs import refuse_network
+from .sqlite_checks import checks
 from .sqlite_file import LedgerFile, Side
 from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
 
@@ -83,6 +84,8 @@ class SqliteLog:
     """One topic of a SQLite ledger; the one with the empty name is the ledger's own log."""
 
     kind = "sqlite"
+    one_bell = True
+    """A bell of any partition rings for all of them."""
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         self._shared = shared
@@ -175,6 +178,26 @@ class SqliteLog:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
             return []
+
+        return self._file().read(once)
+
+    def changed(self, offsets: Sequence[int]) -> list[int]:
+        """The partitions n, of the first `len(offsets)`, where a `read` from `offsets[n]` on would bring something, or raise.
+        One look for all of them: reading each costs as many as there are, and mostly for nothing."""
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[int]:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            tails = [(version, offset) for offset in offsets]
+            logs = [self._log(side, connection, partition) for partition in range(len(offsets))]
+            unsure = [n for n, log in enumerate(logs) if side.tails.get(log) != tails[n]]
+            if not unsure:
+                return []
+            rows = connection.execute("SELECT log, next FROM logs WHERE topic = ?", (self._topic,)).fetchall()
+            ends: dict[int, int] = dict(rows)
+            for n in unsure:
+                if ends.get(logs[n]) == offsets[n]:
+                    side.tails[logs[n]] = tails[n]
+            return [n for n in unsure if ends.get(logs[n]) != offsets[n]]
 
         return self._file().read(once)
 
@@ -274,7 +297,7 @@ class SqliteLedger(SqliteLog):
         options.finish()
         path = _path(address)
         if partitions is not None:
-            check_partitions(partitions, address.url)
+            check_partitions(partitions, address.shown)
         _prepare(path, partitions or 1, readonly)
         url = f"sqlite:///{quote(path)}{options.query()}"
         file = LedgerFile(path, readonly=readonly, synchronous=synchronous, busy_timeout=busy_timeout)
@@ -303,6 +326,10 @@ class SqliteLedger(SqliteLog):
                 add_partitions(connection, name, there, there or partitions)
         return topic
 
+    def checks(self) -> list[tuple[str, str]]:
+        """What `pares doctor` is to say of the files: (good, note, warning or problem, and the text)."""
+        return [*checks(self._file().path)]
+
     def close(self) -> None:
         super().close()
         self._shared.close()
@@ -322,16 +349,16 @@ def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes])
 def _path(address: Address) -> str:
     if address.host:
         raise ConfigError(
-            f"{address.url} names a host, {address.host!r}: write three slashes for a relative path "
-            f"(sqlite:///{address.host}{address.path}) or four for an absolute one (sqlite:////...)"
+            f"{address.shown} names a host: write three slashes for a relative path "
+            f"({address.shown.replace('//', '///', 1)}) or four for an absolute one (sqlite:////...)"
         )
     path = address.path[1:]
     if path in ("", "/") or path.endswith("/"):
-        raise ConfigError(f"{address.url} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
+        raise ConfigError(f"{address.shown} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
     if path == ":memory:":
-        raise ConfigError(f"{address.url}: a ledger inside one process is memory://NAME")
+        raise ConfigError(f"{address.shown}: a ledger inside one process is memory://NAME")
     if "\0" in path:
-        raise ConfigError(f"{address.url} has a NUL in its path: remove it")
+        raise ConfigError(f"{address.shown} has a NUL in its path: remove it")
     return os.path.realpath(path)
 
 

@@ -26,6 +26,8 @@ class Doorbell:
         self._bell: Bell | None = ledger.bell(partition)
         self._poll = select.poll()
         self._poll.register(self._ring, select.POLLIN)
+        self._alone = select.poll()
+        self._alone.register(self._ring, select.POLLIN)
         self._others: list[int] = []
         if self._bell is not None:
             self._poll.register(self._bell.fileno(), select.POLLIN)
@@ -53,6 +55,11 @@ class Doorbell:
         if self._bell is not None:
             self._bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
 
+    def rest(self, seconds: float) -> None:
+        """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""
+        if seconds > 0:
+            self._alone.poll(seconds * 1000)
+
     def ring(self) -> None:
         """Ends a wait, or the next one."""
         # The lock, because a number that close() has given back may be somebody else's file a moment later.
@@ -78,3 +85,30 @@ class Doorbell:
                     os.close(descriptor)
         if self._bell is not None:
             self._bell.close()
+
+
+class Doorbells(Doorbell):
+    """One for every partition; or one for all, where any bell of the ledger rings for all of them (`one_bell`)."""
+
+    def __init__(self, ledger: Log, partitions: int) -> None:
+        super().__init__(ledger, 0)
+        each = range(1, 1 if getattr(ledger, "one_bell", False) else partitions)
+        self._more: list[Bell] = [bell for n in each if (bell := ledger.bell(n)) is not None]
+        self.also([bell.fileno() for bell in self._more])
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        for bell in self._more:
+            bell.clear()
+
+    def close(self) -> None:
+        super().close()
+        self._close_more()
+
+    def close_in_child(self) -> None:
+        super().close_in_child()
+        self._close_more()
+
+    def _close_more(self) -> None:
+        for bell in self._more:
+            bell.close()

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.fast import Fast
 from pares.core.induced import Induced
+from pares.core.lease import MS
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, Part
 from pares.core.protocol import (
@@ -41,12 +42,12 @@ from pares.core.reasons import STEPPED_DOWN
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
 from pares.core.spread import partition_of_role
-from pares.ledger import Bell, Group, Ledger, Membership, expire
+from pares.ledger import Group, Ledger, Membership, expire
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
 from pares.runtime.claims_group import ClaimsMembership, group_of
 from pares.runtime.clock import stopwatch, wall_us
-from pares.runtime.doorbell import Doorbell
+from pares.runtime.doorbell import Doorbells
 from pares.runtime.induction_settings import check_seats, check_shape
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.life import Life
@@ -56,6 +57,8 @@ log: Final = logging.getLogger("pares.member")
 
 Make = Callable[[float, int], tuple[str, Config]]
 """The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
+ROUNDS: Final = 20
+"""Rounds between two beats, at the most, for what others write."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
 
 
@@ -80,32 +83,6 @@ def begin_induction(
     return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)
 
 
-class Doorbells(Doorbell):
-    """One for every partition."""
-
-    def __init__(self, ledger: Ledger, partitions: int) -> None:
-        super().__init__(ledger, 0)
-        self._more: list[Bell] = [bell for n in range(1, partitions) if (bell := ledger.bell(n)) is not None]
-        self.also([bell.fileno() for bell in self._more])
-
-    def wait(self, seconds: float) -> None:
-        super().wait(seconds)
-        for bell in self._more:
-            bell.clear()
-
-    def close(self) -> None:
-        super().close()
-        self._close_more()
-
-    def close_in_child(self) -> None:
-        super().close_in_child()
-        self._close_more()
-
-    def _close_more(self) -> None:
-        for bell in self._more:
-            bell.close()
-
-
 class InductionLoop:
     """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
 
@@ -119,6 +96,7 @@ class InductionLoop:
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
+        self.unwritten: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
         self._away = away
@@ -126,11 +104,13 @@ class InductionLoop:
         self._closing = False
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
-        self._trimmed_at = stopwatch()
+        self._trimmed_at = self._rested_at = stopwatch()
         self._wake = 0
         self._abandoned = False
         self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
         """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
+        self._changed: Callable[[list[int]], list[int]] | None = getattr(ledger, "changed", None)
+        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
         self.doorbell = Doorbells(ledger, ledger.partitions)
         try:
             self._begin(0, ())
@@ -274,6 +254,7 @@ class InductionLoop:
             done()
 
     def _round(self) -> None:
+        self._rest()
         self.doorbell.wait(self._patience())
         self._serve()
         self._read()
@@ -294,6 +275,15 @@ class InductionLoop:
         self._trim()
         if self.each_round is not None:
             self.each_round()
+
+    def _rest(self) -> None:
+        """What others write soon after a round is read together with what follows: on a topic that many groups share, each
+        record would wake every member of each."""
+        now = stopwatch()
+        rest = self._rested_at + self.core.config.interval_ms * MS // ROUNDS - now
+        if rest > 0 and not self._events:
+            self.doorbell.rest(min(rest, max(0, self._wake - now) if self._wake else rest) / SECOND)
+        self._rested_at = stopwatch()
 
     def _patience(self) -> float:
         """Seconds to wait at most."""
@@ -355,16 +345,21 @@ class InductionLoop:
         try:
             self._look()
             core = self.core
+            if self._changed is None:
+                news = range(len(core.parts))
+            else:
+                news = self._changed([part.track.position for part in core.parts])
             for part in core.parts:
                 if core is self.core:
-                    self._read_part(part)
+                    self._read_part(part, part.number in news)
             self.unreachable = None
         except LedgerUnavailable as error:
             self._out_of_reach(error)
         except ClosedError:
             self._ledger_closed()
 
-    def _read_part(self, part: Part) -> None:
+    def _read_part(self, part: Part, new: bool) -> None:
+        """`new`: there may be something to read."""
         core, number = self.core, part.number
         try:
             if not part.attached:
@@ -373,7 +368,7 @@ class InductionLoop:
             elif self._broken[number]:
                 self._check_anchor(number)
             while self.over is None and part.attached and core is self.core:
-                entries = self.ledger.read(core.position(number), number, CHUNK)
+                entries = self.ledger.read(core.position(number), number, CHUNK) if new else []
                 self.read_at = stopwatch()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from pares.core.budget import BUDGET
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli import BEACONS
 from pares.core.shares import Config
@@ -119,6 +120,7 @@ def config(
         error_ms=error_ms,
         seen=seen,
         seats=checked["seats"],
+        budget=BUDGET,
         restate_ms=0 if ledger.retention is None else max(1000, int(ledger.retention * 1000) // RESTATED),
     )
 

@@ -448,7 +448,7 @@ class Member:
         if not self._loop.thread.is_alive():
             done.set()
         if not done.wait(timeout):
-            why = self._loop.unreachable or f"the member is still {self._life.state}"
+            why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
             raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
         if self._life.state == "failed":
             raise self._life.failure()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from pares.core.changes import Change
-from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.reader import Reader, State
 from pares.core.records import check_name
 from pares.core.world import World
@@ -79,7 +79,8 @@ class Observer:
         """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
 
         A log that was replaced, cut or emptied is read from its beginning again (R12). Raises `LedgerUnavailable` if nothing
-        could be read.
+        could be read, `CapabilityError` once the group writes a format that this version of pares can't read (R11): what it
+        says from then on might be wrong.
         """
         with self._lock:
             changes: list[Change] = []
@@ -92,6 +93,8 @@ class Observer:
                     entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
                     before = self.reader.position
                     changes += self.reader.feed(entries)
+                    if self.reader.too_new:
+                        raise CapabilityError(self.reader.upgrade)
                     timeout = 0.0
                     if not self.reader.world.base and newest(entries, self.group):
                         # Nothing counts for the claims protocol: it is another one that has begun since.

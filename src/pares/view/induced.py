@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import replace
 
 from pares.core.beacons import Foreign, decode
+from pares.core.budget import BUDGET
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.fast import check_interval
 from pares.core.lease import lease_ns
-from pares.core.neli import BEACONS, BUDGET, check_threshold
+from pares.core.neli import BEACONS, check_threshold
 from pares.core.records import BadRecord
 from pares.core.shares import Config
 from pares.core.track import Tenure, Track

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.beacons import Announce, decode
+from pares.core.beacons import Announce, Beacon, Pulse, decode
 from pares.core.protocol import Lead
 from pares.core.records import BadRecord, Seat
+from pares.sim.engine import MS, SECOND
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
 from pares.sim.story import seat_name
+
+if TYPE_CHECKING:
+    from pares.sim.neli.knobs import NeliKnobs
+
+SETTLED: Final = 4
+"""Sessions of calm, after which everybody has heard everybody."""
 
 
 class OneLeader(NeliChecker):
@@ -182,3 +189,53 @@ class NoGap(NeliChecker):
         others = [p for p in self.scene.processes.values() if p is not process and p.believes(effect.seat)]
         if process.believes(effect.seat) and not others:
             raise self.broken(f"{process.id} stopped to lead {seat_name(effect.seat)} before anybody else led it")
+
+
+class Frugal(NeliChecker):
+    """Groups that share a topic stay within its budget of beats in the calm; where their beliefs need more, they beat as seldom
+    as those bear. And nobody loses anything by it."""
+
+    promise = "the budget is shared"
+
+    def __init__(self, scene: NeliScene, knobs: NeliKnobs, neighbours: set[str], calm: int, end: int) -> None:
+        super().__init__(scene)
+        self.knobs = knobs
+        self.neighbours = neighbours
+        self.since, self.until = calm + SETTLED * knobs.session_ms * MS, end
+        self.beats = 0
+        for log in scene.logs:
+            log.listeners.append(self._landed)
+
+    def _landed(self, entries: list[Any]) -> None:
+        if self.scene.engine.now >= self.since:
+            self.beats += sum(isinstance(_decoded(payload), Pulse | Beacon) for _, _, payload in entries)
+
+    def followed(self, process: NeliProcess, effect: Any) -> None:
+        if process.name in self.neighbours and self.scene.engine.now >= self.since:
+            raise self.broken(f"{process.id} lost {seat_name(effect.seat)} ({effect.why}), and nothing was done to it")
+
+    def end(self) -> None:
+        knobs, seconds = self.knobs, (self.until - self.since) / SECOND
+        everybody = knobs.neighbours + (1 if knobs.mode == "fast-neli" else knobs.members)
+        needed = (
+            0.0
+            if knobs.mode == "nele"
+            else everybody * knobs.partitions * 1000 / max(knobs.slowest_ms, knobs.interval_ms)
+        )
+        # A clock may be fast. Whoever begins to lead says so at once; who crashed or came is counted late.
+        most = (
+            max(knobs.budget, needed) * seconds * (1 + knobs.drift) * 1.1
+            + 8 * len(self.scene.processes) * knobs.partitions
+        )
+        if self.beats > most:
+            raise self.broken(
+                f"{self.beats} beats in {seconds:.3f} s of calm, where {most:.0f} are allowed: the budget is {knobs.budget} a "
+                "second"
+            )
+
+
+def _decoded(payload: bytes) -> Any:
+    try:
+        return decode(payload)
+    except BadRecord:
+        return None

@@ -8,6 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from pares.core.budget import BUDGET
+from pares.core.fast import BEATS
+from pares.core.lease import lease_ns
+from pares.core.neli import BEACONS
 from pares.sim.engine import MS
 from pares.sim.wire import Weather
 
@@ -62,6 +66,24 @@ class NeliKnobs(Struct, frozen=True):
     narrow: int
     """How many partitions some members share out at first, before the topic grew; 0: all alike."""
 
+    neighbours: int = 0
+    """Groups of one member each that share the topic, and that nothing befalls."""
+    budget: int = BUDGET
+    """Beats a second on the topic."""
+
+    @property
+    def beat_ms(self) -> float:
+        """The longest interval at which anybody beats, when all are known to all."""
+        share = (self.members + self.neighbours) * self.partitions * 1000 / self.budget
+        return max(self.interval_ms, share if self.mode == "nele" else min(share, self.slowest_ms))
+
+    @property
+    def slowest_ms(self) -> float:
+        """The longest interval that exclusive beliefs bear."""
+        if self.mode == "fast-neli":
+            return lease_ns(self.threshold_ms, self.drift) / BEATS / MS
+        return (self.threshold_ms - self.error_ms) / BEACONS
+
     @property
     def protocol(self) -> str:
         return "neli" if self.mode == "nele" else self.mode
@@ -109,10 +131,17 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
         barrier_ms=int(session * rng.choice((0.3, 1.0, 4.0))),
         narrow=rng.choice((0, 0, 1)),
     )
+    neighbours = bias.pop("neighbours", rng.choice((0, 0, 0, 1, 2, 4)))
     weather = bias.pop("weather", None)
     if weather is not None:
         bias["weather"] = msgspec.structs.replace(knobs.weather, **weather)
-    return msgspec.structs.replace(knobs, **bias)
+    knobs = msgspec.structs.replace(knobs, **bias)
+    if neighbours and "budget" not in bias:
+        # So small that it is shared by beating half as often.
+        owners = neighbours + (1 if mode == "fast-neli" else knobs.members)
+        budget = max(1, owners * knobs.partitions * 500 // knobs.interval_ms)
+        knobs = msgspec.structs.replace(knobs, budget=budget)
+    return msgspec.structs.replace(knobs, neighbours=neighbours)
 
 
 def _some(rng: Random, kinds: tuple[str, ...], most: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from pares.core import neli
+from pares.core.budget import Share
 from pares.core.fast import Fast
 from pares.core.holding import Holding
 from pares.core.induced import Induced
@@ -122,6 +123,22 @@ def _revoked_is_lost() -> list[Patch]:
     return [(Holding, "_give_up", give_up), (Holding, "_answer", answer)]
 
 
+def _no_budget() -> list[Patch]:
+    """Everybody beats as often as it was told to, whoever else is on the topic."""
+    return [(Share, "reckon", lambda *_: None)]
+
+
+def _budget_wins() -> list[Patch]:
+    """However seldom that is."""
+    reckon = Share.__dict__["reckon"]
+
+    def unbound(self: Any, *words: Any) -> None:
+        self._slowest = None
+        reckon(self, *words)
+
+    return [(Share, "reckon", unbound)]
+
+
 def _width_ignored() -> list[Patch]:
     """Members that share out different numbers of partitions do not look at that."""
     fold = Track.__dict__["_fold"]
@@ -185,6 +202,25 @@ MUTANTS: dict[str, NeliMutant] = {
             partitions=4,
             roles=4,
             narrow=2,
+        ),
+        _made(
+            "budget-ignored",
+            "budget",
+            "groups that share a topic do not divide its beats",
+            "fast-neli",
+            _no_budget,
+            faults={"crash": 1.0},
+            neighbours=4,
+        ),
+        _made(
+            "budget-before-deadline",
+            "budget",
+            "the budget wins where beliefs need more",
+            "fast-neli",
+            _budget_wins,
+            faults={"crash": 1.0},
+            neighbours=4,
+            budget=1,
         ),
         _made(
             "barrier-not-awaited",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from pares.core.neli import BEACONS
 from pares.core.records import Seat
 from pares.sim.chance import Chance
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.log import SimLog
-from pares.sim.neli.checkers import Barriers, Emergence, NoGap, OneLeader, Tokens
+from pares.sim.neli.checkers import Barriers, Emergence, Frugal, NoGap, OneLeader, Tokens
 from pares.sim.neli.knobs import FAULTS, NeliKnobs
 from pares.sim.neli.process import NeliProcess
-from pares.sim.neli.scene import NeliScene
+from pares.sim.neli.scene import GROUP, NeliScene
 from pares.sim.outcome import Outcome, judged
 from pares.sim.wire import fair
 
@@ -42,10 +43,18 @@ class NeliPlay:
         self.own = [self._add(chr(ord("a") + i)) for i in range(knobs.members)]
         for process in self.own:
             self.scene.engine.at(int(self.rng.uniform(0, 2) * self.unit), self.start, process)
+        self.neighbours = [self._add(f"next{k}", f"next{k}") for k in range(knobs.neighbours)]
+        for process in self.neighbours:
+            self.scene.engine.at(int(self.rng.uniform(0, 2) * self.unit), self.start, process)
         self.emergence = Emergence(self.scene, self.seats, self.bound)
-        allowed = 0 if knobs.exclusive else int(knobs.threshold_ms * MS / (1 - knobs.drift)) + 10 * MS
+        threshold = max(knobs.threshold_ms, BEACONS * knobs.beat_ms if knobs.neighbours else 0)
+        allowed = 0 if knobs.exclusive else int(threshold * MS / (1 - knobs.drift)) + 10 * MS
         self.scene.watch([OneLeader(self.scene, allowed), Tokens(self.scene), self.emergence])
         self.scene.watch([Barriers(self.scene) if knobs.exclusive else NoGap(self.scene)])
+        if knobs.neighbours:
+            self.scene.watch(
+                [Frugal(self.scene, knobs, {p.name for p in self.neighbours}, self.calm_since, self.length)]
+            )
         self.storm = NeliStorm(self)
         self.scene.engine.at(self.calm_since, self._heal_all)
         for part in PROBES:
@@ -57,7 +66,8 @@ class NeliPlay:
         and the announcement comes back; for an owner with a threshold above the session the rest of that is waited for."""
         knobs = self.knobs
         quick = knobs.weather.send[1] + knobs.weather.lag[1] + 20 * MS
-        words = 6 * knobs.group_delay[1] + 6 * quick + 2 * knobs.interval_ms * MS
+        beat = knobs.beat_ms if knobs.neighbours else knobs.interval_ms
+        words = 6 * knobs.group_delay[1] + 6 * quick + int(2 * beat * MS)
         reach = self.unit * 21 // 20
         # After a lie of the group's, whoever it gave a partition to that is another's: that one's silence is waited for.
         silence = {
@@ -83,10 +93,12 @@ class NeliPlay:
         self.scene.engine.run(self.length)
         self.scene.tell("end")
 
-    def _add(self, name: str) -> NeliProcess:
+    def _add(self, name: str, group: str = GROUP) -> NeliProcess:
         knobs, rng = self.knobs, self.rng
         settings = {
-            "roles": self.roles,
+            "group": group,
+            "roles": self.roles if group == GROUP else (f"of {group}",),
+            "budget": knobs.budget,
             "threshold_ms": knobs.threshold_ms,
             "interval_ms": knobs.interval_ms,
             "session_ms": knobs.session_ms,
@@ -121,6 +133,9 @@ class NeliPlay:
         """The storm is over."""
         self.scene.note("--", "the calm begins")
         longest = int(self.knobs.barrier * self.unit)
+        for process in self.neighbours:
+            for part in process.parts:
+                part.wire.weather = fair(self.knobs.weather)
         for process in self.own:
             process.thaw()
             process.cut()

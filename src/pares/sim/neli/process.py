@@ -73,6 +73,7 @@ class NeliProcess:
         self.stopwatch = stopwatch
         self.wall = wall
         self.rng = rng
+        self.coordinator = scene.coordinator_of(settings["group"])
         self.parts = [PartWire(self, number) for number in range(scene.partitions)]
         self.poll = 20 * MS
         self.barrier_time: Callable[[Seat], int | None] = lambda seat: 0
@@ -198,7 +199,7 @@ class NeliProcess:
             self.hear(Revoked(tuple(sorted(self.owned))))
             self.hear(Close())
             if not self.settings.get("exclusive", True):
-                self.scene.coordinator.leave(self)  # its callback has returned at once
+                self.coordinator.leave(self)  # its callback has returned at once
 
     def hear(self, event: Event) -> None:
         if self.running:
@@ -214,8 +215,8 @@ class NeliProcess:
         if life != self._life or self.over is not None:
             return
         if not self.frozen and not self.closing:
-            self.scene.coordinator.heartbeat(self)
-        self.scene.engine.after(self.scene.coordinator.session // BEATS, self._heartbeat, life)
+            self.coordinator.heartbeat(self)
+        self.scene.engine.after(self.coordinator.session // BEATS, self._heartbeat, life)
 
     # Rounds --------------------------------------------------------------------------------------------------------------
 
@@ -326,7 +327,7 @@ class NeliProcess:
             if length is not None:
                 scene.engine.after(length, self._barrier_over, effect, self.core)
         elif isinstance(effect, Yielded):
-            scene.coordinator.yielded(self, effect.partition)
+            self.coordinator.yielded(self, effect.partition)
         elif isinstance(effect, Live):
             self.live = True
             scene.note(self.id, "is live")
@@ -338,12 +339,12 @@ class NeliProcess:
         elif isinstance(effect, Restart):
             scene.note(self.id, "begins anew", why=effect.why)
             self.settings["partitions"] = scene.partitions
-            scene.coordinator.leave(self)
+            self.coordinator.leave(self)
             self.start()
         else:
             self.over, self.live = effect, False
             scene.note(self.id, "closed" if isinstance(effect, Closed) else f"stopped: {effect.text}")
-            scene.coordinator.leave(self)
+            self.coordinator.leave(self)
 
     def _barrier_over(self, effect: Barrier, core: Induced) -> None:
         if core is not self.core or not self.running:

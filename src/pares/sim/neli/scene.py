@@ -87,14 +87,25 @@ class NeliScene:
         self.story = Story(told=told)
         self.processes: dict[str, NeliProcess] = {}
         self.checkers: list[NeliChecker] = []
-        self.coordinator = Coordinator(self.engine, self.random("group"), partitions, session, group_delay)
-        self.engine.at(0, self.coordinator.look)
+        self._session, self._group_delay = session, group_delay
+        self.coordinators: dict[str, Coordinator] = {}
+        """By group: others may share the logs."""
+        self.coordinator = self.coordinator_of(GROUP)
         for number, log in enumerate(self.logs):
             log.listeners.append(lambda entries, number=number: self._landed(number, entries))
 
     def random(self, what: str) -> Random:
         """A stream of chance of its own for each purpose."""
         return Random(f"{self.seed}/{what}")
+
+    def coordinator_of(self, group: str) -> Coordinator:
+        found = self.coordinators.get(group)
+        if found is None:
+            chance = self.random("group" if group == GROUP else f"group/{group}")
+            found = Coordinator(self.engine, chance, self.partitions, self._session, self._group_delay)
+            self.coordinators[group] = found
+            self.engine.at(self.engine.now, found.look)
+        return found
 
     def add(
         self, name: str, settings: dict[str, Any], *, stopwatch: Stopwatch | None = None, wall: WallClock | None = None

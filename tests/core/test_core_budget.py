@@ -1,0 +1,158 @@
+"""Groups and members that share a topic divide its beats by themselves (`pares.core.budget`)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from neli_bench import MS, Bench, config, leading, of
+
+from pares.core import beacons
+from pares.core.beacons import Beacon, Pulse
+from pares.core.budget import Share
+from pares.core.fast import BEATS, Fast
+from pares.core.induced import Induced
+from pares.core.lease import lease_ns
+from pares.core.neli import Neli
+from pares.core.protocol import Report
+from pares.core.track import Track
+from pares.sim.engine import SECOND
+from pares.sim.neli.scene import NeliScene
+
+
+def heard(writers: dict[str, int]) -> Track:
+    """A partition in which these members were read last at these times."""
+    track = Track("g")
+    for offset, (member, at) in enumerate(sorted(writers.items(), key=lambda item: item[1])):
+        payload = beacons.encode(Beacon(v=1, g="h", m=member, n=1, b=0, s=50, at=0, within=300))
+        track.feed((offset, 0, payload), at)
+    return track
+
+
+# The share -------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    budget=st.integers(1, 1000),
+    wanted=st.integers(1, 5000),
+    slowest=st.none() | st.integers(1, 10_000 * MS),
+    writers=st.lists(st.integers(0, 60), min_size=1, max_size=8),
+)
+def test_the_interval_is_the_share_within_what_was_asked_for_and_what_beliefs_bear(
+    budget: int, wanted: int, slowest: int | None, writers: list[int]
+) -> None:
+    share = Share(budget, wanted, slowest, SECOND)
+    share.reckon([heard({f"m{n}": 10**12 for n in range(count)}) for count in writers], None, 10**12)
+    fair = sum(writers) * SECOND // budget
+    assert share.interval_ns >= wanted * MS
+    assert slowest is None or share.interval_ns <= max(slowest, wanted * MS)
+    if not share.exceeded:
+        assert share.interval_ns == max(fair, wanted * MS)
+        assert sum(writers) * SECOND <= (budget + 1) * share.interval_ns, "all of them together stay within it"
+    else:
+        assert slowest is not None
+        assert fair > share.interval_ns
+
+
+@given(ages=st.lists(st.integers(0, 3000), max_size=20))
+def test_who_has_fallen_silent_counts_no_more(ages: list[int]) -> None:
+    now = 10**12
+    track = heard({f"m{n}": now - age * MS for n, age in enumerate(ages)})
+    share = Share(1, 1, None, SECOND)
+    share.reckon([track], None, now)
+    assert share.interval_ns == max(MS, sum(age <= 1000 for age in ages) * SECOND)
+
+
+def test_who_is_slow_by_the_budget_is_not_forgotten_for_it() -> None:
+    """One beat a second for three: each comes every third second, and the memory alone would be one second."""
+    share, now = Share(1, 1, None, SECOND), 10**12
+    share.reckon([heard({"a": now, "b": now, "c": now})], None, now)
+    assert share.interval_ns == 3 * SECOND
+    now += 5 * SECOND
+    share.reckon([heard({"a": now, "b": now - 3 * SECOND, "c": now - 5 * SECOND})], None, now)
+    assert share.interval_ns == 3 * SECOND
+
+
+def test_a_member_counts_itself_once() -> None:
+    share = Share(1, 1, None, SECOND)
+    share.reckon([heard({"me": 5, "you": 6})], ("h", "me"), 6)
+    assert share.interval_ns == 2 * SECOND
+    share.reckon([heard({"you": 6})], ("h", "me"), 6)
+    assert share.interval_ns == 2 * SECOND
+
+
+# The protocols -----------------------------------------------------------------------------------------------------------
+
+
+def own(bench: Bench, partition: int) -> int:
+    """How many records of its own stand there."""
+    return sum(beacons.decode(payload).m == "me~1" for _, _, payload in bench.logs[partition])
+
+
+def crowded(core: Induced, groups: int) -> int:
+    """Its records in the last second of one and a half in which other groups beat beside it."""
+    bench, before = leading(core), 0
+    for ms in range(1500):
+        for other in range(1, groups) if ms % 20 == 0 else ():
+            for number in range(len(core.parts)):
+                beat = Pulse(v=1, g=f"h{other}", m="x~1", n=ms + 1, b=0, s=50, at=0, within=300, term=1)
+                bench.land(beacons.encode(beat), number)
+        bench.wait(1)
+        bench.go()
+        before = own(bench, 0) if ms == 499 else before
+    assert bench.leading(), "and it leads all the same"
+    return own(bench, 0) - before
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_members_of_neli_beacon_f_half_f_and_a_quarter(groups: int) -> None:
+    """F, F/2, F/4: the sum stays within 200 a second, whatever the interval that was asked for."""
+    neli = Neli(config(partitions=2, exclusive=False, threshold_ms=2000, interval_ms=1))
+    assert crowded(neli, groups) == pytest.approx(100 / groups, abs=2)
+
+
+@pytest.mark.parametrize(("groups", "beats"), [(1, 40), (2, 20), (3, 13), (9, 9)])
+def test_owners_of_fast_neli_beat_f_half_f_and_so_on_until_their_deadline_binds(groups: int, beats: int) -> None:
+    """Two beats are to come within what drift leaves of the deadline (a lease of 243 ms): then the budget yields, and is said
+    to be exceeded."""
+    core = Fast(config(budget=40, interval_ms=10))
+    assert crowded(core, groups) == pytest.approx(beats, abs=1)
+    assert core.over_budget() == (groups == 9)
+
+
+def test_the_budget_that_yields_is_reported_once() -> None:
+    bench = leading(Fast(config(budget=1)))
+    for _ in range(20):
+        bench.wait(20)
+        bench.go()
+    (report,) = of(bench.effects, Report)
+    assert report.kind == "beacon-budget"
+    assert "more than 1 beats a second" in report.text
+    assert bench.leading()
+
+
+@pytest.mark.parametrize("mode", ["fast-neli", "neli"])
+@given(
+    groups=st.integers(1, 6),
+    partitions=st.integers(1, 3),
+    budget=st.sampled_from((20, 60, 200)),
+    fast=st.integers(1, 12),
+)
+def test_whatever_shares_a_topic_stays_within_the_budget_or_what_leaders_need(
+    mode: str, groups: int, partitions: int, budget: int, fast: int
+) -> None:
+    scene = NeliScene(protocol=mode, partitions=partitions, session=SECOND)
+    common = {"threshold_ms": 300, "session_ms": 1000, "budget": budget, "interval_ms": max(5, 60 // fast)}
+    for number in range(groups):
+        scene.add(f"m{number}", {"group": f"g{number}", "roles": (str(number),), **common}).start()
+    scene.engine.run(2 * SECOND)
+    before = sum(log.end for log in scene.logs)
+    scene.engine.run(4 * SECOND)
+    written = sum(log.end for log in scene.logs) - before
+    assert all(process.believes((str(n), 0)) for n, process in enumerate(scene.processes.values())), (
+        "each leads its own"
+    )
+    slowest = lease_ns(300, 0.1) // BEATS if mode == "fast-neli" else 75 * MS
+    writers = groups * partitions
+    assert written <= 2 * max(budget, writers * SECOND / slowest) * 1.05 + 2 * writers
+    assert written >= 2 * min(budget, writers * SECOND / (common["interval_ms"] * MS)) * 0.8 - 2 * writers
