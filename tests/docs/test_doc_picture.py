@@ -17,7 +17,6 @@ from pares.view import story_of
 
 PICTURE = ROOT / "docs" / "demo.svg"
 COLUMNS = ("instrument", "leader", "token", "leads for", "last quote", "ago")
-EMPTY = story_of(pares.open("memory://picture"), "nobody")
 
 
 def lines() -> list[str]:
@@ -36,8 +35,8 @@ def test_it_shows_what_the_screen_shows() -> None:
 
 
 def test_the_screen_has_these_columns() -> None:
-    out = io.StringIO()
-    Console(file=out, width=100).print(draw(Frame(0.0, 1.0, EMPTY, {}, dict, None), 20))
+    out, nobody = io.StringIO(), story_of(pares.open("memory://picture"), "nobody")
+    Console(file=out, width=100).print(draw(Frame(0.0, 1.0, nobody, {}, dict, None), 20))
     for title in COLUMNS:
         assert title in out.getvalue(), (
             f"the demo's table has no column {title!r} any more: python -m bench.demo_picture"
