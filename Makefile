@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox sim clean distclean
+.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox web shop beat sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -29,8 +29,14 @@ help: ## this list
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
 
+# First what no clock decides, on all processors; then, alone, all that waits for leases and starts processes that must not be late.
 test: check ## ruff, pyright, the import check and all tests but those on real brokers
+ifeq ($(strip $(ARGS)),)
+	$(BIN)/pytest -m 'timeless and not brokers' -n logical --maxprocesses 4 --dist loadgroup; first=$$?; \
+	$(BIN)/pytest -m 'not timeless and not brokers' && exit $$first
+else
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
+endif
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
@@ -58,6 +64,15 @@ chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of t
 
 outbox: $(VENV)/.ready-test ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
 	$(BIN)/python -m examples.outbox $(ARGS)
+
+web: $(VENV)/.ready-test ## workers of gunicorn, uvicorn and FastAPI of which one has the scheduler, deployed again and again
+	$(BIN)/python -m examples.web $(ARGS)
+
+shop: $(VENV)/.ready-test ## a Django command on several hosts, of which one writes; who leads is killed
+	$(BIN)/python -m examples.shop_django $(ARGS)
+
+beat: $(VENV)/.ready-test ## Celery beat behind `pares run` on two hosts; who leads is killed
+	$(BIN)/python -m examples.beat $(ARGS)
 
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)

@@ -1,5 +1,5 @@
-"""Hypothesis profiles, the mark `brokers`, `--rewrite` for the golden scenarios, and a Kafka, NATS or PostgreSQL for whoever
-asks for one.
+"""Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS or
+PostgreSQL for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from planted_secret import Watch
 
 if TYPE_CHECKING:
     from pares.dev import Kafka, Nats, Postgres
@@ -48,9 +50,31 @@ REAL = (
 )
 
 
+TIMELESS = (
+    "tests/core/",
+    "tests/sim/",
+    "tests/spark/",
+    "tests/bench/test_bench_page",
+    "tests/chaos/test_chaos_judge",
+    "tests/cli/test_cli_errors",
+    "tests/cli/test_cli_reading",
+    "tests/fence/test_file",
+    "tests/fence/test_sql",
+)
+"""Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand, and
+commands that only read. However slow the machine, these come out the same."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on a real server is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)"""
+    """What runs on a real server is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)
+
+    `timeless`: may run beside others. Of these all that ask for Spark share one, and so one process.
+    """
     for item in items:
+        if item.nodeid.startswith(TIMELESS) and item.get_closest_marker("processes") is None:
+            item.add_marker("timeless")
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
         params = getattr(getattr(item, "callspec", None), "params", {})
         kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
@@ -58,8 +82,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("brokers")
 
 
-def pytest_configure() -> None:
-    """Under nohup, or in the background of a shell, signals come in ignored; what tests start would inherit that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """The watch for the planted secret. And: under nohup, or in the background of a shell, signals come in ignored; what tests
+    start would inherit that."""
+    config.pluginmanager.register(Watch(), "planted-secret-watch")
     usually = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
     for number, usual in usually.items():
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""Servers with three workers, whose leading worker is ended again and again."""
+"""Servers with three workers (and a service of three processes), whose leading worker is ended again and again."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ SERVERS: Final = {
     "preload": [*_GUNICORN, "--preload", "examples.web.wsgi:app"],
     "uvicorn": [*_UVICORN, "examples.web.asgi:app"],
     "fastapi": [*_UVICORN, "examples.web.api:app"],
+    "asyncio": ["examples.web.deployment", "3", "examples.web.service"],
 }
 
 

@@ -5,11 +5,21 @@
             while term:                      # true while this process provably leads
                 publish(quote(), token=term.token)
 
-What is promised, and what is not, stands in the documentation of `Member` and `Term`.
+What is promised, and what is not, stands in the documentation of `Member` and `Term`. Beside them: `Admin` steers a group and
+`Observer` looks on, `aio` has the same for asyncio, `fence` refuses late writes where they land, `Slots` shares out keys,
+`health_app` and `metrics` are for whoever looks after a process, `leave_on_signals` is for deploys, `open` gives a ledger, and
+`dev` starts real servers to try it on. Everything raised on purpose is a `ParesError`. `pares.testing` is for users' tests.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "pares does not run on Windows itself: it stands on flock, fork handlers, named pipes and signals; run it in WSL 2 "
+        "or in a Linux container"
+    )
 
 if TYPE_CHECKING:
     from pares import dev, fence, metrics

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -10,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pares.cli import main
 from pares.core import records as r
 from pares.ledger import open as open_ledger
 
@@ -107,3 +112,17 @@ def pares(*arguments: str, env: dict[str, str] | None = None, timeout: float = 6
         env={**clean, "NO_COLOR": "1", **(env or {})},
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def pares_here(*arguments: str) -> Ran:
+    """The same within this process, which is a hundred times as quick: for what is said before anything is begun."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("PARES_"):
+                patch.delenv(name)
+        patch.setenv("NO_COLOR", "1")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+            main([*arguments])
+    assert isinstance(end.value.code, int)
+    return Ran(end.value.code, out.getvalue(), err.getvalue())

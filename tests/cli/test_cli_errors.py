@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_log import BASE, HandLog, pares
+from cli_log import BASE, HandLog, pares, pares_here
 
 from pares.cli.output import plain_errors
 from pares.core import records as r
@@ -35,10 +35,12 @@ def test_a_wrong_url_is_explained(
     HandLog(tmp_path / "x.db")
     HandLog(tmp_path / "work.db")
     more = {"run": ["--role", "r", "--", "true"], "demo": ["--no-audit"]}.get(command, [])
-    ran = pares(command, "--ledger", url, "--json", *more)
+    ran = pares_here(command, "--ledger", url, "--json", *more)
     assert ran.code == 2
     assert word in ran.one_line
     assert ran.out == ""
+    if url == "":
+        assert pares(command, "--ledger", url, "--json", *more) == ran, "so it is in a process of its own"
 
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_folders_and_files_that_permissions_close(tmp_path: Path) -> None:
 def test_a_group_that_no_group_can_be_called(tmp_path: Path, group: str) -> None:
     log = HandLog(tmp_path / "x.db")
     for command in ("watch", "history", "doctor"):
-        ran = pares(command, "--ledger", log.url, "--group", group)
+        ran = pares_here(command, "--ledger", log.url, "--group", group)
         assert ran.code == 2
         assert "--group" in ran.one_line
 
@@ -183,7 +185,7 @@ def test_unknown_commands_and_options_end_with_2() -> None:
         ["handover"],
         ["pause", "--seconds", "-1"],
     ):
-        ran = pares(*arguments)
+        ran = pares_here(*arguments)
         assert ran.code == 2, arguments
         assert "Traceback" not in ran.err
         assert ran.out == ""
@@ -191,7 +193,7 @@ def test_unknown_commands_and_options_end_with_2() -> None:
 
 def test_demo_refuses_what_can_not_work() -> None:
     for option, value in (("--seconds", "1"), ("--members", "2"), ("--roles", "0"), ("--members", "17")):
-        ran = pares("demo", option, value)
+        ran = pares_here("demo", option, value)
         assert ran.code == 2
         assert option in ran.one_line
 

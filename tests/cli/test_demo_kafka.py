@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_log import Ran, pares
 from confluent_kafka.admin import AdminClient
-from test_cli_demo import HANG_SECONDS, env_of, workers
+from test_cli_demo import HANG_SECONDS, SOON, env_of, workers
 
 from kafka_tools import PATIENCE, client, new_topic, write
 from pares.dev import Kafka
@@ -107,7 +107,7 @@ def test_overlap_on_kafka(tmp_path: Path, kafka: Kafka) -> None:
 def test_interrupted_it_leaves_nothing(tmp_path: Path, kafka: Kafka, how: str) -> None:
     before = topics(kafka)
     ledger = "kafka" if how == "kafka" else f"kafka://{kafka.bootstrap}"
-    command = [sys.executable, "-m", "pares", "demo", "--plain", "--no-audit", "--seconds", "60", "--ledger", ledger]
+    command = [sys.executable, "-m", "pares", "demo", "--plain", "--no-audit", "--seconds", SOON, "--ledger", ledger]
     running = subprocess.Popen(
         command, env={**os.environ, **env_of(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

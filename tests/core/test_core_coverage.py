@@ -1,4 +1,4 @@
-"""Each rule of design.md, section 3, has a test that names it, and nearly each a scenario."""
+"""Each of the rules R1 to R17 has a test that names it, and nearly each a scenario."""
 
 from __future__ import annotations
 

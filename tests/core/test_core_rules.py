@@ -1,4 +1,4 @@
-"""The fold, rule by rule: small logs written by hand, each of which shows one sentence of design.md, section 3."""
+"""The fold, rule by rule: small logs written by hand, each of which shows one sentence of the rules R1 to R17."""
 
 from __future__ import annotations
 

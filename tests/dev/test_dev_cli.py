@@ -3,64 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from dev_home import Home, one_of_three_is_killed_and_comes_back, processes
 
 from pares.dev import jars, probe
 from pares.dev.place import Place
-from pares.dev.process import Identity, identify
+from pares.dev.process import identify
 from pares.dev.settings import Security
-
-PATIENCE = 120.0
-
-
-@dataclass
-class Home:
-    """A user who has nothing but Kafka's jars."""
-
-    folder: Path
-
-    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PARES_"))}
-        env |= {"HOME": str(self.folder), "XDG_CACHE_HOME": str(jars.place().parent.parent)}
-        done = subprocess.run(
-            [sys.executable, "-m", "pares", "dev", "kafka", *arguments],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == code, done
-        return done
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json").stdout)
-
-    @property
-    def data(self) -> Path:
-        return self.folder / ".local" / "state" / "pares" / "dev" / "kafka"
 
 
 @pytest.fixture
 def home(tmp_path: Path, kafka: object) -> Iterator[Home]:
-    """`kafka` is asked for because with it the jars are there."""
-    home = Home(tmp_path)
+    """Nothing is there but Kafka's jars. `kafka` is asked for because with it they are."""
+    home = Home(tmp_path, "kafka", {"XDG_CACHE_HOME": str(jars.place().parent.parent)})
     yield home
     home.run("down", "--remove")
-
-
-def processes(status: Any) -> list[Identity]:
-    return [identify(node["pid"]) for node in status["nodes"]]
 
 
 def test_before_there_is_anything(home: Home) -> None:
@@ -113,20 +77,8 @@ def test_up_status_down(home: Home) -> None:
 
 def test_three_nodes_and_one_that_is_missing(home: Home) -> None:
     first = home.json("--nodes", "3", "up")
-    assert [node["state"] for node in first["nodes"]] == ["serving"] * 3
     assert first["was_up"] is False
-    before = processes(first)
-    before[1].signal(signal.SIGKILL)
-    assert before[1].wait(PATIENCE)
-    status = home.json("status")
-    assert status["up"] is False
-    assert [node["state"] for node in status["nodes"]] == ["serving", "down", "serving"]
-    second = home.json("up")
-    assert second["up"] is True
-    assert second["url"] == first["url"]
-    after = processes(second)
-    assert (after[0], after[2]) == (before[0], before[2])
-    assert after[1] != before[1]
+    after = one_of_three_is_killed_and_comes_back(home, first)
     ran = home.run("up", "--nodes", "1", code=2)
     assert "holds a cluster of 3, not of 1" in ran.stderr
     assert "pares dev kafka down --remove" in ran.stderr

@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from dev_home import Home, one_of_three_is_killed_and_comes_back, processes
 
-from pares.dev.process import Identity, identify
-
-PATIENCE = 60.0
 pytestmark = pytest.mark.processes
-
-
-@dataclass
-class Home:
-    folder: Path
-
-    def run(self, *arguments: str, kind: str = "nats", code: int = 0) -> subprocess.CompletedProcess[str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PARES_"))}
-        done = subprocess.run(
-            [sys.executable, "-m", "pares", "dev", kind, *arguments],
-            env={**env, "HOME": str(self.folder)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == code, done
-        return done
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json").stdout)
-
-    @property
-    def data(self) -> Path:
-        return self.folder / ".local" / "state" / "pares" / "dev" / "nats"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
+    home = Home(tmp_path, "nats")
     yield home
     home.run("down", "--remove")
-
-
-def processes(status: Any) -> list[Identity]:
-    return [identify(node["pid"]) for node in status["nodes"]]
 
 
 def test_before_there_is_anything(home: Home) -> None:
@@ -89,17 +52,8 @@ def test_up_status_down(home: Home) -> None:
 
 def test_three_nodes_without_a_log_and_one_that_is_missing(home: Home) -> None:
     first = home.json("--nodes", "3", "up", "--no-jetstream")
-    assert [node["state"] for node in first["nodes"]] == ["serving"] * 3
     assert first["url"] == f"nats://{first['bootstrap']}"
-    before = processes(first)
-    before[1].signal(signal.SIGKILL)
-    assert before[1].wait(PATIENCE)
-    second = home.json("up")
-    assert second["up"] is True
-    assert second["url"] == first["url"]
-    after = processes(second)
-    assert (after[0], after[2]) == (before[0], before[2])
-    assert after[1] != before[1]
+    after = one_of_three_is_killed_and_comes_back(home, first)
     ran = home.run("up", "--nodes", "1", code=2)
     assert "pares dev nats down --remove" in ran.stderr
     assert sorted(home.json("down")["ended"]) == sorted(process.pid for process in after)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from examples.outbox.audit import Counts, count, left
 from examples.outbox.locks import KINDS
+from examples.outbox.poller import Poller, Settings
 from examples.outbox.run import Plan, run
 from examples.outbox.shop import databases, place
 
@@ -48,6 +49,19 @@ def test_the_audit_counts_what_is_wrong(urls: tuple[str, str]) -> None:
     assert count(*urls) == Counts(7, 7, missing=0, twice=0, out_of_order=1, publishers=1)
     publish(topic, (0, 3), (0, 1), publisher="q")
     assert count(*urls) == Counts(7, 7, missing=0, twice=2, out_of_order=1, publishers=2)
+
+
+def test_what_a_dead_poller_had_published_leaves_the_outbox_though_no_order_follows(urls: tuple[str, str]) -> None:
+    with psycopg.connect(urls[0], autocommit=True) as connection:
+        for _ in range(3):
+            place(connection, 0, "c", 1)
+    publish(urls[1], (0, 1), (0, 2), (0, 3))  # and then it was killed, before it could delete them
+    poller = Poller(Settings("p", *urls, shards=1, ledger="", session=1.0))
+    turns = iter([True, True, False])
+    poller.work(0, lambda: next(turns), lambda topic: None)
+    poller.close()
+    assert left(urls[0]) == 0
+    assert count(*urls).clean
 
 
 def test_in_order_and_once_is_clean(urls: tuple[str, str]) -> None:

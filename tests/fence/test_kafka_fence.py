@@ -24,8 +24,7 @@ from pares.fence import KafkaFence, kafka_tokens
 from pares.fence.kafka import PREFIX
 from pares.fence.kafka_writer import Writer
 from pares.ledger.kafka_seek import _Client  # pyright: ignore[reportPrivateUsage]
-
-SECRET = "correct-horse-battery"
+from planted_secret import SECRET
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from postgres_tools import PATIENCE, Sink, Term, write
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from pares.core.errors import CapabilityError, ConfigError, Stale
 from pares.dev import Postgres
 from pares.fence import SqlFence
+from planted_secret import SECRET, leaks
 
 Level = psycopg.IsolationLevel
 IDLE, OPEN = TransactionStatus.IDLE, TransactionStatus.INTRANS
@@ -146,10 +148,44 @@ def test_closed_connections_pipelines_and_asynchronous_ones(sink: Sink) -> None:
 
     async def asynchronous() -> None:
         async with await psycopg.AsyncConnection.connect(sink.url) as other:
-            with pytest.raises(CapabilityError, match="AsyncConnection"):
+            with pytest.raises(CapabilityError, match=r"AsyncConnection, which is asynchronous.*asyncio\.to_thread"):
                 fence.check(other, Term("r", 0, 1))  # type: ignore[arg-type]
 
     asyncio.run(asynchronous())
+
+
+def test_psycopg2_is_refused_by_name_also_below_others(sink: Sink) -> None:
+    import psycopg2
+    import sqlalchemy
+
+    fence = SqlFence()
+    old = psycopg2.connect(sink.url)
+    says = r"psycopg2\S*connection.*psycopg2 is not supported, psycopg 3 is"
+    with pytest.raises(CapabilityError, match=says):
+        fence.check(old, Term("r", 0, 1))  # type: ignore[arg-type]
+    old.close()
+    engine = sqlalchemy.create_engine(sink.url.replace("postgresql", "postgresql+psycopg2", 1))
+    with engine.begin() as connection, pytest.raises(CapabilityError, match=rf"{says}.*postgresql\+psycopg://"):
+        fence.check(connection, Term("r", 0, 1))
+    engine.dispose()
+
+
+def test_a_password_shows_in_no_error(sink: Sink) -> None:
+    """Nor in what the driver says of a connection that a fence names."""
+    url = make_conninfo(sink.url, password=SECRET)
+    fence, connection = SqlFence(), psycopg.connect(url)
+    write(connection, fence, Term("r", 0, 5))
+    with pytest.raises(Stale) as stale:
+        fence.check(connection, Term("r", 0, 4))
+    connection.rollback()
+    connection.autocommit = True
+    with pytest.raises(ConfigError) as alone:
+        fence.check(connection, Term("r", 0, 6))
+    connection.close()
+    with pytest.raises(psycopg.OperationalError) as closed:
+        fence.check(connection, Term("r", 0, 6))
+    texts = [repr(fence), repr(connection), *(str(error.value) for error in (stale, alone, closed))]
+    assert not [text for text in texts if leaks(text)]
 
 
 @pytest.mark.parametrize(

@@ -146,3 +146,43 @@ def test_nobody_pays_for_what_others_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_asynchronous_connections_are_refused_by_name(tmp_path: Path) -> None:
+    """All that SQLAlchemy and aiosqlite have of the sort; and what the error says to do instead works."""
+    import asyncio
+
+    import aiosqlite
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker
+    from sqlalchemy.ext.asyncio import create_async_engine as create
+
+    fence, term = SqlFence(), Term("r", 0, 5)
+
+    def refused(connection: object, name: str) -> None:
+        with pytest.raises(CapabilityError, match=rf"{name}.*which is asynchronous.*asyncio\.to_thread"):
+            fence.check(connection, term)  # type: ignore[arg-type]
+
+    async def tried() -> None:
+        engine = create(f"sqlite+aiosqlite:///{tmp_path}/sink.db")
+        async with engine.begin() as connection:
+            assert isinstance(connection, AsyncConnection)
+            refused(connection, "AsyncConnection")
+            # Its synchronous face is one of aiosqlite's below.
+            await connection.run_sync(lambda one: refused(one, r"aiosqlite\.\S*Connection below a"))
+        async with AsyncSession(engine) as session:
+            refused(session, "AsyncSession")
+        refused(async_scoped_session(async_sessionmaker(engine), asyncio.current_task), "async_scoped_session")
+        await engine.dispose()
+        async with aiosqlite.connect(tmp_path / "sink.db") as plain:
+            refused(plain, r"aiosqlite\.\S*Connection")
+
+        def checked() -> None:
+            instead = create_engine(f"sqlite:///{tmp_path}/sink.db")
+            with instead.begin() as synchronous:
+                fence.check(synchronous, term)
+                assert fence.seen(synchronous, "r") == 5
+            instead.dispose()
+
+        await asyncio.to_thread(checked)
+
+    asyncio.run(tried())

@@ -1,8 +1,7 @@
 """A Kafka for the ledgers' tests, and what they do to it."""
 
-import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import confluent_kafka.admin
 from confluent_kafka import KafkaException, TopicCollection
 from ledger_stages import Stage, in_processes
+from log_tools import until
 
 import pares.ledger
 from pares.dev import Kafka
@@ -55,6 +55,12 @@ class Cluster:
         entry = admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         self.admin.incremental_alter_configs([resource])[resource].result(WAIT)
+        # It is the controller that has confirmed; the broker tells of it a moment later, and obeys a moment after that.
+        until(lambda: self.setting(topic, name) == value)
+
+    def setting(self, topic: str, name: str) -> str:
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
+        return self.admin.describe_configs([resource])[resource].result(WAIT)[name].value
 
     def described(self, topic: str) -> Any:
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(WAIT)
@@ -124,7 +130,7 @@ class Cluster:
 class KafkaStage(Stage):
     """A topic of its own for each test, all on one Kafka."""
 
-    often = 30  # each time four clients begin and end, a quarter of a second
+    often = 15  # each time four clients begin and end, a quarter of a second
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
@@ -150,11 +156,3 @@ class KafkaStage(Stage):
     def close(self) -> None:
         super().close()
         self.cluster.delete(self.topic)
-
-
-def until(done: Callable[[], bool], timeout: float = WAIT) -> None:
-    """Wait for what takes a moment to be true everywhere."""
-    end = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
+from log_tools import read_all
+
+import pares.ledger
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Entry, Log
+from pares.dev.cluster import LocalCluster
+from pares.ledger import Entry, Ledger, Log
 
 HANG: Final = 90.0
 
@@ -60,12 +65,70 @@ def follow(ledger: Log, entries: list[Entry], until: threading.Event) -> None:
 
 def kept(log: Log, writer: Writer) -> list[Entry]:
     """All that is in the log: what was acknowledged once, at its place and in order, and nothing that was refused."""
-    entries = log.read(0, max_records=10_000)
-    while len(more := log.read(entries[-1].offset + 1, max_records=10_000)):
-        entries += more
+    entries = read_all(log)
     at = {int(entry.payload): entry.offset for entry in entries}
     assert len(at) == len(entries), "a record stands in the log twice"
     assert {number: at.get(number) for number in writer.acknowledged} == writer.acknowledged
     assert not writer.refused & at.keys(), "said to be refused, and is there"
     assert [int(entry.payload) for entry in entries] == sorted(at), "out of order"
     return entries
+
+
+FAULTS: Final = ("leader killed", "one by one", "all at once", "leader frozen")
+
+
+def strike(
+    servers: LocalCluster, fault: str, leader: Callable[[], int], writer: Writer, while_gone: Callable[[int], None]
+) -> None:
+    """Has one of `FAULTS` happen to three servers; `while_gone` is told of the leader that was killed, before it comes back."""
+    if fault == "leader killed":
+        node = leader()
+        servers.kill(node)
+        try:
+            writer.goes_on()
+            while_gone(node)
+        finally:
+            servers.restart(node)
+    elif fault == "one by one":
+        for node in (1, 2, 3):
+            servers.restart(node)
+            writer.goes_on()
+    elif fault == "all at once":
+        for node in (1, 2, 3):
+            servers.kill(node)
+        for node in (1, 2, 3):
+            servers.restart(node, wait=False)
+        servers.wait_ready(HANG)
+    else:
+        node = leader()
+        servers.freeze(node)
+        time.sleep(4.0)
+        servers.thaw(node)
+    writer.goes_on()
+
+
+def check_that_it_stays(url: str, strike: Callable[[Ledger, Writer], None]) -> None:
+    """Whatever `strike` does: what is acknowledged before, meanwhile and afterwards stays, in order, for who reads along
+    and for who comes later; and it is the same log as before."""
+    ledger, reader = pares.ledger.open(url), pares.ledger.open(url)
+    identity = ledger.identity()
+    read: list[Entry] = []
+    done = threading.Event()
+    following = threading.Thread(target=follow, args=(reader, read, done), daemon=True)
+    following.start()
+    writer = Writer(ledger)
+    writer.start()
+    writer.goes_on()
+    strike(ledger, writer)
+    writer.end()
+    again = pares.ledger.open(url, timeout=20)
+    entries = kept(again, writer)
+    end = time.monotonic() + HANG
+    while (not read or read[-1].offset < entries[-1].offset) and time.monotonic() < end:
+        time.sleep(0.02)
+    done.set()
+    following.join(HANG)
+    assert read == entries
+    assert again.identity() == ledger.identity() == identity
+    for one in (ledger, reader, again):
+        one.close()

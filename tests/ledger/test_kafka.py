@@ -10,17 +10,16 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from kafka_stages import Cluster, until
+from kafka_stages import Cluster
+from log_tools import HANG, append_again, payloads, read_all, until
 
 import pares.ledger
 from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
-from pares.ledger import Entry, as_bus
+from pares.ledger import as_bus
 from pares.ledger.kafka import KafkaLedger
 from pares.ledger.kafka_seek import Seeker
 from pares.ledger.kafka_tail import FRESH
-
-HANG = 60.0
 
 
 def opened(cluster: Cluster, topic: str, **options: object) -> KafkaLedger:
@@ -41,7 +40,7 @@ def test_a_topic_that_was_made_anew_is_heard_of_without_asking(cluster: Cluster,
     bell = ledger.bell()
     assert bell is not None
     ledger.append_many([b"old"] * 5)
-    assert len(ledger.read(0, timeout=HANG)) == 5
+    assert len(read_all(ledger, timeout=HANG)) == 5
     assert ledger.read(5, timeout=0.1) == []
     before = ledger.identity()
     cluster.delete(topic)
@@ -56,7 +55,7 @@ def test_a_topic_that_was_made_anew_is_heard_of_without_asking(cluster: Cluster,
     with pytest.raises(LedgerRewound):
         ledger.read(5)
     assert ledger.append(b"new") == 0
-    assert [entry.payload for entry in ledger.read(0)] == [b"new"]
+    assert payloads(ledger) == [b"new"]
     # The tail follows the new one.
     assert ledger.read(1, timeout=0.05) == []
     threading.Timer(0.2, opened(cluster, topic).append, [b"newer"]).start()
@@ -69,13 +68,13 @@ def test_a_longer_log_in_the_place_of_the_old_one(cluster: Cluster, topic: str) 
     ledger = opened(cluster, topic)
     bell = ledger.bell()
     ledger.append_many([b"old"] * 3)
-    assert len(ledger.read(0)) == 3
+    assert len(read_all(ledger)) == 3
     before = ledger.identity()
     cluster.delete(topic)
     other = opened(cluster, topic)
     other.append_many([b"new"] * 9)
     until(lambda: ledger.identity() != before)
-    assert [entry.payload for entry in ledger.read(3)] == [b"new"] * 6
+    assert payloads(ledger, 3) == [b"new"] * 6
     assert ledger.append(b"x") == 9
     assert bell is not None
     bell.close()
@@ -92,8 +91,8 @@ def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
     late = opened(cluster, topic)
     with pytest.raises(LedgerGap, match="starts at 90"):
         late.read(10)
-    assert [entry.offset for entry in late.read(90)] == list(range(90, 100))
-    assert [entry.offset for entry in ledger.read(95)] == list(range(95, 100))
+    assert [entry.offset for entry in read_all(late, 90)] == list(range(90, 100))
+    assert [entry.offset for entry in read_all(ledger, 95)] == list(range(95, 100))
     assert bell is not None
     bell.close()
     for one in (ledger, other, late):
@@ -162,21 +161,6 @@ def test_who_is_told_asks_for_nothing(cluster: Cluster, topic: str, monkeypatch:
     other.close()
 
 
-def test_many_partitions(cluster: Cluster, topic: str) -> None:
-    ledger, other = opened(cluster, topic, partitions=16), opened(cluster, topic)
-    bells = [ledger.bell(partition) for partition in range(16)]
-    for turn in range(5):
-        for partition in range(16):
-            assert other.append(b"%d" % partition, partition) == turn
-        for partition in range(16):
-            assert ledger.read(turn, partition, timeout=HANG)[0].payload == b"%d" % partition
-    for bell in bells:
-        assert bell is not None
-        bell.close()
-    ledger.close()
-    other.close()
-
-
 def test_the_bus(cluster: Cluster, topic: str) -> None:
     one, two = opened(cluster, topic), opened(cluster, topic)
     heard: list[bytes] = []
@@ -213,10 +197,10 @@ def test_a_broker_that_stands_still() -> None:
         kafka.thaw(1)
         after = append_again(ledger, b"after")
         time.sleep(3.0)
-        payloads = everything(ledger)
+        found = payloads(ledger, timeout=HANG)
         # What was sent before it stood still came when it went on, or never; nothing came after the next append.
-        assert payloads in ([b"before", b"after"], [b"before", b"lost 0", b"after"])
-        assert payloads[after] == b"after"
+        assert found in ([b"before", b"after"], [b"before", b"lost 0", b"after"])
+        assert found[after] == b"after"
         assert bell is not None
         bell.close()
         ledger.close()
@@ -256,25 +240,6 @@ def test_an_outage_costs_next_to_nothing() -> None:
                     use()
         assert time.process_time() - used < 0.25 * (time.monotonic() - began)
         ledger.close()
-
-
-def everything(ledger: pares.ledger.Log) -> list[bytes]:
-    """All that is in it: one read may return the first of it only."""
-    found: list[Entry] = []
-    end = ledger.end()
-    while (at := found[-1].offset + 1 if found else 0) < end:
-        found += ledger.read(at, timeout=HANG)
-    return [entry.payload for entry in found]
-
-
-def append_again(ledger: pares.ledger.Log, payload: bytes) -> int:
-    """Append, and again until it is certain: for payloads of which two would do no harm."""
-    end = time.monotonic() + HANG
-    while True:
-        try:
-            return ledger.append(payload)
-        except LedgerUnavailable:
-            assert time.monotonic() < end
 
 
 FORKED = """

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_stages import Cluster, until
+from kafka_stages import Cluster
+from log_tools import until
 
 import pares.ledger
 from pares.core.errors import LedgerUnavailable

@@ -6,15 +6,15 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from kafka_stages import Cluster, until
+from kafka_stages import Cluster
+from log_tools import payloads, until
 
 import pares.ledger
 from kafka_tools import make_certificate
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.dev import Kafka, Security
 from pares.ledger.kafka import KafkaLedger
-
-SECRET = "correct-horse-battery"
+from planted_secret import SECRET
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_all_of_a_ledger_over_tls(tls: Kafka) -> None:
     assert isinstance(ledger, KafkaLedger)
     bell = ledger.bell()
     assert ledger.append_many([b"a", b"b"]) == [0, 1]
-    assert [entry.payload for entry in ledger.read(0, timeout=30)] == [b"a", b"b"]
+    assert payloads(ledger, timeout=30) == [b"a", b"b"]
     assert [entry.offset for entry in ledger.read(1)] == [1]
     held: list[int] = []
     membership = ledger.join("secured", 1, held.extend, lambda _: None, lambda _: None)
@@ -71,7 +71,7 @@ def test_where_brokers_make_topics_by_themselves(eager: Cluster) -> None:
     assert ledger.partitions == 1
     bell = ledger.bell()
     assert ledger.append(b"a") == 0
-    assert [entry.payload for entry in ledger.read(0, timeout=30)] == [b"a"]
+    assert payloads(ledger, timeout=30) == [b"a"]
     eager.delete(topic)
     for use in (lambda: ledger.append(b"b"), lambda: ledger.append(b"c"), ledger.end):
         with pytest.raises(LedgerUnavailable):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import pytest
 from confluent_kafka import KafkaException
-from kafka_stages import WAIT, Cluster, admin, until
-from steady_writer import HANG, Writer, follow, kept
+from kafka_stages import WAIT, Cluster, admin
+from log_tools import payloads, read_all, until
+from steady_writer import FAULTS, HANG, Writer, check_that_it_stays, strike
 
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
 from pares.dev.settings import QUICK_RETURN
-from pares.ledger import Entry, Log
+from pares.ledger import Ledger, Log
 from pares.ledger.kafka import KafkaLedger
 
 T = TypeVar("T")
@@ -31,59 +30,20 @@ def three() -> Generator[Kafka]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("fault", ["leader killed", "one by one", "all at once", "leader frozen"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_what_was_acknowledged_stays(three: Kafka, fault: str) -> None:
     cluster = Cluster(three)
     topic = cluster.name()
-    url = three.topic_url(topic)
-    ledger, reader = pares.ledger.open(url), pares.ledger.open(url)
-    assert isinstance(ledger, KafkaLedger)
-    assert [level for level, _ in ledger.checks()] == ["good"]
-    identity = ledger.identity()
-    read: list[Entry] = []
-    done = threading.Event()
-    following = threading.Thread(target=follow, args=(reader, read, done), daemon=True)
-    following.start()
-    writer = Writer(ledger)
-    writer.start()
-    writer.goes_on()
 
-    if fault == "leader killed":
-        leader = cluster.described(topic).partitions[0].leader.id
-        three.kill(leader)
-        try:
-            writer.goes_on()
-        finally:
-            three.restart(leader)
-    elif fault == "one by one":
-        for node in (1, 2, 3):
-            three.restart(node)
-            writer.goes_on()
-    elif fault == "all at once":
-        for node in (1, 2, 3):
-            three.kill(node)
-        for node in (1, 2, 3):
-            three.restart(node, wait=False)
-        three.wait_ready(HANG)
-    else:
-        leader = cluster.described(topic).partitions[0].leader.id
-        three.freeze(leader)
-        time.sleep(4.0)
-        three.thaw(leader)
-    writer.goes_on()
-    writer.end()
+    def leader() -> int:
+        return cluster.described(topic).partitions[0].leader.id
 
-    again = pares.ledger.open(url, timeout=20)
-    entries = kept(again, writer)
-    end = time.monotonic() + HANG
-    while (not read or read[-1].offset < entries[-1].offset) and time.monotonic() < end:
-        time.sleep(0.02)
-    done.set()
-    following.join(HANG)
-    assert read == entries
-    assert again.identity() == ledger.identity() == identity
-    for one in (ledger, reader, again):
-        one.close()
+    def struck(ledger: Ledger, writer: Writer) -> None:
+        assert isinstance(ledger, KafkaLedger)
+        assert [level for level, _ in ledger.checks()] == ["good"]
+        strike(three, fault, leader, writer, lambda node: None)
+
+    check_that_it_stays(three.topic_url(topic), struck)
     cluster.delete(topic)
 
 
@@ -112,7 +72,7 @@ def test_a_topic_made_anew_where_another_broker_leads(three: Kafka) -> None:
         three.restart(first)
     for number in range(40):
         appended(ledger, b"old %d" % number)
-    assert len(ledger.read(0)) >= 40
+    assert len(read_all(ledger)) >= 40
 
     until(lambda: leader() > 0, HANG)
     before = leader()
@@ -126,7 +86,7 @@ def test_a_topic_made_anew_where_another_broker_leads(three: Kafka) -> None:
         appended(other, b"new %d" % number)
 
     until(lambda: reached(ledger.identity) not in (None, identity), HANG)
-    assert [entry.payload for entry in ledger.read(0, timeout=HANG)] == [b"new %d" % number for number in range(5)]
+    assert payloads(ledger, timeout=HANG) == [b"new %d" % number for number in range(5)]
     with pytest.raises(LedgerRewound):
         ledger.read(40)
     assert ledger.append(b"new 5") == 5

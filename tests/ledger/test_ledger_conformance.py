@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from ledger_stages import Stage, descriptors, in_child, in_threads
+from log_tools import HANG, payloads, read_all
 
 import pares.ledger
 from pares.core.errors import (
@@ -19,20 +20,6 @@ from pares.core.errors import (
     LedgerUnavailable,
 )
 from pares.ledger import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD, Entry, Ledger, Log, expire
-
-HANG = 60.0
-
-
-def read_all(log: Log, offset: int = 0, partition: int = 0) -> list[Entry]:
-    entries: list[Entry] = []
-    while found := log.read(offset, partition):
-        entries += found
-        offset = found[-1].offset + 1
-    return entries
-
-
-def payloads(log: Log, offset: int = 0, partition: int = 0) -> list[bytes]:
-    return [entry.payload for entry in read_all(log, offset, partition)]
 
 
 def rings(descriptor: int, timeout: float) -> bool:
@@ -395,6 +382,19 @@ def test_topics_are_logs_of_their_own(stage: Stage) -> None:
     assert same.read(1, 2) == orders.read(1, 2)
     assert same.identity() == orders.identity() != bills.identity()
     assert payloads(ledger) == [b"ledger"]
+
+
+def test_many_partitions(stage: Stage) -> None:
+    ledger, other = stage.open(partitions=16), stage.open()
+    bells = [ledger.bell(partition) for partition in range(16)]
+    for turn in range(5):
+        for partition in range(16):
+            assert other.append(b"%d" % partition, partition) == turn
+        for partition in range(16):
+            assert [entry.payload for entry in ledger.read(turn, partition, timeout=HANG)] == [b"%d" % partition]
+    for bell in bells:
+        assert bell is not None
+        bell.close()
 
 
 def test_topics_share_handles_and_bells(stage: Stage) -> None:

@@ -131,3 +131,9 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     ledger.close()
     with pytest.raises(CapabilityError, match="some_ledgers_absent"):
         pares.ledger.open("broken://x")
+
+
+@pytest.mark.parametrize("url", ["kafka://localhost:1/x", "nats://localhost:1/x"])
+def test_a_setting_of_the_client_in_the_wrong_place_is_told_where_it_goes(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"unknown option user; .* options=\{'options': \{\.\.\.\}\}"):
+        pares.open(url, user="a")

@@ -52,6 +52,58 @@ def test_makes_file_and_folder_for_this_user_only(tmp_path: Path) -> None:
     assert integrity(path) == "ok"
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nothing_is_open_to_others_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """Not even under a umask that takes nothing away: what a member leaves in the ledger's folder is its user's alone."""
+    program = (
+        "import os, pathlib, stat, sys, pares\n"
+        "os.umask(int(sys.argv[2]))\n"
+        "with pares.Member(f'sqlite:///{sys.argv[1]}', group='g', roles=['A'], session=5) as me:\n"
+        "    assert me.wait('A', 60)\n"
+        "    for path in sorted(pathlib.Path(sys.argv[1]).parent.rglob('*')):\n"
+        "        print(path.name, oct(stat.S_IMODE(path.lstat().st_mode)))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "work.db"), str(umask)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    modes = dict(line.split() for line in ran.stdout.splitlines())
+    locks = [name for name in modes if name.endswith(".alive")]
+    assert len(locks) == 1
+    assert modes.pop("work.db-locks") == "0o700"
+    assert modes == dict.fromkeys(["work.db", "work.db-bell", "work.db-shm", "work.db-wal", *locks], "0o600")
+
+
+def test_files_that_others_may_write_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = open_file(path)
+    assert isinstance(ledger, SqliteLedger)
+    ledger.append(b"x")
+    assert [level for level, _ in ledger.checks()] == ["good"]
+    os.chmod(f"{path}-wal", 0o620)
+    ((level, text),) = ledger.checks()
+    assert (level, f"{path}-wal (0620)" in text, "chmod g-w" in text) == ("note", True, True)
+    for name in (f"{path}", f"{path}-wal", f"{path}-shm", f"{path}-bell"):
+        before = stat.S_IMODE(os.stat(name).st_mode)
+        os.chmod(name, 0o602)
+        text = dict(ledger.checks())["warning"]
+        assert f"{name} (0602)" in text
+        assert "chmod o-w" in text
+        os.chmod(name, before)
+    os.chmod(f"{path}-wal", 0o600)
+    os.mkdir(f"{path}-locks", 0o700)
+    os.chmod(f"{path}-locks", 0o777)
+    assert f"{path}-locks (0777)" in dict(ledger.checks())["warning"]
+    os.chmod(f"{path}-locks", 0o700)
+    os.chmod(tmp_path, 0o777)
+    assert f"the folder {tmp_path} (0777)" in dict(ledger.checks())["warning"]
+    os.chmod(tmp_path, 0o1777)
+    assert [level for level, _ in ledger.checks()] == ["good"], "as /tmp is: only a file's owner can replace it"
+    os.unlink(f"{path}-bell")
+    os.symlink("elsewhere", f"{path}-bell")
+    assert "is a symbolic link" in dict(ledger.checks())["problem"]
+    os.chmod(tmp_path, 0o700)
+    ledger.close()
+
+
 def test_a_file_of_many_makers_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     start = threading.Barrier(8)

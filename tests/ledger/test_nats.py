@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from log_tools import HANG, append_again, payloads, read_all, until
 from nats_stages import Server
 
 import pares.ledger
 from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.dev import Nats
-from pares.ledger import Entry, Log
+from pares.ledger import Entry
 from pares.ledger.nats import NatsLedger
-
-HANG = 60.0
 
 
 def opened(server: Server, stream: str, **options: object) -> NatsLedger:
@@ -39,33 +38,12 @@ def own() -> Iterator[Server]:
         yield Server(nats)
 
 
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + HANG
-    while not done():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.01)
-
-
-def append_again(ledger: Log, payload: bytes) -> int:
-    """Append, and again until it is certain: for payloads of which two would do no harm."""
-    end = time.monotonic() + HANG
-    while True:
-        try:
-            return ledger.append(payload)
-        except LedgerUnavailable:
-            assert time.monotonic() < end
-
-
-def payloads(entries: list[Entry]) -> list[bytes]:
-    return [entry.payload for entry in entries]
-
-
 def test_a_stream_that_was_made_anew_is_heard_of_without_asking(server: Server, stream: str) -> None:
     ledger = opened(server, stream)
     bell = ledger.bell()
     assert bell is not None
     ledger.append_many([b"old"] * 5)
-    assert len(ledger.read(0, timeout=HANG)) == 5
+    assert len(read_all(ledger, timeout=HANG)) == 5
     assert ledger.read(5, timeout=0.1) == []
     before = ledger.identity()
     server.delete(stream)
@@ -79,12 +57,12 @@ def test_a_stream_that_was_made_anew_is_heard_of_without_asking(server: Server, 
     with pytest.raises(LedgerRewound):
         ledger.read(5)
     assert ledger.append(b"new") == 0
-    assert payloads(ledger.read(0)) == [b"new"]
+    assert payloads(ledger) == [b"new"]
     # The tail follows the new one.
     assert ledger.read(1, timeout=0.05) == []
     other = opened(server, stream)
     threading.Timer(0.2, other.append, [b"newer"]).start()
-    assert payloads(ledger.read(1, timeout=HANG)) == [b"newer"]
+    assert [entry.payload for entry in ledger.read(1, timeout=HANG)] == [b"newer"]
     bell.close()
     other.close()
     ledger.close()
@@ -95,13 +73,13 @@ def test_a_longer_log_in_the_place_of_the_old_one(server: Server, stream: str) -
     bell = ledger.bell()
     assert bell is not None
     ledger.append_many([b"old"] * 3)
-    assert len(ledger.read(0)) == 3
+    assert len(read_all(ledger)) == 3
     before = ledger.identity()
     server.delete(stream)
     other = opened(server, stream)
     other.append_many([b"new"] * 9)
     until(lambda: ledger.identity() != before)
-    assert payloads(ledger.read(3)) == [b"new"] * 6
+    assert payloads(ledger, 3) == [b"new"] * 6
     assert ledger.append(b"x") == 9
     bell.close()
     ledger.close()
@@ -118,13 +96,13 @@ def test_what_was_purged_under_a_follower_is_a_gap(server: Server, stream: str) 
     late = opened(server, stream)
     with pytest.raises(LedgerGap, match="starts at 90"):
         late.read(10)
-    assert [entry.offset for entry in late.read(90)] == list(range(90, 100))
+    assert [entry.offset for entry in read_all(late, 90)] == list(range(90, 100))
     # One who follows has read them before.
-    assert [entry.offset for entry in ledger.read(95)] == list(range(95, 100))
+    assert [entry.offset for entry in read_all(ledger, 95)] == list(range(95, 100))
     assert server.api(f"STREAM.PURGE.{stream}")["purged"] == 10
     assert (ledger.start(), ledger.end()) == (100, 100)
     assert other.append(b"after") == 100
-    assert payloads(ledger.read(100, timeout=HANG)) == [b"after"]
+    assert [entry.payload for entry in ledger.read(100, timeout=HANG)] == [b"after"]
     bell.close()
     for one in (ledger, other, late):
         one.close()
@@ -137,7 +115,7 @@ def test_limits_cut_the_log_visibly(server: Server, stream: str) -> None:
     assert (ledger.start(), ledger.end()) == (15, 25)
     with pytest.raises(LedgerGap):
         ledger.read(14)
-    assert len(ledger.read(15)) == 10
+    assert len(read_all(ledger, 15)) == 10
     ledger.close()
 
 
@@ -150,8 +128,8 @@ def test_messages_deleted_one_by_one_are_holes(server: Server, stream: str) -> N
         assert server.api(f"STREAM.MSG.DELETE.{stream}", seq=sequence)["success"]
     late = opened(server, stream)
     assert (late.start(), late.end()) == (1, 10)
-    assert [entry.offset for entry in late.read(1)] == [1, 2, 5, 6, 7, 8]
-    assert [entry.offset for entry in late.read(3)] == [5, 6, 7, 8]
+    assert [entry.offset for entry in read_all(late, 1)] == [1, 2, 5, 6, 7, 8]
+    assert [entry.offset for entry in read_all(late, 3)] == [5, 6, 7, 8]
     assert late.read(9) == []
     assert late.append(b"x") == 10
     assert [entry.offset for entry in late.read(9)] == [10]
@@ -170,8 +148,8 @@ def test_without_direct_requests_the_leader_is_asked(server: Server, stream: str
         assert server.api(f"STREAM.MSG.DELETE.{stream}", seq=sequence)["success"]
     del written[49], written[11], written[10]
     late = opened(server, stream)
-    assert payloads(late.read(0)) == written
-    assert payloads(late.read(0, max_records=11)) == written[:11]
+    assert payloads(late) == written
+    assert [entry.payload for entry in late.read(0, max_records=11)] == written[:11]
     assert [entry.offset for entry in late.read(10, max_records=1)] == [12]
     large = b"x" * 1_000_000
     for _ in range(2):
@@ -204,21 +182,6 @@ def test_one_append_is_one_batch_up_to_what_a_stream_takes(server: Server, strea
     other.close()
 
 
-def test_many_partitions(server: Server, stream: str) -> None:
-    ledger, other = opened(server, stream, partitions=16), opened(server, stream)
-    bells = [ledger.bell(partition) for partition in range(16)]
-    for turn in range(5):
-        for partition in range(16):
-            assert other.append(b"%d" % partition, partition) == turn
-        for partition in range(16):
-            assert payloads(ledger.read(turn, partition, timeout=HANG)) == [b"%d" % partition]
-    for bell in bells:
-        assert bell is not None
-        bell.close()
-    ledger.close()
-    other.close()
-
-
 def test_a_stream_that_is_full_refuses(server: Server, stream: str) -> None:
     ledger = opened(server, stream)
     ledger.append(b"x")
@@ -244,7 +207,7 @@ def test_a_copy_of_an_append_that_comes_late_is_refused(server: Server, stream: 
     answer = json.loads(server.request(kept["subject"], b"second", Nats_Expected_Last_Subject_Sequence="1"))
     assert answer["error"]["err_code"] == 10071
     assert ledger.append(b"third") == 2
-    assert payloads(ledger.read(0)) == [b"first", b"second", b"third"]
+    assert payloads(ledger) == [b"first", b"second", b"third"]
     ledger.close()
 
 
@@ -256,7 +219,7 @@ def test_an_append_of_unknown_outcome_that_landed_is_not_in_the_way(server: Serv
     assert json.loads(server.request(kept["subject"], b"unknown"))["seq"] == 2
     assert ledger.append(b"third") == 2
     assert ledger.append_many([b"fourth", b"fifth"]) == [3, 4]
-    assert payloads(ledger.read(0)) == [b"first", b"unknown", b"third", b"fourth", b"fifth"]
+    assert payloads(ledger) == [b"first", b"unknown", b"third", b"fourth", b"fifth"]
     ledger.close()
 
 
@@ -277,7 +240,7 @@ def test_a_server_that_stands_still(own: Server) -> None:
     ledger = opened(own, "t", timeout=0.5)
     bell = ledger.bell()
     assert ledger.append(b"before") == 0
-    assert payloads(ledger.read(0)) == [b"before"]
+    assert payloads(ledger) == [b"before"]
     own.nats.freeze(1)
     unknown: list[bool] = []
     for number in range(4):
@@ -292,7 +255,7 @@ def test_a_server_that_stands_still(own: Server) -> None:
     own.nats.thaw(1)
     after = append_again(ledger, b"after")
     time.sleep(1.0)
-    found = payloads(ledger.read(0))
+    found = payloads(ledger)
     # What was sent before it stood still came when it went on, or never; nothing came after the next append.
     assert found[0] == b"before"
     assert {*found[1:]} <= {b"lost 0", b"after"}
@@ -326,10 +289,10 @@ def test_a_server_that_is_killed_and_comes_back(own: Server) -> None:
             found += follower.read(len(found), timeout=0.5)
         except LedgerUnavailable:
             time.sleep(0.02)
-    assert payloads(found) == written
+    assert [entry.payload for entry in found] == written
     # The tail has come back too: what is appended now is pushed.
     threading.Timer(0.3, append_again, [ledger, b"last"]).start()
-    assert payloads(follower.read(len(written), timeout=HANG)) == [b"last"]
+    assert [entry.payload for entry in follower.read(len(written), timeout=HANG)] == [b"last"]
     assert ledger.identity() == follower.identity() == identity
     assert bell is not None
     bell.close()
@@ -369,7 +332,7 @@ def test_a_reader_that_stood_still_has_missed_nothing(own: Server) -> None:
     done.set()
     thread.join(HANG)
     assert [entry.offset for entry in read] == list(range(len(read)))
-    assert read == ledger.read(0)
+    assert read == read_all(ledger)
     assert bell is not None
     bell.close()
     ledger.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from log_tools import until
 from nats_stages import OPEN, Server
 
 from pares.core.errors import CapabilityError, ClosedError, ConfigError, ForkedError, LedgerUnavailable
@@ -36,13 +37,6 @@ def opened(nats: Nats, **options: object) -> CoreNats:
     bus = open_bus(f"nats://{nats.bootstrap}", **{"timeout": 0.3, **options})
     assert isinstance(bus, CoreNats)
     return bus
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + HANG
-    while not done():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.01)
 
 
 def publish_until_heard(bus: Bus, payload: bytes, *heard: Heard) -> None:

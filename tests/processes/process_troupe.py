@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import sqlite3
@@ -27,16 +28,17 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One worker process, seen from outside."""
+    """One worker process, seen from outside. `release`: where its `pares` is, if it is not this one."""
 
-    def __init__(self, troupe: Troupe, name: str) -> None:
+    def __init__(self, troupe: Troupe, name: str, release: Path | None = None) -> None:
         self.name = name
         self.stopped = False
         self._folder = troupe.folder
         script = Path(__file__).with_name("process_worker.py")
         command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
         with (troupe.folder / f"{name}.log").open("wb") as log:
-            self.process = subprocess.Popen([*command, str(troupe.folder)], stdout=log, stderr=log)
+            environment = os.environ if release is None else {**os.environ, "PYTHONPATH": str(release)}
+            self.process = subprocess.Popen([*command, str(troupe.folder)], stdout=log, stderr=log, env=environment)
 
     def beliefs(self) -> list[Belief]:
         path = self._folder / f"{self.name}.beliefs"
@@ -99,14 +101,14 @@ class Troupe:
             sink.execute(f"CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, {columns})")
         sink.close()
 
-    def begin(self, count: int = 3) -> None:
+    def begin(self, count: int = 3, release: Path | None = None) -> None:
         for _ in range(count):
-            self.enlist()
+            self.enlist(release)
         self.until_all_led()
 
-    def enlist(self) -> Worker:
+    def enlist(self, release: Path | None = None) -> Worker:
         self._born += 1
-        worker = Worker(self, f"w{self._born}")
+        worker = Worker(self, f"w{self._born}", release)
         self.workers.append(worker)
         return worker
 

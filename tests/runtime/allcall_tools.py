@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from runtime_tools import PATIENCE, Crew, until
 
 import pares
+from pares.core.allcall_protocol import Settings
 from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger import Bus
+from pares.runtime import allcall_settings
 
-TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 2.5, "skew": 0.2}
-"""A member that begins alone leads after 3 s; a busy machine may stand still for half a second, and nobody seems to be gone."""
-CALM: dict[str, Any] = {"heartbeat": 0.25, "lease": 6.0, "skew": 0.2}
+TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 1.5, "skew": 0.2}
+"""A busy machine may stand still for half a second, and nobody seems to be gone, and no lease runs out."""
+PAST_A_LEASE = 2.0
+"""Seconds: longer than the lease of `TIMES` and its skew."""
+CALM: dict[str, Any] = {"heartbeat": 0.6, "lease": 3.0, "skew": 0.2}
+"""For tests in which no lease may run out by itself: it is prolonged when 1.8 s are left."""
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Who is made here does not listen for a lease before it calls (H12): in a group that is new nobody can have led.
+
+    Those who come later hear its claim, and need not wait either.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allcall_settings, "Settings", functools.partial(Settings, init_ms=0))
+        yield
 
 
 def member(crew: Crew, name: str, rank: int = 0, roles: tuple[str, ...] = ("x",), **settings: Any) -> pares.Member:
+    """A member; the first of a crew begins at once."""
     given = {"ledger": crew.ledger, **TIMES, **settings}
     ledger = given.pop("ledger")
-    made = pares.Member(ledger, group=crew.group, roles=roles, name=name, rank=rank, protocol="allcall", **given)
+    with contextlib.nullcontext() if crew.members else at_once():
+        made = pares.Member(ledger, group=crew.group, roles=roles, name=name, rank=rank, protocol="allcall", **given)
     crew.members.append(made)
     return made
 
@@ -90,4 +111,17 @@ class Port:
         """The bus is the wire's."""
 
 
-__all__ = ["CALM", "PATIENCE", "TIMES", "Port", "Wire", "band", "leading", "led_by", "member", "settle"]
+__all__ = [
+    "CALM",
+    "PAST_A_LEASE",
+    "PATIENCE",
+    "TIMES",
+    "Port",
+    "Wire",
+    "at_once",
+    "band",
+    "leading",
+    "led_by",
+    "member",
+    "settle",
+]

@@ -13,11 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allcall_tools import CALM, PATIENCE, TIMES, Port, Wire, band, leading, led_by, member, settle
-from runtime_tools import Crew, Recorder, until
+from allcall_tools import (
+    CALM,
+    PAST_A_LEASE,
+    PATIENCE,
+    TIMES,
+    Port,
+    Wire,
+    at_once,
+    band,
+    leading,
+    led_by,
+    member,
+    settle,
+)
+from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.fence import SqlFence
 from pares.ledger import as_bus, open_bus
 
@@ -26,36 +39,43 @@ def test_one_leads_and_all_know_it(any_crew: Crew) -> None:
     a, b, c = band(any_crew)
     term = a.term("x")
     assert term is not None
-    assert 0 < term.remaining() <= 2.5
+    assert 0 < term.remaining() <= TIMES["lease"]
     assert a.pulse(0)
     assert not b.pulse(0)
     for one in (a, b, c):
         holder = one.leader("x")
         assert holder is not None
         assert (holder.name, holder.role, holder.seat, holder.token) == ("a", "x", 0, term.token)
-        assert holder.since is not None
+        until(lambda one=one: (held := one.leader("x")) is not None and held.since, "it knows since when")
         assert one.health().ok
         assert one.state == "live"
     peers = {peer.name: peer for peer in b.members()}
-    assert [(p.rank, p.session, p.roles) for p in peers.values()] == [(0, 2.5, ("x",)), (1, 2.5, ()), (2, 2.5, ())]
+    assert [(p.rank, p.session, p.roles) for p in peers.values()] == [(0, 1.5, ("x",)), (1, 1.5, ()), (2, 1.5, ())]
     assert peers["a"].host == os.uname().nodename
     until(lambda: all(p.views == {"x": a.id} for p in b.members()), "everybody's view is there")
     assert b.roles() == {"x": 1}
-    time.sleep(3.0)
+    time.sleep(PAST_A_LEASE)
     assert a.term("x") is term, "the term goes on, lease after lease"
     assert a.health().terms == 1
 
 
-def test_closing_hands_over_after_the_barrier(any_crew: Crew) -> None:
+def test_who_begins_alone_listens_for_a_lease_and_the_skew(memory: str) -> None:
+    began = time.monotonic()
+    with pares.Member(memory, group="g", roles=["x"], protocol="allcall", **TIMES) as me:
+        assert me.wait("x", PATIENCE)
+        assert time.monotonic() - began >= TIMES["lease"] + TIMES["skew"]
+
+
+def test_closing_hands_over_after_the_barrier(crew: Crew) -> None:
     barrier = Recorder()
-    a = member(any_crew, "a", 0, barrier=barrier)
-    b = member(any_crew, "b", 1)
+    a = member(crew, "a", 0, barrier=barrier)
+    b = member(crew, "b", 1)
     settle([a, b])
     barrier.hold()
     closing = threading.Thread(target=a.close)
     closing.start()
     assert barrier.entered.wait(PATIENCE)
-    time.sleep(3.0)  # longer than a lease
+    time.sleep(PAST_A_LEASE)
     assert not a.holds("x")
     assert not b.holds("x")
     barrier.let_go.set()
@@ -104,8 +124,8 @@ def test_yielding_and_stepping_down(crew: Crew) -> None:
 
 def test_draining_and_readiness(crew: Crew) -> None:
     ready = threading.Event()
-    a = member(crew, "a", 0, ready=ready.is_set)
     b = member(crew, "b", 1)
+    a = member(crew, "a", 0, ready=ready.is_set)
     settle([b, a])
     ready.set()
     assert a.wait("x", PATIENCE)
@@ -184,7 +204,7 @@ def test_a_body_holds_its_handover_back(crew: Crew) -> None:
     working.start()
     assert entered.wait(PATIENCE)
     a.step_down("x")
-    time.sleep(3.0)
+    time.sleep(PAST_A_LEASE)
     assert not b.holds("x")
     go_on.set()
     assert b.wait("x", PATIENCE)
@@ -328,17 +348,8 @@ def test_in_a_forked_child_a_member_is_dead(any_crew: Crew) -> None:
     (me,) = band(any_crew, "a")
     term = me.term("x")
     assert term is not None
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if not me.holds("x") and not term:
-                me.pulse(0)
-        except ForkedError:
-            verdict = 0
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: (me.holds("x"), bool(term))) == "(False, False)"
+    assert in_child(lambda: me.pulse(0)).startswith("ForkedError: ")
     assert me.holds("x")
 
 
@@ -357,7 +368,8 @@ def test_a_member_that_had_no_time_to_leave_keeps_nothing(crew: Crew) -> None:
 def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str) -> None:
     before = threading.active_count()
     bus = open_bus(memory)
-    one = pares.Member(bus, group="g", roles=["x"], protocol="allcall", **TIMES)
+    with at_once():
+        one = pares.Member(bus, group="g", roles=["x"], protocol="allcall", **TIMES)
     assert one.wait("x", PATIENCE)
     bus.close()
     until(lambda: one.state == "closed", "it has ended")
@@ -369,7 +381,7 @@ def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str) -> None:
 def test_an_opened_ledger_stays_open(any_crew: Crew) -> None:
     ledger = pares.open(str(any_crew.ledger))
     before = threading.active_count()
-    with pares.Member(ledger, group="g", roles=["x"], protocol="allcall", **TIMES) as one:
+    with at_once(), pares.Member(ledger, group="g", roles=["x"], protocol="allcall", **TIMES) as one:
         assert one.wait("x", PATIENCE)
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
     assert ledger.end() == 0

@@ -42,7 +42,7 @@ def test_the_group_hears_from_a_member_whose_barrier_runs(crew: Crew) -> None:
     me.step_down("A")
     assert barrier.entered.wait(PATIENCE)
     before = me._loop.claims.outbox.sent.n  # pyright: ignore[reportPrivateUsage]
-    assert other.wait("A", 2.5) is None
+    assert other.wait("A", 1.8) is None
     assert me._loop.claims.outbox.sent.n >= before + 5  # pyright: ignore[reportPrivateUsage]
     assert me.health().fences == 0
     assert me.health().ok
@@ -176,7 +176,7 @@ def test_the_lease_of_other_roles_lasts_while_one_barrier_runs(crew: Crew) -> No
     barrier.hold()
     me.hand_over("A", to="b")
     assert barrier.entered.wait(PATIENCE)
-    assert term.wait_lost(2.5) is False
+    assert term.wait_lost(1.8) is False
     barrier.let_go.set()
 
 
@@ -309,6 +309,8 @@ def test_events_of_one_seat_come_in_order_and_one_at_a_time(crew: Crew) -> None:
 def test_the_interpreter_can_end_while_a_barrier_runs() -> None:
     script = """
 import sys, time, threading, pares
+from pares.runtime import forks
+forks.leave_all.__defaults__ = (0.5,)  # how long the interpreter's end waits is not what is asked here
 started = threading.Event()
 def barrier(event):
     if isinstance(event, pares.Revoked):

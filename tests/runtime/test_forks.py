@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, descriptors, ids, until
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, descriptors, ids, in_child, until
 
 import pares
 
@@ -60,24 +60,6 @@ class Script:
         out, err = self.process.communicate(timeout=2 * PATIENCE)
         assert "Traceback" not in err, err
         return self.process.returncode, out.strip()
-
-
-def in_child(body: Callable[[], object]) -> str:
-    """What `body` returns in a forked child, as text; an exception as its type's name and message."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            said = str(body())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(write, said.encode()[:60_000])
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
 
 
 def test_in_a_forked_child_an_inherited_member_is_dead(any_crew: Crew) -> None:

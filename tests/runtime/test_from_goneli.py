@@ -6,26 +6,14 @@ import gc
 import threading
 import time
 import tracemalloc
-from typing import Any
 
 import pytest
+from induction_tools import ROLE, leader, node
 from runtime_tools import PATIENCE, Crew, Recorder, until
 
 import pares
 from pares.core.errors import ClosedError
 from pares.ledger.memory import MemoryLedger
-
-ROLE = "leader"
-
-
-def node(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
-
-
-def leader(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    me = node(crew, name, **settings)
-    assert me.wait(ROLE, PATIENCE)
-    return me
 
 
 def test_closing_a_leader_runs_the_barrier_and_ends_its_leadership(crew: Crew) -> None:
@@ -103,7 +91,7 @@ def test_closing_from_within_the_barrier(crew: Crew) -> None:
             mine[0].close()
             closed.set()
 
-    mine.append(node(crew, barrier=barrier))
+    mine.append(node(crew, barrier=barrier, barrier_timeout=0.5))
     assert closed.wait(PATIENCE)
     assert mine[0].state == "closed"
 

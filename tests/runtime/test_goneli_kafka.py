@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
+from induction_tools import ROLE, node
 from runtime_tools import Crew, Recorder, until
 
 import pares
@@ -19,7 +20,6 @@ from pares.dev import Kafka
 from pares.dev.jars import VERSION
 
 pytestmark = pytest.mark.brokers
-ROLE = "leader"
 PATIENCE = 60.0
 PAGE = Path(__file__).parents[2] / "docs" / "from-goneli.md"
 
@@ -35,10 +35,6 @@ def admin(kafka: Kafka) -> AdminClient:
 
 def described(admin: AdminClient, group: str) -> Any:
     return admin.describe_consumer_groups([group], request_timeout=10)[group].result(PATIENCE)
-
-
-def node(crew: Crew, name: str, **settings: Any) -> pares.Member:
-    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
 
 
 def test_a_topic_that_is_not_there_is_made(kafka: Kafka, admin: AdminClient) -> None:

@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from induction_tools import ROLE, leader, node
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
@@ -18,19 +18,6 @@ from pares.core.beacons import Pulse, decode, encode
 from pares.core.errors import ConfigError
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
-
-ROLE = "leader"
-
-
-def node(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
-
-
-def leader(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
-    me = node(crew, name, **settings)
-    assert me.wait(ROLE, PATIENCE)
-    return me
-
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
 
@@ -205,7 +192,7 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
     until(lambda: standby.state == "live", "it is in the group")
     ledger = pares.open(memory)
     begin, began = ledger.end(), time.monotonic()
-    time.sleep(2.0)
+    time.sleep(1.0)
     took = time.monotonic() - began
     records = [decode(entry.payload) for entry in ledger.read(begin, max_records=1000)]
     ledger.close()
@@ -217,12 +204,12 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
     monkeypatch.setattr(induction, "TRIM_EVERY", 50_000_000)
-    crew = Crew(f"{memory}?retention=4")
-    me = leader(crew, session=2.0)
-    ledger = pares.open(f"{memory}?retention=4")
+    crew = Crew(f"{memory}?retention=2")
+    me = leader(crew, session=1.0)
+    ledger = pares.open(f"{memory}?retention=2")
     until(lambda: ledger.start() > 10, "its beginning is gone")
     assert me.holds(ROLE)
-    standby = node(crew, "b", session=2.0)
+    standby = node(crew, "b", session=1.0)
     until(lambda: standby.leader(ROLE) is not None, "who comes later knows all the same who leads")
     me.close()
     assert standby.wait(ROLE, PATIENCE)

@@ -198,13 +198,13 @@ def test_kinds_of_later_versions_are_signs_of_life(crew: Crew, memory: str) -> N
     assert me.holds("A")
 
 
-def test_a_million_records_of_an_unknown_kind(memory: str) -> None:
+def test_a_flood_of_records_of_an_unknown_kind(memory: str) -> None:
     """They may cost a leader its lease while it reads them. It does not fail, in the end it leads, and a newcomer comes in."""
     crew = Crew(memory)
     me = crew.leader("a", session=1.0)
     ledger = pares.open(memory)
     flood = [record(k="hocus", pocus=[1, {"a": None}])] * 10_000
-    for _ in range(100):
+    for _ in range(25):
         ledger.append_many(flood)
     end = ledger.end()
     until(lambda: has_read(me, end), "it has read all of them", within=120)
@@ -214,5 +214,5 @@ def test_a_million_records_of_an_unknown_kind(memory: str) -> None:
     for member in (me, newcomer):
         assert member.health().ok
         assert member.health().restarts == 0
-    assert me.health().uncounted_records == 1_000_000
+    assert me.health().uncounted_records == 250_000
     ledger.close()

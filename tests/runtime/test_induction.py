@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
+from induction_tools import ROLES, member, shared
+from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError, ForkedError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
 
 PROTOCOLS = ("fast-neli", "neli")
-ROLES = ("0", "1")
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -51,22 +51,6 @@ def memory(tmp_path: Path) -> str:
 def a_crew(ledger: str | pares.ledger.Ledger) -> Crew:
     """Of a group of its own: on Kafka there is one of a name in all the cluster."""
     return Crew(ledger, f"g-{uuid.uuid4().hex[:8]}")
-
-
-def member(crew: Crew, name: str, protocol: str, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
-    return crew.member(name, roles, protocol=protocol, **settings)
-
-
-def leading(*members: pares.Member) -> dict[str, list[str]]:
-    return {role: [m.name for m in members if m.holds(role)] for role in ROLES}
-
-
-def shared(one: pares.Member, two: pares.Member) -> bool:
-    return (
-        sorted(map(len, leading(one, two).values())) == [1, 1]
-        and any(one.holds(r) for r in ROLES)
-        and any(two.holds(r) for r in ROLES)
-    )
 
 
 def test_one_member_leads_and_a_second_gets_its_share(ledger: Any, protocol: str) -> None:
@@ -213,7 +197,7 @@ def test_a_member_for_asyncio(ledger: Any, protocol: str) -> None:
 
 def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     crew = a_crew(ledger)
-    one = member(crew, "one", "neli", overlap=1.0)
+    one = member(crew, "one", "neli", overlap=1.0, session=2.0)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     gaps: list[float] = []
     members, over = [one], threading.Event()
@@ -226,7 +210,7 @@ def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    two = member(crew, "two", "neli", overlap=1.0)
+    two = member(crew, "two", "neli", overlap=1.0, session=2.0)
     members.append(two)
     until(lambda: shared(one, two), "each leads one role")
     one.close()
@@ -254,28 +238,19 @@ def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: str) -> None:
     me = member(crew, "one", protocol)
     term = me.wait("0", PATIENCE)
     assert term is not None
-    child = os.fork()
-    if child == 0:
-        verdict = 1
-        try:
-            if not me.holds("0") and not term:
-                me.pulse(0)
-        except ForkedError:
-            verdict = 0
-        finally:
-            os._exit(verdict)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: (me.holds("0"), bool(term))) == "(False, False)"
+    assert in_child(lambda: me.pulse(0)).startswith("ForkedError: ")
     assert me.holds("0")
 
 
 def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol: str) -> None:
     crew, barrier = a_crew(ledger), Recorder()
     barrier.hold()
-    one = member(crew, "one", protocol, barrier=barrier)
+    one = member(crew, "one", protocol, session=1.0, barrier=barrier)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     one.close(timeout=0.1)
     assert not any(one.holds(role) for role in ROLES)
-    two = member(crew, "two", protocol)
+    two = member(crew, "two", protocol, session=1.0)
     assert all(two.wait(role, PATIENCE) for role in ROLES)
     barrier.let_go.set()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from induction_tools import ROLES
 from runtime_tools import Crew, Recorder, until
 
 import pares
@@ -15,7 +16,6 @@ from pares.core.errors import CapabilityError
 from pares.dev import Kafka
 
 pytestmark = pytest.mark.brokers
-ROLES = ("0", "1")
 PATIENCE = 60.0
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from induction_tools import ROLES, member, shared
 from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
-
-ROLES = ("0", "1")
 
 
 @pytest.fixture(params=["fast-neli", "neli"])
@@ -23,16 +22,6 @@ def protocol(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["memory", "sqlite"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path) + "?partitions=2"
-
-
-def member(crew: Crew, name: str, protocol: str, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
-    return crew.member(name, roles, protocol=protocol, **settings)
-
-
-def shared(*members: pares.Member) -> bool:
-    return all(any(m.holds(role) for role in ROLES) for m in members) and all(
-        sum(m.holds(role) for m in members) == 1 for role in ROLES
-    )
 
 
 def two_that_share(ledger: str, protocol: str, **settings: Any) -> tuple[pares.Member, pares.Member]:

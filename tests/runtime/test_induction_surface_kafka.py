@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from induction_tools import ROLES
 from runtime_tools import Crew, until
 
 import pares
@@ -14,7 +15,6 @@ from pares.core.errors import CapabilityError
 from pares.dev import Kafka
 
 pytestmark = pytest.mark.brokers
-ROLES = ("0", "1")
 PATIENCE = 60.0
 
 

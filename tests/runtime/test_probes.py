@@ -135,7 +135,7 @@ def test_it_can_be_mounted_below_a_path(crew: Crew) -> None:
 
 
 def test_a_loop_that_is_killed_inside_fails_the_probe(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
-    me, other = crew.leader("a"), crew.standby("b")
+    me, other = crew.leader("a", session=1.0), crew.standby("b")
     term = me.term("A")
     found: list[pares.Term | None] = []
     waiting = threading.Thread(target=lambda: found.append(_or_none(me)))

@@ -1,4 +1,4 @@
-"""A rule broken on purpose is noticed: each of those that design.md lists, by seeds that are known to meet it.
+"""A rule broken on purpose is noticed: each of the list, by seeds that are known to meet it.
 
 `pares sim --mutant all` looks for such seeds from scratch; docs/proof.md has the table.
 """

@@ -16,8 +16,25 @@ from pares.sim.neli.play import STRIKES, play
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliScene
 
-SEEDS = 10
-MUTANT_SEEDS = 30
+SEEDS = 6
+CAUGHT_BY: dict[str, tuple[int, ...]] = {
+    "any-beat-re-arms": (0, 1),
+    "beat-from-reading": (6, 14),
+    "no-announcement": (0, 1),
+    "no-wait": (0, 1),
+    "same-term-resumes": (0, 1),
+    "width-ignored": (0, 1),
+    "budget-ignored": (0, 1),
+    "budget-before-deadline": (0, 1),
+    "barrier-not-awaited": (1, 2),
+    "no-grace": (2, 3),
+    "local-time": (4, 6),
+    "any-beacon-re-arms": (2, 4),
+    "no-clock-error": (1, 5),
+    "threshold-above-session": (0, 1),
+    "stop-at-once": (1, 2),
+}
+"""Seeds known to meet the damage; any of them will do. `pares sim --protocol neli --mutant all` looks for them from scratch."""
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -29,19 +46,17 @@ def test_all_promises_hold(mode: str) -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str) -> None:
-    made = MUTANTS[name]
-    for seed in range(MUTANT_SEEDS):
-        with applied(made.mutant):
-            if play(draw(seed, made.mode, made.mutant.bias)).broken:
-                break
-    else:
-        pytest.fail(f"{name} was not noticed in {MUTANT_SEEDS} seeds")
+    made, seeds = MUTANTS[name], CAUGHT_BY[name]
+    with applied(made.mutant):
+        noticed = any(play(draw(seed, made.mode, made.mutant.bias)).broken for seed in seeds)
+    assert noticed, f"{name}: {made.mutant.what}, and no seed of {seeds} shows it"
 
 
 @pytest.mark.parametrize("name", [name for name in MUTANTS if name != "threshold-above-session"])
-def test_without_the_mutant_its_worlds_are_sound(name: str) -> None:
+def test_it_is_the_rule_that_makes_the_difference(name: str) -> None:
+    """The same troubles, with all rules in force, break no promise."""
     made = MUTANTS[name]
-    for seed in range(2):
+    for seed in CAUGHT_BY[name]:
         outcome = play(draw(seed, made.mode, made.mutant.bias))
         assert not outcome.broken, f"{name} {seed}: {outcome.what}"
 

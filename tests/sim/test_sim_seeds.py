@@ -7,7 +7,7 @@ from pares.sim.knobs import ACTS, FAULTS, draw
 from pares.sim.play import Play
 from pares.sim.runs import Tally, perform, results
 
-CLEAN = range(2000, 2150)
+CLEAN = range(2000, 2075)
 
 
 @pytest.mark.parametrize("first", range(CLEAN.start, CLEAN.stop, 15))

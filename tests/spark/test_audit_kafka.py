@@ -24,12 +24,12 @@ from pares.spark.audit import AuditResult, audit
 from pares.spark.report import write_report
 from pares.spark.session import log_file
 from pares.spark.source import LedgerSource
+from planted_secret import SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-SECRET = "a-pass-word-that-nobody-may-see"
 
 
 def _same(one: AuditResult, two: AuditResult) -> None:
@@ -246,7 +246,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     names = ["-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
     pem.write_bytes(key.read_bytes() + pem.read_bytes())
-    with Kafka(security=Security(users={"ann": SECRET}, certificate=pem)) as kafka:
+    with Kafka(security=Security(users={"ann": SECRET, "admin": "admin-" + SECRET}, certificate=pem)) as kafka:
         yield kafka
 
 

@@ -143,6 +143,11 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
             raise ConfigError(
                 f"the log at {url_of(ledger)} has nothing of a group {group!r}; groups in it: {others} (choose by --group)"
             )
-        if story.reader.too_new:
-            raise CapabilityError(story.reader.upgrade)
+        check_readable(story)
         yield story
+
+
+def check_readable(story: Story) -> None:
+    """Raises `CapabilityError` for a group that writes, by now, what this version can't read (R11)."""
+    if story.reader.too_new:
+        raise CapabilityError(story.reader.upgrade)

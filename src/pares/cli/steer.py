@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.cli.options import told
+from pares.cli.options import check_readable, told
 from pares.cli.output import FAILED, print_json, say
 from pares.core.errors import ConfigError, ParesError
 
@@ -42,6 +42,7 @@ def wait(story: Story, done: Callable[[], bool], timeout: float) -> bool:
     deadline = time.monotonic() + timeout
     while True:
         story.catch_up()
+        check_readable(story)
         if done():
             return True
         left = deadline - time.monotonic()

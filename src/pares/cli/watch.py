@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pares.cli.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, told
+from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
 from pares.cli.output import clock, console, print_json, seconds
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def watch(
             with Live(console=out, auto_refresh=False, screen=True) as live:
                 while True:
                     story.catch_up()
+                    check_readable(story)
                     live.update(picture(state(story, _now_ms(), moves=moves), height=out.height), refresh=True)
                     time.sleep(interval)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The claims protocol, a member's side of it: ``effects = protocol.step(event, now)`` (design, section 3).
+"""The claims protocol, a member's side of it: ``effects = protocol.step(event, now)`` (docs/guarantees.md).
 
 The order of things in every step is part of the protocol:
 
@@ -83,8 +83,8 @@ class Claims:
         self.me = config.id
         self.stage = Stage.NEW
         lease = lease_ns(config.session_ms, config.drift, config.overlap_ms)
-        self.reader = Reader(config.group, config.id)
-        self.outbox = Outbox(config.group, config.id, config.session_ms, lease)
+        self.reader = Reader(config.group, config.id, config.reads)
+        self.outbox = Outbox(config.group, config.id, config.session_ms, lease, config.writes)
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
@@ -94,6 +94,8 @@ class Claims:
         self._refusals = 0
         self._drift_base = 0
         self._drift_seen = (-2, 0)
+        self._adrift_at: int | None = None
+        """Since when it looks for a way into the log."""
 
     @property
     def position(self) -> int:
@@ -265,11 +267,11 @@ class Claims:
             self._over(Stop("refused", text), "refused", now, effects)
             return
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
-        self.outbox.write(reader.world, records.Genesis, now, b=base, **fields)
+        self.outbox.write(reader.world, records.Genesis, now, v=1, b=base, **fields)
 
     def _try_join(self) -> None:
         """Raises `ConfigError` if the join of this member does not fit into a record: better known now than at a tick."""
-        records.encode(records.Join(v=records.VERSION, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
+        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
 
     def _said(self) -> dict[str, Any]:
         """What a member says about itself when it joins."""
@@ -285,13 +287,15 @@ class Claims:
             "eligible": c.eligible,
             "drift": c.drift,
             "overlap": c.overlap_ms,
-            "reads": records.READS,
+            "reads": c.reads,
             "lock": c.lock,
         }
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
+        """In version 1, as a genesis: who is adrift does not know what the others read, and what a join says of itself does not
+        depend on it."""
         self.outbox.due_ms = self.config.session_ms // 2
-        self.outbox.write(self.reader.world, records.Join, now, b=base, adrift=adrift, **self._said())
+        self.outbox.write(self.reader.world, records.Join, now, v=1, b=base, adrift=adrift, **self._said())
 
     def _check_join(self, now: int, effects: list[Effect]) -> None:
         world = self.reader.world
@@ -311,6 +315,7 @@ class Claims:
     def _drift(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
         """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
         reader = self.reader
+        self._adrift_at = now if self._adrift_at is None else self._adrift_at
         if not reader.up_to_date or not self.outbox.quiet:
             return
         if reader.newest_base and reader.newest_base != self._drift_base:
@@ -318,8 +323,12 @@ class Claims:
             self._join(reader.newest_base, now, adrift=True)
             return
         longest = max(reader.longest_ms, self.config.session_ms)
-        at = self._drift_seen[1] + challenge_ns(longest, 0.0, self.config.drift)
-        if now >= at:
+        wait = challenge_ns(longest, 0.0, self.config.drift)
+        at = self._drift_seen[1] + wait
+        if reader.unreadable and now >= self._adrift_at + 2 * wait:
+            # Whoever could has answered by now; what is there is a snapshot for later versions only.
+            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
+        elif now >= at:
             self._genesis(reader.last_seen, wall_us, now, effects)
         else:
             wakes.append(at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pares.core.records import Lock
+from pares.core.records import READS, VERSION, Lock
 
 
 class RoleSpec(Struct, frozen=True):
@@ -40,3 +40,7 @@ class Config(Struct, frozen=True):
     """Whether it may lead before the first `Ready` says so."""
     seen: int = 0
     """The largest token that earlier incarnations of this process have seen: a log that it begins is above it (R9)."""
+    writes: int = VERSION
+    """The newest format version that it writes, once all members can read it (R11)."""
+    reads: int = READS
+    """The newest format version that it reads. Both are the release's own; others are for simulations of an upgrade."""

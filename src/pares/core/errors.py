@@ -5,11 +5,11 @@ Each message says what happened, which value it happened with, and what to do ab
 
 
 class ParesError(Exception):
-    """The root of everything that pares raises on purpose."""
+    """The root of everything that pares raises on purpose: `except pares.ParesError` catches all of it."""
 
 
 class ConfigError(ParesError, ValueError):
-    """A value given to pares can't work: a name, a URL, a number out of its range."""
+    """A value given to pares can't work: a name, a URL, a number out of its range. Trying again changes nothing."""
 
 
 class CapabilityError(ParesError):
@@ -17,7 +17,9 @@ class CapabilityError(ParesError):
 
 
 class LedgerUnavailable(ParesError):
-    """The ledger did not do what it was asked to.
+    """The ledger did not do what it was asked to, or not in time. Try again later.
+
+    Members do so by themselves, and say meanwhile what the matter is (`health().unreachable`).
 
     `unknown` is True when an append may have happened all the same, now or at any later time; False when it certainly
     did not and never will.
@@ -29,23 +31,32 @@ class LedgerUnavailable(ParesError):
 
 
 class LedgerGap(ParesError):
-    """The log no longer has the record that was asked for: it starts later (retention, or a trim)."""
+    """The log no longer has the record that was asked for: it starts later (retention, or a trim).
+
+    Only who reads a ledger itself meets it, and goes on at its `start`; members and observers begin anew by themselves.
+    """
 
 
 class LedgerRewound(ParesError):
-    """The log ends before a position that was once in it: it is another log, or it lost its tail."""
+    """The log ends before a position that was once in it: it is another log, or it lost its tail.
+
+    Only who reads a ledger itself meets it; members drop their beliefs (`Fenced`) and begin anew by themselves.
+    """
 
 
 class LeadershipLost(ParesError):
-    """The term is over: stop what was done in its name."""
+    """The term is over (`Term.check`): stop what was done in its name. The message says why it ended."""
 
 
 class DuplicateName(ParesError):
-    """Two live processes of one group use one name; give each a name of its own."""
+    """Two live processes of one group use one name; give each a name of its own.
+
+    No member raises this: each reports it (a warning, `health().problems`, `pares doctor`), and nothing changes hands by it.
+    """
 
 
 class ClosedError(ParesError):
-    """The member, observer or ledger was closed, so it can't be used any more."""
+    """The member, observer or ledger was closed, so it can't be used any more: make a new one."""
 
 
 class ForkedError(ParesError):
@@ -53,7 +64,11 @@ class ForkedError(ParesError):
 
 
 class Stale(ParesError):
-    """A fence refused a write: a higher token has been seen for that seat, so the writer no longer leads."""
+    """A fence refused a write: a higher token has been seen for that seat, so the writer no longer leads.
+
+    `token` is the one that was refused, `seen` the highest that the fence has seen. Drop the work, and roll back what belongs
+    to it.
+    """
 
     def __init__(self, token: int, seen: int, message: str | None = None) -> None:
         super().__init__(

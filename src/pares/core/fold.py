@@ -68,12 +68,15 @@ def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
 
 
 def join_counts(world: World, join: Join) -> bool:
-    """A join needs a log that has begun, an id never seen to go, and a version that all can read (R2, R8, R11)."""
+    """A join needs a log that has begun, an id never seen to go, and a version that all can read; and it must be able to read
+    all that has counted so far (R2, R8, R11). [Its sender looked before it joined, and something newer has counted since: it
+    would live in a world of its own]"""
     return (
         join.b == world.base != 0
         and join.m not in world.members
         and join.m not in world.gone
         and join.v <= min(world.reads, join.reads)
+        and join.reads >= world.highest
         and len(world.members) < MAX_MEMBERS
     )
 

@@ -1,4 +1,4 @@
-"""NELI and NELE (design, section 5): everybody beacons on every partition, and whoever goes on reading the beacons of a
+"""NELI and NELE (docs/neli.md): everybody beacons on every partition, and whoever goes on reading the beacons of a
 partition that the group gave it leads that partition.
 
 V, the paper's vector, is here each partition's `until`: the time of the last beacon, plus the threshold T.

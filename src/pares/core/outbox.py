@@ -23,9 +23,11 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 class Outbox:
     """Collects the records of one tick into one append."""
 
-    def __init__(self, group: str, me: str, session_ms: int, lease_ns: int) -> None:
+    def __init__(self, group: str, me: str, session_ms: int, lease_ns: int, writes: int = records.VERSION) -> None:
         self.group = group
         self.me = me
+        self.writes = writes
+        """The newest format version that this release writes."""
         self.sent = Sent()
         self.in_flight: int | None = None
         self.retry_at = 0
@@ -52,10 +54,15 @@ class Outbox:
         return len(self._batch) < MAX_BATCH and self._bytes < MAX_BYTES
 
     def write(self, world: World, kind: type[records.Record], now: int, /, **fields: Any) -> None:
-        """Adds a record. `now` was read right before this tick, and is what beliefs will be counted from."""
+        """Adds a record. `now` was read right before this tick, and is what beliefs will be counted from.
+
+        Its format version is the newest that this release writes and all members of `world` read (R11). Should one that reads
+        less come in before it lands, it does not count, and the next one is written so that it does.
+        """
         fields.setdefault("b", world.base)
+        fields.setdefault("v", min(self.writes, world.reads))
         n = self.sent.next_number()
-        record: Any = kind(v=records.VERSION, g=self.group, m=self.me, n=n, s=self.due_ms, **fields)
+        record: Any = kind(g=self.group, m=self.me, n=n, s=self.due_ms, **fields)
         payload = records.encode(record)
         self.sent.hand_over(n, payload, now)
         self._batch.append(payload)

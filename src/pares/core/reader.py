@@ -79,10 +79,12 @@ class Defect(Struct, frozen=True):
 class Reader:
     """Follows one group in one partition. Feed it what stands from `position` on; read `world`."""
 
-    def __init__(self, group: str, member: str = "") -> None:
+    def __init__(self, group: str, member: str = "", reads: int = READS) -> None:
         self.group = group
         self.member = member
         """Whose own counted records are collected in `mine`."""
+        self.reads = reads
+        """The newest format version that whoever reads here understands."""
         self.world = World()
         self.state = State.SEARCHING
         self.position = 0
@@ -113,6 +115,8 @@ class Reader:
         """The largest base + offset that any record of the group let this reader see: a new base must be above it."""
         self.newest_base = 0
         """Adrift: the base that the group's last record was written under."""
+        self.unreadable = 0
+        """Adrift: the newest format version of a snapshot that this reader can't read, and so can't begin with."""
         self._greatest_base = 0
         self._parts = Parts()
         self._refused: set[tuple[str, str]] = set()
@@ -150,13 +154,14 @@ class Reader:
     @property
     def too_new(self) -> bool:
         """Whether the group writes records that this version can't read (R11): upgrade before joining."""
-        return self.world.highest > READS
+        return self.world.highest > self.reads
 
     @property
     def upgrade(self) -> str:
         """What to tell whoever reads a group that is `too_new`."""
         return (
-            f"group {self.group!r} writes format {self.world.highest} and this version of pares reads up to {READS}: "
+            f"group {self.group!r} writes format {max(self.world.highest, self.unreadable)} and this version of pares reads "
+            f"up to {self.reads}: "
             "upgrade pares here first"
         )
 
@@ -175,6 +180,7 @@ class Reader:
         else:
             self.state, self.position, self._parts = State.ADRIFT, self.start, Parts()
             self.last_seen, self.longest_ms, self.newest_base, self._greatest_base = self.start - 1, 0, 0, 0
+            self.unreadable = 0
             self._joined = set()
 
     def _begin(self, snapshot: Whole) -> bool:
@@ -337,6 +343,10 @@ class Reader:
                 return
             self.last_seen, self.newest_base = offset, record.b
             self._greatest_base = max(self._greatest_base, record.b)
+            if record.v > self.reads and (
+                type(record) is Snapshot or (type(record) is Unknown and record.k == "snapshot")
+            ):
+                self.unreadable = max(self.unreadable, record.v)
             if type(record) is Join:
                 self._joined.add(record.m)
                 self.longest_ms = max(self.longest_ms, record.session)

@@ -186,7 +186,7 @@ class Resume(Record, tag="resume"):
 
 
 class Take(Record, tag="take"):
-    """At-most-once: from now on nobody else is given `first`..`last` of this seat's source (design, section 7)."""
+    """At-most-once: from now on nobody else is given `first`..`last` of this seat's source."""
 
     seat: _Seat
     token: Int

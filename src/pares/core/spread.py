@@ -1,4 +1,4 @@
-"""Which partition a role, or a key, belongs to: the same for everybody, for ever (design, section 5).
+"""Which partition a role, or a key, belongs to: the same for everybody, for ever (docs/neli.md).
 
 Role number j belongs to partition j mod M. A name that is a whole number is its own j; any other name's j is a hash of it,
 which is part of the format: 64 bits of BLAKE2b, big-endian, of the name in UTF-8. So a role that is added moves no other, and

@@ -65,7 +65,7 @@ class Security:
     last certificate of the chain is what they have to trust. Brokers don't verify each other's host names.
     """
 
-    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     certificate: Path | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """What a fence is given, and what it promises.
 
 Between a look at a term and the write that follows it a process may be frozen for an hour; then it writes, in the name
-of a term that is long over (design.md, promise 7). No clock and no lease closes that gap. What does is the place where
+of a term that is long over (docs/guarantees.md). No clock and no lease closes that gap. What does is the place where
 the write lands: it remembers the highest token that it has seen for each seat and refuses a lower one, *in one step
 with the write*. A fence that looks first and writes after has the same gap again, only smaller; so every fence here
 either raises the token and writes in one transaction, or makes its write conditional on what it has seen.

@@ -41,6 +41,9 @@ _ALONE: Final = (
     "no transaction is open on this connection, and it commits each statement by itself: the check would be committed apart "
     "from your write; "
 )
+_ASYNCHRONOUS: Final = ("asyncpg", "aiosqlite", "aiopg")
+_BOTH: Final = ("psycopg", "sqlalchemy")
+"""Libraries whose connections are asynchronous: all of them, or those that are called so."""
 _MAKE: Final = 0x70617265  # an advisory lock's number: "pare"
 
 
@@ -226,12 +229,19 @@ def driver(connection: object, table: Table) -> Driver:
     psycopg = sys.modules.get("psycopg")  # whoever has such a connection has imported it
     if psycopg is not None and isinstance(raw, psycopg.Connection):
         return Postgres(raw, table)
-    if psycopg is not None and isinstance(raw, psycopg.AsyncConnection):
-        raise CapabilityError(
-            "SqlFence can't wait for an AsyncConnection of psycopg: check and write on a thread, with a Connection"
-        )
     kind, given = (f"{type(one).__module__}.{type(one).__qualname__}" for one in (raw, connection))
     over = "" if kind == given else f" below a {given}"
+    library = type(raw).__module__.partition(".")[0]
+    if library in _ASYNCHRONOUS or (library in _BOTH and type(raw).__name__.lower().startswith("async")):
+        raise CapabilityError(
+            f"SqlFence can't wait for a {kind}{over}, which is asynchronous: make the transaction, check and write, with a "
+            "connection of psycopg 3 or sqlite3 (or SQLAlchemy's Connection or Session on one), on a thread: asyncio.to_thread"
+        )
+    if library == "psycopg2":
+        raise CapabilityError(
+            f"SqlFence can't use a {kind}{over}: psycopg2 is not supported, psycopg 3 is (pip install 'pares[postgres]'; "
+            "SQLAlchemy: postgresql+psycopg://, Django: it takes psycopg 3 where that is installed)"
+        )
     raise CapabilityError(
         f"SqlFence can't use a {kind}{over}: it works with connections of sqlite3 and psycopg 3, "
         "and with those of SQLAlchemy and Django on top of these"

@@ -1,31 +1,62 @@
 """A URL taken apart: what a ledger is opened with. Whatever in it is not understood is an error."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 from urllib.parse import urlencode
 
 from pares.core.errors import ConfigError
+
+_HOSTS: Final = re.compile(
+    r"[^:]*://(?:[^/?#@:,]*(?::\d+)?|\[[^]/?#@]*\](?::\d+)?)(?:,[^/?#@:,]+(?::\d+)?)*(?=[/?#]|$)"
+)
+"""A URL up to the end of its hosts, where nothing stands among them that could be a user or a password."""
+_PATHS: Final = ("sqlite", "memory")
+"""Schemes whose URL is a path or a name, in which a @ means nothing."""
+_CONFIG: Final = re.compile(r"(?<=[?&])config=[^&]*")
+_USER: Final = re.compile(r":(//)?.*@", re.DOTALL)
+_SECRET: Final = re.compile(
+    r"([?&;][^=&#]*(?:pass|pwd|secret|token|key|jaas|cred|auth|sasl|ssl)[^=&#]*=)[^&]+", re.IGNORECASE
+)
+
+
+def shown(url: str) -> str:
+    """The URL as errors may repeat it: without a user or password, though no URL here may have one, and without the values of
+    options that sound like secrets. Somebody may have tried."""
+    if url.partition(":")[0].lower() in _PATHS:
+        user = _HOSTS.match(url) is None
+    else:
+        user = "@" in _CONFIG.sub("", url)
+    if user:
+        url = _USER.sub(r":\1***@", url, count=1)
+    return _SECRET.sub(r"\1***", url)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """A URL taken apart."""
 
-    url: str
+    url: str = field(repr=False)
     scheme: str
-    host: str
+    host: str = field(repr=False)
     """What stands between `//` and the next `/`, as it was given."""
     path: str
     """From that `/` on, with %XX decoded."""
-    query: Mapping[str, str]
+    query: Mapping[str, str] = field(repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The URL as errors may repeat it."""
+        return shown(self.url)
 
 
 class Options:
     """The options of one ledger, taken one by one; what nobody took is an error."""
 
     def __init__(self, url: str, values: Mapping[str, object]) -> None:
-        self._url = url
+        self._url = shown(url)
         self._left = dict(values)
         self._all = dict(values)
         self._known: list[str] = []
@@ -97,6 +128,12 @@ class Options:
         self._left.pop("partition", None)
         if self._left:
             unknown = ", ".join(sorted(self._left))
+            client = ""
+            if "options" in self._known:
+                client = (
+                    "; client settings go into config=FILE, or one level down: Member(..., options={'options': {...}})"
+                )
             raise ConfigError(
-                f"{self._url}: unknown option {unknown}; this ledger knows {', '.join(sorted({*self._known, 'partition'}))}"
+                f"{self._url}: unknown option {unknown}; this ledger knows "
+                f"{', '.join(sorted({*self._known, 'partition'}))}{client}"
             )

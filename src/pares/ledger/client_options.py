@@ -1,27 +1,66 @@
-"""What the URLs of services have in common: addresses, and client settings that may be secrets."""
+"""What the URLs of services have in common: addresses, settings, and client settings that may be secrets."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
+from urllib.parse import quote, quote_plus
 
 from pares.core.errors import ConfigError
 
 from .address import Address, Options
+from .base import DEFAULT_RETENTION, check_partitions
 
+TIMEOUT: Final = 1.0
+CONNECT: Final = 5.0
+"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, logs are made."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
+"""A client setting's name, as all of them are."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a ledger on servers is opened with, whatever servers they are."""
+
+    partitions: int | None
+    replication: int | None
+    retention: float | None
+    timeout: float
+    connect: float
+    """Seconds that opening the ledger may take until a server has answered."""
+    prefix: str
+    readonly: bool
+    """Whether it was opened to look on only: nothing is made, changed or appended."""
+
+
+def usual(address: Address, options: Options, names: re.Pattern[str], what: str) -> Usual:
+    """These settings in a URL and its options; raises `ConfigError`. What `names` does not match is no prefix of a `what`."""
+    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+    partitions = options.whole("partitions")
+    if partitions is not None:
+        check_partitions(partitions, address.shown)
+    replication = options.whole("replication")
+    patience = options.seconds("timeout", None)
+    prefix = options.take("prefix")
+    if prefix is not None and (not isinstance(prefix, str) or not names.fullmatch(prefix)):
+        raise ConfigError(f"{address.shown}: prefix={prefix} is no beginning of a {what}")
+    readonly = options.flag("readonly")
+    return Usual(partitions, replication, retention, patience or TIMEOUT, patience or CONNECT, prefix or "", readonly)
 
 
 def hosts(address: Address, what: str, port: int, example: str) -> list[str]:
     """`HOST:PORT` of each `what` that the URL names; `port` where it names none."""
     if not address.host:
-        raise ConfigError(f"{address.url} names no {what}: write {example}")
+        raise ConfigError(f"{address.shown} names no {what}: write {example}")
     found: list[str] = []
     for server in address.host.split(","):
         match = _HOST.fullmatch(server)
         if match is None or not 0 < int(match[2] or port) < 65_536:
-            raise ConfigError(f"{address.url}: {server!r} is no HOST:PORT of a {what}: write {example}")
+            raise ConfigError(f"{address.shown}: {server!r} is no HOST:PORT of a {what}: write {example}")
         found.append(f"{match[1]}:{match[2] or port}")
     return found
 
@@ -52,8 +91,8 @@ def _properties(path: str) -> dict[str, str]:
         if not text or text[0] in "#!":
             continue
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            # The line itself is not repeated: it may be a secret that lost its name.
+        if not equals or _NAME.fullmatch(name.strip()) is None:
+            # The line itself is not repeated: it may be a secret that lost its name, and has a = in it.
             raise ConfigError(f"config={path}: line {number} is no setting: write name=value")
         found[name.strip()] = value.strip()
     return found
@@ -70,8 +109,10 @@ def _mapping(given: object, example: str) -> dict[str, Any]:
 
 
 def scrubbed(text: str, client: Mapping[str, Any], secret: re.Pattern[str]) -> str:
-    """`text` without the value of any setting whose name says that it may be a secret."""
+    """`text` without the value of any setting whose name says that it may be a secret, in whatever form it may be repeated."""
     for name, value in client.items():
         if secret.search(name) and isinstance(value, str) and len(value) > 1:
-            text = text.replace(value, "***")
+            plain = json.dumps(value)[1:-1]
+            for form in (value, quote(value, safe=""), quote(value), quote_plus(value), plain, repr(value)[1:-1]):
+                text = text.replace(form, "***")
     return text

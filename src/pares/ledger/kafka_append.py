@@ -224,7 +224,7 @@ class Appender:
                 self._serve(producer, 0)
                 why = self._fatal or why
                 self._drop(topic)
-            raise unavailable(why, self._where, "append", told=self._told)
+            raise unavailable(why, self._where, "append", told=self._told, right=f"Write on topic {topic}")
 
     def _give_up(self, producer: Any, sent: _Sent, never: int) -> None:
         """Take back what is not answered yet; the last `never` records were not even handed over."""
@@ -248,7 +248,8 @@ class Appender:
             self._shaken.add((topic, partition))
         if certain and error.code() in TOO_LARGE:
             return too_large(self._where, max(map(len, payloads)), self._largest(topic, again=True))
-        return unavailable(error, self._where, "append", unknown=not certain, told=self._told if troubled else "")
+        told, right = self._told if troubled else "", f"Write on topic {topic}"
+        return unavailable(error, self._where, "append", unknown=not certain, told=told, right=right)
 
     def _serve(self, producer: Any, timeout: float, *, flush: bool = False) -> None:
         """Let the producer's callbacks run. It raises here what ends it."""

@@ -51,13 +51,15 @@ def credentials_refused(error: KafkaError) -> bool:
 
 
 def unavailable(
-    error: KafkaError, where: str, doing: str, *, unknown: bool = False, told: str = ""
+    error: KafkaError, where: str, doing: str, *, unknown: bool = False, told: str = "", right: str = ""
 ) -> LedgerUnavailable:
-    """The ledger's error for librdkafka's. `told`: what the client has said of its connections meanwhile."""
+    """The ledger's error for librdkafka's. `told`: what the client has said of its connections meanwhile. `right`: what an ACL
+    has to allow for it, in Kafka's words."""
     outcome = "; whether it happened is unknown" if unknown else ""
     more = f"; {told}" if told else ""
     return LedgerUnavailable(
-        f"{where}: could not {doing}{outcome}: {advice(error)} ({error.name()}: {error.str()}{more})", unknown=unknown
+        f"{where}: could not {doing}{outcome}: {advice(error, right)} ({error.name()}: {error.str()}{more})",
+        unknown=unknown,
     )
 
 
@@ -69,13 +71,14 @@ def too_large(where: str, size: int, limit: int) -> ConfigError:
     )
 
 
-def advice(error: KafkaError) -> str:
+def advice(error: KafkaError, right: str = "") -> str:
     """What the matter is, and what to do, in a few words."""
     code = error.code()
     if code in _CREDENTIALS:
         return "the brokers refuse these credentials; check security.protocol and the sasl.* or ssl.* settings"
     if code in NO_RIGHT:
-        return "the user has no right to do that; have the brokers' ACLs changed"
+        missing = f": it needs {right}" if right else ""
+        return f"the user has no right to do that{missing}; have the brokers' ACLs changed"
     if code in GONE:
         return "the topic, or its partition, is not there; somebody deleted it, or has not made it yet"
     if code in MOVING:
@@ -85,5 +88,8 @@ def advice(error: KafkaError) -> str:
     if code == GROUP_MAX_SIZE:
         return "the group has as many members as the brokers' group.max.size allows; raise it, or start fewer"
     if code in SILENT or error.retriable():
-        return "no answer in time from the broker that leads the partition; look whether it runs and can be reached"
+        return (
+            "no answer in time from the broker that leads the partition; look whether it runs and can be reached, and whether "
+            "there is such a topic"
+        )
     return "the brokers, or the client, refused"

@@ -46,6 +46,7 @@ class KafkaMembership:
     ) -> None:
         check_name(group, "a group's name")
         self._where = f"kafka://{settings.servers}/{topic}, group {group!r}"
+        self._group = group
         self._settings = settings
         self._lifetime = lifetime
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
@@ -94,7 +95,8 @@ class KafkaMembership:
                 self._error(error)
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
-                raise unavailable(trouble, self._where, "poll the group", told=self._told)
+                right = f"Read on group {self._group}, and on the topic"
+                raise unavailable(trouble, self._where, "poll the group", told=self._told, right=right)
             if time.monotonic() >= deadline:
                 return
 

@@ -71,7 +71,8 @@ class Seeker:
                 # Another broker may lead by now, or the topic have been made a moment ago.
                 again = began + _NEWS if found.code() in GONE else end if found.code() in (*MOVING, *SILENT) else 0.0
                 if not self._refresh(client, topic, end) or time.monotonic() + _PAUSE >= again:
-                    raise unavailable(found, self._where, "ask for the log's bounds", told=self._told)
+                    right = f"Read on topic {topic}"
+                    raise unavailable(found, self._where, "ask for the log's bounds", told=self._told, right=right)
                 time.sleep(_PAUSE)
 
     @staticmethod
@@ -153,7 +154,8 @@ class Seeker:
         with contextlib.suppress(client_module().KafkaException, RuntimeError):
             consumer.unassign()
         if error is not None and not entries:
-            raise unavailable(error, self._where, f"read at offset {offset}", told=self._told)
+            right = f"Read on topic {topic}"
+            raise unavailable(error, self._where, f"read at offset {offset}", told=self._told, right=right)
         return entries
 
     def _collect(

@@ -18,8 +18,8 @@ from typing import Any, Final
 from pares.core.errors import ConfigError
 
 from .address import Address, Options
-from .base import DEFAULT_RETENTION, check_name, check_partitions
-from .client_options import client_settings, hosts, scrubbed
+from .base import check_name
+from .client_options import Usual, client_settings, hosts, scrubbed, usual
 
 log: Final = logging.getLogger("pares.kafka")
 client_log: Final = logging.getLogger("pares.kafka.client")
@@ -27,9 +27,6 @@ client_log: Final = logging.getLogger("pares.kafka.client")
 log.addHandler(logging.NullHandler())
 
 PORT: Final = 9092
-TIMEOUT: Final = 1.0
-CONNECT: Final = 5.0
-"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, topics are made."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -80,22 +77,13 @@ _SECRET: Final = re.compile(r"password|secret|key|token|jaas|credential|ssl\.cer
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Usual):
     """What a Kafka ledger was opened with."""
 
     url: str
     """The URL that opens the ledger again, but for what `options={...}` said."""
     servers: str
     topic: str
-    partitions: int | None
-    replication: int | None
-    retention: float | None
-    timeout: float
-    connect: float
-    """Seconds that opening the ledger may take until a broker has answered."""
-    prefix: str
-    readonly: bool
-    """Whether it was opened to look on only: nothing is made, changed or appended."""
     client: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -168,43 +156,20 @@ def take(address: Address, options: Options) -> Settings:
                 f"kafka://{servers}/{topic}: the client setting {name} has no place in a URL, which others can read: put it "
                 "into a properties file, ?config=FILE, or into options={...}"
             )
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.url)
-    replication = options.whole("replication")
-    patience = options.seconds("timeout", None)
-    prefix = options.take("prefix")
-    if prefix is not None and (not isinstance(prefix, str) or not _TOPIC.fullmatch(prefix)):
-        raise ConfigError(
-            f"{address.url}: prefix={prefix} is no beginning of a topic's name: use letters, digits, '.', '_', '-'"
-        )
-    readonly = options.flag("readonly")
+    taken = usual(address, options, _TOPIC, "topic's name: use letters, digits, '.', '_', '-'")
     client, path = client_settings(options, "sasl.username")
     options.finish()
     _refuse_ours(client)
-    return Settings(
-        _url(servers, topic, options, path),
-        servers,
-        topic,
-        partitions,
-        replication,
-        retention,
-        patience or TIMEOUT,
-        patience or CONNECT,
-        prefix or "",
-        readonly,
-        client,
-    )
+    return Settings(**vars(taken), url=_url(servers, topic, options, path), servers=servers, topic=topic, client=client)
 
 
 def _topic(address: Address) -> str:
     topic = address.path[1:]
     if not topic:
-        raise ConfigError(f"{address.url} names no topic: write kafka://HOST:PORT/TOPIC")
+        raise ConfigError(f"{address.shown} names no topic: write kafka://HOST:PORT/TOPIC")
     if not _TOPIC.fullmatch(topic) or not topic.strip("."):
         raise ConfigError(
-            f"{address.url}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
+            f"{address.shown}: {topic!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
         )
     return topic
 

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from pares.core.errors import ConfigError, LedgerUnavailable
 
 from .base import MAX_PAYLOAD
+from .client_options import CONNECT
 from .kafka_append import LARGEST, OVERHEAD
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
-from .kafka_settings import CONNECT, Settings, log
+from .kafka_settings import Settings, log
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -125,7 +126,8 @@ class Topics:
             if why.code() in GONE or (hidden and why.code() in NO_RIGHT):
                 return None
             self._admin.poll(0)
-            raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told)
+            right = f"Describe on topic {topic}"
+            raise unavailable(why, self._where, f"look at the topic {topic}", told=self._told, right=right)
         parts: list[Any] = found.partitions
         led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
         replicas = min((len(part.replicas) for part in parts), default=0)
@@ -196,7 +198,10 @@ class Topics:
             _result(asked[topic], wait)
         except kafka.KafkaException as error:
             if error.args[0].code() not in GONE:
-                raise unavailable(error.args[0], self._where, f"delete the topic {topic}", told=self._told) from error
+                right = f"Delete on topic {topic}"
+                raise unavailable(
+                    error.args[0], self._where, f"delete the topic {topic}", told=self._told, right=right
+                ) from error
 
     def grow(self, topic: str, partitions: int) -> None:
         """Have the topic so many partitions."""
@@ -207,7 +212,10 @@ class Topics:
             )
             _result(asked[topic], CONNECT)
         except client_module().KafkaException as error:
-            raise unavailable(error.args[0], self._where, f"give the topic {topic} {partitions} partitions") from error
+            right = f"Alter on topic {topic}"
+            raise unavailable(
+                error.args[0], self._where, f"give the topic {topic} {partitions} partitions", right=right
+            ) from error
 
     def delete_before(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below this offset."""
@@ -218,7 +226,8 @@ class Topics:
             asked = self._admin.delete_records([place], request_timeout=wait, operation_timeout=wait)
             _result(asked[place], wait)
         except kafka.KafkaException as error:
-            raise unavailable(error.args[0], self._where, f"trim {topic}", told=self._told) from error
+            right = f"Delete on topic {topic}"
+            raise unavailable(error.args[0], self._where, f"trim {topic}", told=self._told, right=right) from error
 
     def _create(self, topic: str, partitions: int, own: Mapping[str, str]) -> None:
         kafka, admin = client_module(), client_module("confluent_kafka.admin")
@@ -253,7 +262,7 @@ class Topics:
                 raise ConfigError(
                     f"{self._where}: there is no topic {topic} that this user may see, and the user has no right to make it "
                     f"({why.name()}): have it made (kafka-topics.sh --create --topic {topic} --partitions {partitions} "
-                    f"--replication-factor {replicas} {settings}), or the rights given"
+                    f"--replication-factor {replicas} {settings}), or an ACL for it: Create and Describe on topic {topic}"
                 ) from error
             if why.code() in (37, 38, 40, 44):  # partitions, replicas, settings, policy
                 raise ConfigError(

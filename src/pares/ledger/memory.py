@@ -227,7 +227,7 @@ class MemoryLedger(MemoryLog):
 
     def __init__(self, address: Address, options: Options) -> None:
         name = unquote(address.host) + address.path
-        check_name(name, f"the name in {address.url}")
+        check_name(name, f"the name in {address.shown}")
         retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
         asked = options.whole("partitions")
         options.finish()

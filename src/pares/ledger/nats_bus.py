@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 _PREFIX: Final = "pares.bus"
+_REFUSED: Final = 1.0
+"""Seconds for which a refusal counts: then it is tried again, for the right may have come."""
 _MOST: Final = 65_536
 """Messages that wait for listeners that are slow; what comes beyond that is lost."""
 
@@ -99,6 +102,9 @@ class NatsBus:
                 f"{self._link.settings.where}: a message of {len(payload)} bytes does not fit into the server's "
                 f"max_payload={epoch.max_payload}: raise it, or send less"
             )
+        # Nobody confirms what is published; that it is refused the server says a moment later, and so the next one is told.
+        if (said := epoch.denied(name, time.monotonic() - _REFUSED)) is not None:
+            raise self._link.denied("publish", Denied(said))
         try:
             async with asyncio.timeout(self._link.settings.timeout):
                 await epoch.publish(name, payload)
@@ -158,12 +164,12 @@ class NatsBus:
                 queued(message)
 
             self._subscriptions[name] = await epoch.subscribe(name, hear)
-        before = len(epoch.denied)
+        before = time.monotonic()
         try:
             await epoch.flush()
         except Exception as error:
             raise Lost(str(error)) from None
-        if any(f'"{name.lower()}"' in said.lower() for said in epoch.denied[before:]):
+        if epoch.denied(name, before) is not None:
             raise Denied(f"subscription to {name}")
 
     async def _unsubscribe(self, name: str) -> None:

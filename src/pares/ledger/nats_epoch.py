@@ -12,6 +12,8 @@ import os
 import secrets
 import socket
 import struct
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _GOODBYE: Final = 1.0
 """Seconds that an orderly end may take."""
+
+
+NO_ANSWERS: Final = "the user may not subscribe to _INBOX.>, where answers come; change the permissions"
 
 
 class Lost(Exception):
@@ -56,8 +61,8 @@ class Epoch:
         self._handlers: dict[str, Callable[[Msg], Awaitable[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._errors: list[str] = []
-        self.denied: list[str] = []
-        """What the server has said of things that the user may not do."""
+        self._denied: deque[tuple[float, str]] = deque(maxlen=100)
+        """What the server has said of things that the user may not do, and when."""
 
     async def begin(self) -> None:
         """Connect. Raises `ConnectionError` with what the server, or the system, said."""
@@ -82,6 +87,10 @@ class Epoch:
                 if "tls" in told and self._writer().get_extra_info("ssl_object") is None:
                     raise ConnectionError("it speaks no TLS, and tls_ settings were given")
                 await self.subscribe(f"{self._prefix}*", self._on_message)
+                await self.client.flush()
+                if self._denied:
+                    # Without answers everything would end in silence.
+                    raise ConnectionError(f"{NO_ANSWERS} ({self._denied[-1][1]})")
         except (OSError, TimeoutError, nats.errors.Error) as error:
             self.end("it never began")
             said = str(error) if isinstance(error, ConnectionError) else ""
@@ -135,18 +144,31 @@ class Epoch:
         client: Any = self.client
         return await client.subscribe(subject, cb=handler, pending_msgs_limit=0, pending_bytes_limit=0)
 
+    def denied(self, subject: str, since: float) -> str | None:
+        """What the server has said since then (`time.monotonic`) of a subject that the user has no right to, if anything."""
+        name = f'"{subject.lower()}"'
+        return next((text for at, text in self._denied if at >= since and name in text.lower()), None)
+
     def new_inbox(self) -> str:
         """A subject that nobody else has, for a subscription."""
         return f"_INBOX.{secrets.token_hex(11)}"
 
-    def inbox(self, handler: Callable[[Msg], Awaitable[None]]) -> str:
-        """A subject of this connection's own. What is answered there is for `handler`, until `forget`."""
+    def inbox(self, handler: Callable[[Msg], Awaitable[None]], subject: str) -> tuple[str, asyncio.Future[Msg]]:
+        """A subject of this connection's own, for answers to a request on `subject`: they are for `handler`, until `forget`.
+        What comes with it never has a result; it fails if the user may not ask that (`Denied`), or when the connection ends
+        (`Lost`)."""
         token = str(next(self._numbers))
         self._handlers[token] = handler
-        return self._prefix + token
+        failure: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._requests[token] = (subject, failure)
+        return self._prefix + token, failure
 
     def forget(self, inbox: str) -> None:
-        self._handlers.pop(inbox[len(self._prefix) :], None)
+        token = inbox[len(self._prefix) :]
+        self._handlers.pop(token, None)
+        _, failure = self._requests.pop(token, ("", None))
+        if failure is not None and failure.done() and not failure.cancelled():
+            failure.exception()  # it was looked at
 
     async def flush(self) -> None:
         """A round trip behind everything that was handed over so far. Raises whatever comes in between."""
@@ -228,7 +250,7 @@ class Epoch:
         self._errors = [*self._errors[-8:], text]
         if "permissions violation" in text.lower():
             # The client hears of it beside the answers, in small letters.
-            self.denied.append(text)
+            self._denied.append((time.monotonic(), text))
             for subject, future in self._requests.values():
                 if not future.done() and f'"{subject.lower()}"' in text.lower():
                     future.set_exception(Denied(text))

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 
 from .lifetime import Lifetime, keep_after_fork
-from .nats_epoch import Denied, Epoch, Lost
+from .nats_epoch import NO_ANSWERS, Denied, Epoch, Lost
 from .nats_settings import Settings, log
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _SOON: Final = 0.01
 _LATER: Final = 0.2
 """Seconds between two rounds of attempts to connect: the first ones, and the later ones."""
-REFUSED: Final = ("authorization violation", "authentication", "invalid user", "credentials")
+REFUSED: Final = ("authorization violation", "authentication", "invalid user", "credentials", NO_ANSWERS.lower())
 
 
 class Link:

@@ -56,13 +56,14 @@ async def _direct(epoch: Epoch, stream: str, offset: int, count: int, size: int)
         if len(entries) == count:
             complete.set_result(None)
 
-    inbox = epoch.inbox(hear)
+    subject = f"$JS.API.DIRECT.GET.{stream}"
+    inbox, failure = epoch.inbox(hear, subject)
     try:
         body = {"seq": offset + 1, "batch": count, "max_bytes": max(1, size)}
-        await epoch.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(body).encode(), reply=inbox)
-        await asyncio.wait({complete, epoch.over}, return_when=asyncio.FIRST_COMPLETED)
+        await epoch.publish(subject, json.dumps(body).encode(), reply=inbox)
+        await asyncio.wait({complete, failure}, return_when=asyncio.FIRST_COMPLETED)
         if not complete.done():
-            raise Lost(epoch.over.result())
+            await failure
     finally:
         epoch.forget(inbox)
         complete.cancel()

@@ -18,15 +18,12 @@ from typing import Any, Final
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options
-from .base import DEFAULT_RETENTION, check_name, check_partitions
-from .client_options import client_settings, hosts, scrubbed
+from .base import check_name
+from .client_options import Usual, client_settings, hosts, scrubbed, usual
 
 log: Final = logging.getLogger("pares.nats")
 
 PORT: Final = 4222
-TIMEOUT: Final = 1.0
-CONNECT: Final = 5.0
-"""Seconds that what happens once may take: names are looked up, TLS takes several rounds, streams are made."""
 _EXAMPLE: Final = "nats://HOST:PORT[,HOST:PORT...]/STREAM"
 _STREAM: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -46,7 +43,7 @@ _NAMES: Final = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Usual):
     """What a NATS ledger was opened with."""
 
     url: str
@@ -54,14 +51,6 @@ class Settings:
     servers: tuple[str, ...]
     stream: str
     """Empty for core NATS."""
-    partitions: int | None
-    replication: int | None
-    retention: float | None
-    timeout: float
-    connect: float
-    """Seconds that opening the ledger may take until a server has answered."""
-    prefix: str
-    readonly: bool
     monitors: tuple[str, ...]
     """Where the servers say how they are configured."""
     client: Mapping[str, Any] = field(repr=False)
@@ -132,18 +121,7 @@ def take(address: Address, options: Options) -> Settings:
         )
     servers = hosts(address, "server", PORT, _EXAMPLE)
     stream = _stream(address)
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.url)
-    replication = options.whole("replication")
-    patience = options.seconds("timeout", None)
-    prefix = options.take("prefix")
-    if prefix is not None and (not isinstance(prefix, str) or not _STREAM.fullmatch(prefix)):
-        raise ConfigError(
-            f"{address.url}: prefix={prefix} is no beginning of a stream's name: use letters, digits, '_', '-'"
-        )
-    readonly = options.flag("readonly")
+    taken = usual(address, options, _STREAM, "stream's name: use letters, digits, '_', '-'")
     monitor = options.take("monitor")
     monitors = (
         hosts(Address(address.url, "", str(monitor), "", {}), "monitoring port", 8222, "HOST:PORT") if monitor else []
@@ -156,18 +134,12 @@ def take(address: Address, options: Options) -> Settings:
     replace = {} if path is None else {"config": os.path.abspath(str(path))}
     text = options.query(leave_out=("options",), replace=replace)
     return Settings(
-        f"nats://{','.join(servers)}" + (f"/{stream}" if stream else "") + text,
-        tuple(servers),
-        stream,
-        partitions,
-        replication,
-        retention,
-        patience or TIMEOUT,
-        patience or CONNECT,
-        prefix or "",
-        readonly,
-        tuple(monitors),
-        client,
+        **vars(taken),
+        url=f"nats://{','.join(servers)}" + (f"/{stream}" if stream else "") + text,
+        servers=tuple(servers),
+        stream=stream,
+        monitors=tuple(monitors),
+        client=client,
     )
 
 
@@ -175,7 +147,7 @@ def _stream(address: Address) -> str:
     stream = address.path[1:]
     if stream and not _STREAM.fullmatch(stream):
         raise ConfigError(
-            f"{address.url}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
+            f"{address.shown}: {stream!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'"
         )
     return stream
 

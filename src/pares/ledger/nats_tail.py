@@ -33,6 +33,8 @@ _SILENCE: Final = 4 * BEAT
 _FRESH: Final = 1.2 * BEAT
 """Seconds for which the server's last word counts. An idle reader that looks ten times a second need not ask then."""
 _AGAIN: Final = 0.05
+_NO_RIGHT: Final = 1.0
+"""Seconds between two attempts of a user who may not follow: the right may come."""
 _UNUSED: Final = 60.0
 """Seconds after which a partition is no longer followed that nobody has read and that has no bell."""
 _VANISH: Final = 10.0
@@ -105,6 +107,7 @@ class _Tail:
         self._stream = stream_of(window.topic, window.partition)
         self._position = position
         self._identity = ""
+        self._refused = False
         self._came: asyncio.Queue[Msg] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -123,7 +126,13 @@ class _Tail:
                 if not self._window.open:
                     self._window.begin(self._position)
                 await self._listen(epoch)
-            except (Lost, Denied, Nobody, ApiError, ParesError, TimeoutError) as error:
+            except Denied as error:
+                if not self._refused:
+                    # Readers ask the leader themselves then: slower, and as right.
+                    log.warning("%s: the user has no right to follow the stream: %s", self._link.settings.where, error)
+                self._refused = True
+                await asyncio.sleep(_NO_RIGHT)
+            except (Lost, Nobody, ApiError, ParesError, TimeoutError) as error:
                 log.debug("%s: the tail of %s: %r", self._link.settings.where, self._stream, error)
                 await asyncio.sleep(_AGAIN)
             finally:

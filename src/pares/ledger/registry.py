@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pares.core.errors import CapabilityError, ConfigError
 
-from .address import Address, Options
+from .address import Address, Options, shown
 from .base import Bus, Ledger
 from .bus import TailBus, as_bus
 
@@ -46,23 +46,30 @@ def parse(url: str) -> Address:
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise ConfigError(f"a ledger's URL must be a string, not {type(url).__name__}: for example {_EXAMPLES}")
     if any(ord(character) < 32 or ord(character) == 127 for character in url):
-        raise ConfigError(f"the ledger URL {url!r} has a control character: remove it")
+        raise ConfigError(f"the ledger URL {shown(url)!r} has a control character: remove it")
     scheme, colon, rest = url.partition(":")
     if not colon or not scheme or not rest.startswith("//"):
         guess = f"; for the file {url} write sqlite:///{url}" if url and not colon else ""
-        raise ConfigError(f"{url!r} is no ledger URL: write SCHEME://..., for example {_EXAMPLES}{guess}")
+        raise ConfigError(f"{shown(url)!r} is no ledger URL: write SCHEME://..., for example {_EXAMPLES}{guess}")
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query), errors="strict")
         path = unquote(parts.path, errors="strict")
     except ValueError as error:
-        raise ConfigError(f"{url!r} is no ledger URL: {error}; write for example {_EXAMPLES}") from error
+        # What it found fault with it repeats, and that may be a password.
+        why = "it can't be taken apart" if shown(url) != url else str(error)
+        raise ConfigError(f"{shown(url)!r} is no ledger URL: {why}; write for example {_EXAMPLES}") from None
+    if "@" in url and "@" not in parts.netloc and shown(url) != url and "//***@" in shown(url):
+        raise ConfigError(
+            f"{shown(url)!r} has a user or password in it, which no ledger's URL may: give client settings in a properties "
+            "file, ?config=FILE, or as options={...}"
+        )
     if parts.fragment or url.endswith("#"):
-        raise ConfigError(f"{url!r} has a '#', which no ledger's URL may: write %23 for one in a file's name")
+        raise ConfigError(f"{shown(url)!r} has a '#', which no ledger's URL may: write %23 for one in a file's name")
     options = dict(query)
     if len(options) != len(query):
         twice = next(name for name, _ in query if [other for other, _ in query].count(name) > 1)
-        raise ConfigError(f"{url!r} has the option {twice} twice: keep one")
+        raise ConfigError(f"{shown(url)!r} has the option {twice} twice: keep one")
     return Address(url, parts.scheme.lower(), parts.netloc, path, options)
 
 
@@ -88,13 +95,13 @@ def open(url: str, **options: object) -> Ledger:
     if not isinstance(ledger, Ledger):
         ledger.close()
         raise CapabilityError(
-            f"{url} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
-            f"{url.rstrip('/')}/STREAM"
+            f"{shown(url)} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
+            f"{shown(url).rstrip('/')}/STREAM"
         )
     if number >= ledger.partitions:
         there = ledger.partitions
         ledger.close()
-        raise ConfigError(f"{url} names partition {number}, but the ledger has partitions 0 to {there - 1}")
+        raise ConfigError(f"{shown(url)} names partition {number}, but the ledger has partitions 0 to {there - 1}")
     return ledger
 
 
@@ -177,6 +184,6 @@ def _opener(address: Address) -> Opener:
             ) from error
     known = ", ".join(f"{scheme}://" for scheme in schemes())
     raise ConfigError(
-        f"{address.scheme}:// in {address.url!r} is no scheme known here: no installed package offers it (entry point "
+        f"{address.scheme}:// in {address.shown!r} is no scheme known here: no installed package offers it (entry point "
         f"group {GROUP}); known are {known}"
     )

@@ -43,6 +43,7 @@ from .base import (
 from .bell import FileBell, ring
 from .lifetime import Lifetime
 from .localfs import refuse_network
+from .sqlite_checks import checks
 from .sqlite_file import LedgerFile, Side
 from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
 
@@ -296,7 +297,7 @@ class SqliteLedger(SqliteLog):
         options.finish()
         path = _path(address)
         if partitions is not None:
-            check_partitions(partitions, address.url)
+            check_partitions(partitions, address.shown)
         _prepare(path, partitions or 1, readonly)
         url = f"sqlite:///{quote(path)}{options.query()}"
         file = LedgerFile(path, readonly=readonly, synchronous=synchronous, busy_timeout=busy_timeout)
@@ -325,6 +326,10 @@ class SqliteLedger(SqliteLog):
                 add_partitions(connection, name, there, there or partitions)
         return topic
 
+    def checks(self) -> list[tuple[str, str]]:
+        """What `pares doctor` is to say of the files: (good, note, warning or problem, and the text)."""
+        return [*checks(self._file().path)]
+
     def close(self) -> None:
         super().close()
         self._shared.close()
@@ -344,16 +349,16 @@ def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes])
 def _path(address: Address) -> str:
     if address.host:
         raise ConfigError(
-            f"{address.url} names a host, {address.host!r}: write three slashes for a relative path "
-            f"(sqlite:///{address.host}{address.path}) or four for an absolute one (sqlite:////...)"
+            f"{address.shown} names a host: write three slashes for a relative path "
+            f"({address.shown.replace('//', '///', 1)}) or four for an absolute one (sqlite:////...)"
         )
     path = address.path[1:]
     if path in ("", "/") or path.endswith("/"):
-        raise ConfigError(f"{address.url} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
+        raise ConfigError(f"{address.shown} names no file: write sqlite:///relative.db or sqlite:////absolute.db")
     if path == ":memory:":
-        raise ConfigError(f"{address.url}: a ledger inside one process is memory://NAME")
+        raise ConfigError(f"{address.shown}: a ledger inside one process is memory://NAME")
     if "\0" in path:
-        raise ConfigError(f"{address.url} has a NUL in its path: remove it")
+        raise ConfigError(f"{address.shown} has a NUL in its path: remove it")
     return os.path.realpath(path)
 
 

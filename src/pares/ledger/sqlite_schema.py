@@ -58,6 +58,9 @@ _CREATION_PATIENCE: Final = 10.0
 _PASSING: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
+_UNLOCKABLE: Final = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EBADF)
+
+
 def connect(path: str, mode: str) -> sqlite3.Connection:
     """A connection that begins no transactions by itself and doesn't wait for locks; who shares it must lock it."""
     return sqlite3.connect(
@@ -203,7 +206,24 @@ def _one_at_a_time(path: str) -> Generator[None]:
     """Hold a lock that all makers of `path` take: an flock on its bell, which outlives the database."""
     with suppress(OSError):
         make(f"{path}-bell")  # where there are no named pipes, a file serves
-    descriptor = os.open(f"{path}-bell", os.O_RDWR | os.O_NONBLOCK | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with _alone(path, f"{path}-bell"):
+            yield
+            return
+    except _NoLock:
+        pass
+    # Where a pipe can't be locked (macOS), nobody can lock it: so all meet at a file.
+    with _alone(path, f"{path}-making"):
+        yield
+
+
+class _NoLock(Exception):
+    """This sort of file takes no lock here."""
+
+
+@contextmanager
+def _alone(path: str, lock: str) -> Generator[None]:
+    descriptor = os.open(lock, os.O_RDWR | os.O_NONBLOCK | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         deadline = time.monotonic() + _CREATION_PATIENCE
         while True:
@@ -217,6 +237,10 @@ def _one_at_a_time(path: str) -> Generator[None]:
                         "look for a stopped process"
                     ) from None
                 time.sleep(0.001)
+            except OSError as error:
+                if error.errno not in _UNLOCKABLE or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    raise
+                raise _NoLock from None
         try:
             yield
         finally:

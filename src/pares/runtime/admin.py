@@ -24,6 +24,9 @@ class Admin:
     Promised: when a call returns, what it asks stands in the group's log. Not promised: that holders have done it; they do when
     they read it and their barriers have returned. Raises `LedgerUnavailable` when the ledger does not answer in time, and
     `ConfigError` for a role or member that the group doesn't have.
+
+    `ledger`: a URL or an opened ledger, of which `options` are the options if it is a URL. `group`: which group. `name`:
+    shown as who asked (default: "admin-" and host and process id). Close it, or use it in a `with`.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pares.runtime import events as told
 from pares.runtime.barriers import Body
@@ -22,6 +22,17 @@ from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _arguments_of(
+    like: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """For editors, type checkers and `help`: the function takes what `like` takes."""
+
+    def decorate(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        return functools.wraps(like)(function)
+
+    return decorate
 
 
 class Term:
@@ -46,14 +57,17 @@ class Term:
 
     @property
     def role(self) -> str:
+        """The role that it is a term of."""
         return self._term.role
 
     @property
     def seat(self) -> int:
+        """The seat's index within the role."""
         return self._term.seat
 
     @property
     def token(self) -> int:
+        """The fencing token: greater than that of every earlier term of this seat."""
         return self._term.token
 
     @property
@@ -63,10 +77,12 @@ class Term:
 
     @property
     def member(self) -> str:
+        """The member's id."""
         return self._term.member
 
     @property
     def why(self) -> str:
+        """Why the term ended; empty while it lasts."""
         return self._term.why
 
     def remaining(self) -> float:
@@ -142,6 +158,7 @@ class Member:
     plain callables, called on threads as by `pares.Member`.
     """
 
+    @_arguments_of(SyncMember.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._make = functools.partial(SyncMember, *args, **kwargs)
         self._made: SyncMember | None = None
@@ -164,22 +181,27 @@ class Member:
 
     @property
     def id(self) -> str:
+        """`name~incarnation`, as `pares.Member.id`."""
         return self._member.id
 
     @property
     def name(self) -> str:
+        """The name it was made with, or host and process id."""
         return self._member.name
 
     @property
     def state(self) -> str:
+        """joining, live, closing, closed or failed."""
         return self._member.state
 
     @property
     def group(self) -> str:
+        """The group it is in."""
         return self._member.group
 
     @property
     def session(self) -> float:
+        """Seconds of silence after which others may take what it holds."""
         return self._member.session
 
     def holds(self, role: str) -> bool:
@@ -187,6 +209,7 @@ class Member:
         return self._member.holds(role)
 
     def term(self, role: str) -> Term | None:
+        """The current term of `role`, or None. Nothing to await."""
         term = self._member.term(role)
         return None if term is None else Term(term, self._member)
 
@@ -243,39 +266,51 @@ class Member:
         return what()
 
     def members(self) -> list[Peer]:
+        """Who is in the group, as far as this member has read."""
         return self._member.members()
 
     def leader(self, role: str) -> Holder | None:
+        """Who holds `role`, as far as this member has read; None if nobody does."""
         return self._member.leader(role)
 
     def leaders(self, role: str) -> list[Holder]:
+        """Who holds the seats of `role`, in the order of the seats."""
         return self._member.leaders(role)
 
     def roles(self) -> dict[str, int]:
+        """The group's roles and how many seats each has."""
         return self._member.roles()
 
     def health(self) -> Health:
+        """How this member is: for probes and metrics. Never waits."""
         return self._member.health()
 
     async def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+        """Adds a role for the whole group, or changes it; as `pares.Member.add_role`."""
         await asyncio.to_thread(self._member.add_role, name, seats, weight, spread)
 
     async def remove_role(self, name: str) -> None:
+        """Removes a role; as `pares.Member.remove_role`."""
         await asyncio.to_thread(self._member.remove_role, name)
 
     async def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
+        """Hands the seat of `role` to the member `to`, or to whom placement names; as `pares.Member.hand_over`."""
         self._member.hand_over(role, to, why)
 
     async def step_down(self, role: str | None = None) -> None:
+        """Gives `role` (None: everything) to somebody else; as `pares.Member.step_down`."""
         self._member.step_down(role)
 
     async def drain(self) -> None:
+        """Hands everything over and takes nothing more; as `pares.Member.drain`."""
         await asyncio.to_thread(self._member.drain)
 
     async def pause(self, role: str | None = None, *, seconds: float) -> None:
+        """Nobody holds `role` (None: any) for `seconds`, or until `resume`; as `pares.Member.pause`."""
         await asyncio.to_thread(lambda: self._member.pause(role, seconds=seconds))
 
     async def resume(self, role: str | None = None) -> None:
+        """Ends the pauses of `role` (None: those of the whole group)."""
         await asyncio.to_thread(self._member.resume, role)
 
     def mark(self, term: Term, mark: int) -> None:

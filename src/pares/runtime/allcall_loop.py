@@ -80,6 +80,7 @@ class AllcallLoop:
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
+        self.unwritten: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
         self.doorbell = self

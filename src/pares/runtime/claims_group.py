@@ -45,7 +45,7 @@ class ClaimsGroup:
     `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `seats`: partitions are as many
     blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
     there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
-    of the claims protocol (design, section 2).
+    of the claims protocol (docs/guarantees.md).
     """
 
     def __init__(self, ledger: Ledger, seats: int = 1, **settings: Any) -> None:

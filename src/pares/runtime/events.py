@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """This member leads the seat from now on, under `token`."""
+    """This member leads the seat (`role` and `seat`, its index) from now on, under `token`.
+
+    `why` says how it came to: "free", "silent, from NAME", the reason of a handover. `at`: wall-clock seconds, here and below.
+    """
 
     role: str
     seat: int
@@ -18,7 +21,10 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The term ends by plan. This member believes no more; the seat goes on when the barrier has returned."""
+    """The term ends by plan. This member believes no more; the seat goes on when the barrier has returned.
+
+    So this is the moment to finish and flush. `why`: "balance", "drained", "closed" and so on (docs/operating.md).
+    """
 
     role: str
     seat: int
@@ -29,7 +35,10 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The term is over already: the lease ran out, or the seat is lost. Stop at once; nothing waits for it."""
+    """The term is over already: the lease ran out, or the seat is lost. Stop at once, and write nothing more.
+
+    Somebody else may lead already, and nothing waits for the barrier.
+    """
 
     role: str
     seat: int
@@ -50,7 +59,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Another member is gone: `why` is left, died, forgotten or reset."""
+    """Another member is gone: `why` is left, died (and that was proven), forgotten (silent for long) or reset (a new log)."""
 
     member: str
     name: str

@@ -20,13 +20,14 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     age = (stopwatch() - loop.read_at) / 1e9
     alive = loop.thread.is_alive()
     fresh = age < max(session, SHORTEST)
-    knows = fresh or loop.unreachable is not None
+    unreachable = loop.unreachable or loop.unwritten
+    knows = fresh or unreachable is not None
     terms = [term for term in list(life.beliefs.terms.values()) if term]
     stuck = life.barriers.watch.stuck()
     ok = alive and knows and not stuck and life.state in ("joining", "live", "closing")
     return Health(
         ok=ok,
-        ready=ok and fresh and life.state == "live" and loop.unreachable is None,
+        ready=ok and fresh and life.state == "live" and unreachable is None,
         state=life.state,
         name=name,
         group=group,
@@ -35,7 +36,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         read_age=age,
         stuck=stuck,
         lease_left=max((term.remaining() for term in terms), default=0.0),
-        unreachable=loop.unreachable,
+        unreachable=unreachable,
         failure=None if loop.failure is None else repr(loop.failure),
         no_proof=view.no_proof,
         terms=life.beliefs.begun,

@@ -96,6 +96,7 @@ class InductionLoop:
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
+        self.unwritten: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
         self._away = away

@@ -92,6 +92,8 @@ class Loop:
         self.over: Closed | Stop | None = None
         self.unreachable: str | None = None
         """Why the ledger is out of reach; None while it is in reach."""
+        self.unwritten: str | None = None
+        """Why the last append failed: it may be that this user can read the ledger, and not write it."""
         self.failure: BaseException | None = None
         self.read_at = stopwatch()
         """When the ledger was last read."""
@@ -246,12 +248,13 @@ class Loop:
             offsets = self.ledger.append_many(append.payloads, self.partition)
         except LedgerUnavailable as error:
             self._out_of_reach(error)
+            self.unwritten = str(error)
             answer: Event = Failed(append.ticket, error.unknown)
         except ClosedError:
             self._ledger_closed()
             answer = Failed(append.ticket, unknown=False)
         else:
-            answer = Acked(append.ticket, offsets[-1])
+            answer, self.unwritten = Acked(append.ticket, offsets[-1]), None
         seconds, done = (stopwatch() - began) / 1e9, isinstance(answer, Acked)
         self._life.measures.appended(len(append.payloads), seconds, done)
         self._step(answer)
@@ -359,6 +362,6 @@ class Loop:
             self._step(Jumped(f"entry {offset} of the log is not what it was: it is another log, or it lost its tail"))
 
     def _out_of_reach(self, error: LedgerUnavailable) -> None:
-        if self.unreachable is None:
+        if self.unreachable is None and self.unwritten is None:
             log.warning("%s: the ledger is out of reach: %s", self.claims.me, error)
         self.unreachable = str(error)

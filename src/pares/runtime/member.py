@@ -65,14 +65,15 @@ class Member:
     (host and process id if not given). `host`, `zone`: seats of one role go to different ones. `rank`: lower first.
     `weight`: its share of the roles. `eligible`: other roles than the declared ones; "*" for all.
     `session`: seconds of silence (0.02 to 60) after which others may take what it holds. `overlap`: seconds for which it goes
-    on believing after its lease: above 0 nobody's absence leaves a gap, and two may lead for that long (non-exclusive mode).
+    on believing after its lease: above 0 a leader that is cut off leaves no gap, and two may lead for that long (non-exclusive
+    mode). A process that is dead leaves one all the same: use `seats`.
     `barrier`: called with every event; a `Revoked` holds the handover back until it returns, at most `barrier_timeout` seconds.
-    `settle`: seconds for which the group must be stable before work is moved to balance it. `ready`: a callable that is asked
-    twice a session; while it says False, raises, or has not answered for a session (a second at least), this member leads
-    nothing. `on_lost`: called with each term that has ended.
+    `settle`: seconds for which the group must be stable before work is moved to balance it (None: half a session). `ready`: a
+    callable that is asked twice a session; while it says False, raises, or has not answered for a session (a second at least),
+    this member leads nothing. `on_lost`: called with each term that has ended. `labels`: shown to others, and decide nothing.
     `options`: for the ledger, when it is given as a URL.
 
-    `protocol`: "claims", the default; "fast-neli" or "neli" (design, section 5), where a group shares out the ledger's
+    `protocol`: "claims", the default; "fast-neli" or "neli" (docs/neli.md), where a group shares out the ledger's
     partitions (Kafka's consumer group, elsewhere claims) and each role is led by the owner of its partition. Both are
     exclusive, unless `overlap` is above 0, which "neli" has. They have settings of their own, in seconds. "fast-neli":
     `heartbeat_timeout`, within which a beat of one's own must come back (a third of the group's session), `poll_interval`
@@ -80,7 +81,7 @@ class Member:
     how far any member's clock and the broker's may be apart (exclusive mode; T + clock_error must stay below the group's
     session).
 
-    "allcall" (section 6) needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
+    "allcall" needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
     while messages don't pass there is a leader on each side, and tokens are in order on one side only; when they pass again
     one remains at once. Its settings: `heartbeat` (seconds between two calls; 1), `lease` (for which a claim lasts; 10), `skew`
     (that others wait beyond it; 1), `order` (which of two claims counts after a split: "lease", the one that lasts longer, or
@@ -88,7 +89,7 @@ class Member:
     docs/allcall.md.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
-    when the ledger can't be opened. (Design, sections 2 and 3.)
+    when the ledger can't be opened. More: docs/guarantees.md and docs/choosing.md.
     """
 
     def __init__(
@@ -240,12 +241,14 @@ class Member:
         return self._life.state
 
     def members(self) -> list[Peer]:
-        """Who is in the group, as far as this member has read; administrators and observers aside."""
+        """Who is in the group, as far as this member has read; administrators and observers aside. Some may be overdue, or dead
+        and not yet known to be."""
         self._own_process()
         return self._view.members()
 
     def leader(self, role: str) -> Holder | None:
-        """Who holds `role` (of several seats the first that is held), as far as this member has read."""
+        """Who holds `role` (of several seats the first that is held), as far as this member has read: None if nobody does. Not
+        promised: that the holder still believes; to know that of oneself, ask `holds`."""
         found = self.leaders(role)
         return found[0] if found else None
 
@@ -294,13 +297,16 @@ class Member:
         self._loop.request(StepDown(role))
 
     def drain(self) -> None:
-        """Hands everything over and takes nothing more, for the rest of this member's life."""
+        """Hands everything over and takes nothing more, for the rest of this member's life. Returns when that is asked for in
+        the log; barriers and handovers follow. Raises `LedgerUnavailable` if the ledger does not answer in time."""
         from pares.core.protocol import Ask
 
         self._perform(Ask(drain=self.id))
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
-        """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`."""
+        """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`. Returns when that stands in the
+        log; holders run their barriers and release. Raises `ConfigError` for a role that the group doesn't have, and
+        `LedgerUnavailable` if the ledger does not answer in time."""
         if role is not None:
             self._known_role(role)
         self._view.check("pause")
@@ -442,7 +448,7 @@ class Member:
         if not self._loop.thread.is_alive():
             done.set()
         if not done.wait(timeout):
-            why = self._loop.unreachable or f"the member is still {self._life.state}"
+            why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
             raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
         if self._life.state == "failed":
             raise self._life.failure()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from pares.core.changes import Change
-from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.reader import Reader, State
 from pares.core.records import check_name
 from pares.core.world import World
@@ -29,9 +29,10 @@ class Observer:
     the holder it names still believes; a holder that is silent keeps its seat until somebody claims it. It has no thread: it
     reads when it is asked. Safe to use from several threads.
 
-    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do). `protocol`: "allcall" for a group that runs
-    it: then it listens on a bus (core NATS too), and knows what it has heard (see `AllcallObserver`, which adds `members()`
-    and `disagreement()`). Raises `ConfigError` and `LedgerUnavailable`.
+    `ledger`: a URL or an opened ledger (one opened with `readonly=true` will do); `options`: for the ledger, when it is given
+    as a URL. `group`: which group; one that is not there has no members and no leaders. `protocol`: "allcall" for a group that
+    runs it: then it listens on a bus (core NATS too), and knows what it has heard (see `AllcallObserver`, which adds
+    `members()` and `disagreement()`). Raises `ConfigError` and `LedgerUnavailable`.
     """
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
@@ -78,7 +79,8 @@ class Observer:
         """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
 
         A log that was replaced, cut or emptied is read from its beginning again (R12). Raises `LedgerUnavailable` if nothing
-        could be read.
+        could be read, `CapabilityError` once the group writes a format that this version of pares can't read (R11): what it
+        says from then on might be wrong.
         """
         with self._lock:
             changes: list[Change] = []
@@ -91,6 +93,8 @@ class Observer:
                     entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
                     before = self.reader.position
                     changes += self.reader.feed(entries)
+                    if self.reader.too_new:
+                        raise CapabilityError(self.reader.upgrade)
                     timeout = 0.0
                     if not self.reader.world.base and newest(entries, self.group):
                         # Nothing counts for the claims protocol: it is another one that has begun since.

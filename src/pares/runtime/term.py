@@ -15,7 +15,7 @@ NEVER: Final = 0
 class Term:
     """One member's tenure of one seat.
 
-    Promised (exclusive mode, design section 2): while ``bool(term)`` is True no other member believes that it holds this seat.
+    Promised (exclusive mode): while ``bool(term)`` is True no other member believes that it holds this seat.
     It turns False by this process' own stopwatch, also when the process was frozen or the ledger is out of reach, and never
     turns True again. Not promised: anything for the time after the check. A process may be stopped between the check and the
     write that follows; for that, hand `token` to a fence.

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a seat, as far as the one who says so has read."""
+    """Who holds a seat, as far as the one who says so has read. Not promised: that the holder still believes.
+
+    `member`: its id; `name`, `host`: as it was made with; `seat`: the index within `role`; `token`: of its term.
+    """
 
     member: str
     name: str
@@ -21,7 +24,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A member of the group."""
+    """A member of the group, as far as the one who says so has read: it may be overdue, or dead without anybody's proof.
+
+    `id`: name and incarnation, another one after each restart. `rank`, `weight`, `host`, `zone`, `labels`: as it was made with;
+    `session`: seconds. `draining`: it hands over, and takes nothing more.
+    """
 
     id: str
     name: str

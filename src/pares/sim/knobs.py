@@ -57,6 +57,15 @@ ACTS: Final = (
 """What users and administrators do."""
 
 
+OURS: Final = ((1, 1),)
+ROLLS: Final = (
+    ((1, 1), (1, 2), (2, 2), (1, 2), (2, 2)),
+    ((1, 1), (2, 2), (1, 1), (2, 2)),
+    ((1, 2), (2, 2), (1, 2)),
+)
+"""Releases that follow one another, by what they write and read of the format: over one that reads both, or without it."""
+
+
 class Knobs(Struct, frozen=True):
     """One simulation."""
 
@@ -112,6 +121,8 @@ class Knobs(Struct, frozen=True):
     admin: bool
     scale: dict[str, int]
     """Constants of the format and of the kernel that are smaller here, so that a short history meets what takes a long one."""
+    releases: tuple[tuple[int, int], ...] = OURS
+    """(writes, reads) of the releases that members run one after the other while the storm lasts (R11)."""
 
     @property
     def alike(self) -> bool:
@@ -179,6 +190,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         wall_spread=rng.choice((0.0, 1.0, 3600.0)),
         admin=rng.random() < 0.5,
         scale=_scale(rng) if rng.random() < 0.4 else {},
+        releases=_releases(seed),
     )
     changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
     if "weather" in changed:
@@ -207,6 +219,12 @@ def _scale(rng: Random) -> dict[str, int]:
     choices = {"forget": (60, 150, 400), "window": (8, 40), "text": (300, 1000), "batch": (1, 3), "place": (4, 8)}
     chosen = rng.sample(sorted(choices), rng.randint(1, 3))
     return {name: rng.choice(choices[name]) for name in sorted(chosen)}
+
+
+def _releases(seed: int) -> tuple[tuple[int, int], ...]:
+    """By chance of its own, so that all else in a seed is as it was before there were any."""
+    rng = Random(f"{seed}/releases")
+    return rng.choice(ROLLS) if rng.random() < 0.1 else OURS
 
 
 def _weather(rng: Random, base: int) -> Weather:

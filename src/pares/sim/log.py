@@ -1,8 +1,8 @@
 """The simulated ledger: one partition of one log, with the bytes that members really write.
 
-It keeps what design.md calls A1: reads are in order, and what was acknowledged stays, until it is trimmed. Everything else that
-a real log may do, it does when told to: holes between offsets, a start that moves, another log in the place of this one
-(a new `generation`).
+It keeps what docs/guarantees.md calls A1: reads are in order, and what was acknowledged stays, until it is trimmed. Everything
+else that a real log may do, it does when told to: holes between offsets, a start that moves, another log in the place of this
+one (a new `generation`).
 """
 
 from __future__ import annotations

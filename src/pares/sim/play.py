@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
-from pares.core import chores, living, outbox, reader, world
+from pares.core import chores, outbox, reader, snapshotting, world
 from pares.core.claims import RoleSpec
 from pares.core.protocol import Close, HandOver, Ready, Stop
 from pares.sim.acts import Acts
@@ -42,12 +42,16 @@ class Play:
         self.admin: Process | None = None
         self._strangers = 0
         self._rng = self.scene.random("cast")
+        self.scene.release = self._release
         self._cast()
         self.checkers = everything(self)
         self.scene.watch(self.checkers)
         self.storm = Storm(self)
         self.acts = Acts(self)
         calm = self.fair_since
+        phases = len(knobs.releases)
+        for phase in range(1, phases):
+            self.scene.engine.at(calm * phase // phases, self._roll)
         self.scene.engine.at(calm, self._heal_all)
         for part in PROBES:
             self.scene.engine.at(calm + int(part * (self.length - calm)), self._probe)
@@ -183,6 +187,29 @@ class Play:
             process.kill()
         self.start(process)
 
+    def _release(self) -> dict[str, int]:
+        """What who starts now writes and reads; also in the calm, when it is the last release."""
+        releases = self.knobs.releases
+        if len(releases) == 1:
+            return {}
+        now = self.scene.engine.now * len(releases) // self.fair_since
+        writes, reads = releases[min(now, len(releases) - 1)]
+        return {"writes": writes, "reads": reads}
+
+    def _roll(self) -> None:
+        """Another release from now on: one process after the other is closed, and started again."""
+        everybody = [*self.own, *([self.admin] if self.admin else [])]
+        for place, process in enumerate(everybody):
+            self.scene.engine.after(place * self.unit // 3, self._replace, process)
+
+    def _replace(self, process: Process) -> None:
+        if process.running and process.over is None:
+            self.disturb()
+            self.scene.note(process.name, "gets another release")
+            process.request(Close())
+        if process.incarnations:
+            self.scene.engine.after(self.unit, self.start_if_over, process)
+
     def restart(self, process: Process) -> None:
         if process.running:
             self.scene.kill(process)
@@ -263,7 +290,7 @@ def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
 SCALED: Final = {
     "forget": ((world, "FORGET"),),
     "window": ((reader, "WINDOW"),),
-    "text": ((chores, "SNAPSHOT_TEXT"), (living, "SNAPSHOT_TEXT")),
+    "text": ((chores, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
 }

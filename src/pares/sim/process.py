@@ -99,6 +99,7 @@ class Process(Owner):
         self._life = 0
         self._seen = 0
         """The largest token that earlier incarnations of this very process have read (R9)."""
+        self._release: dict[str, int] = {}
         self._left: list[Callable[[], None]] = []
         """What a frozen process was in the middle of."""
         self._wake_at = 0
@@ -132,6 +133,7 @@ class Process(Owner):
         self.running, self.frozen, self.over = True, False, None
         self._life += 1
         self._seen = 0
+        self._release = self.scene.release()
         self._begin()
 
     def _begin(self) -> None:
@@ -141,7 +143,9 @@ class Process(Owner):
         if self.proof:
             lock = Lock(boot="boot", device="0", inode=str(self.scene.next_inode()), file=self.id)
         self.claims = Claims(
-            Config(**{"id": self.id, "name": self.name, "lock": lock, "seen": self._seen, **self.settings})
+            Config(
+                **{"id": self.id, "name": self.name, "lock": lock, "seen": self._seen, **self._release, **self.settings}
+            )
         )
         self._attached, self._busy, self._blocked, self.live = False, False, False, False
         self._inbox.clear()

@@ -6,7 +6,7 @@ can be told what each record did to the world. That makes it the reader which al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ class Scene:
         """How long whatever should happen may take when nothing hinders it (promises of liveness)."""
         self.wall_slack = 10_000_000
         """Microseconds between reading the wall clock and a base's landing."""
+        self.release: Callable[[], dict[str, int]] = dict
+        """What a process that starts now writes and reads of the format, if it is not this release."""
         self.dead: set[str] = set()
         """Incarnations whose lock is free."""
         self._inodes = 0

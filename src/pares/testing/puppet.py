@@ -73,6 +73,7 @@ class Puppet:
         self.incarnation = SimpleNamespace(no_proof="a fake member has no process of its own")
         self.doorbell = SimpleNamespace(close_in_child=lambda: None)
         self.unreachable: str | None = None
+        self.unwritten: str | None = None
         self.failure: BaseException | None = None
         self.each_round: Callable[[], None] = lambda: None
         self._write(records.Genesis, me, base=BASE)

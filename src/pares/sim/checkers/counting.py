@@ -1,7 +1,8 @@
 """What counts (R2), written a second time; and what does not count changes nothing, and neither does history (R17).
 
 A record counts iff it decodes, its member is in the world, its number is above every counted one of that member, it was
-written under the base in force, and its version is one that all members can read.
+written under the base in force, and its version is one that all members can read. Of a join: if it can read all that has
+counted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Counting(Checker):
         """Who left or died, and how many records had counted then: that is remembered for so many more (R13)."""
         self.count = 0
         self.version = -1
+        self.highest = 0
 
     def replaced(self) -> None:
         self._clear()
@@ -51,6 +53,8 @@ class Counting(Checker):
         self.version = version
         if landed.counted:
             self._note(landed)
+            if min(self.reads.values(), default=FAR) < self.highest:
+                raise self.broken(f"version {self.highest} counts, and a member of the group can't read that")
 
     def _counts(self, landed: Landed) -> bool:
         record = landed.record
@@ -60,6 +64,8 @@ class Counting(Checker):
             over = -1 if record.over is None else record.over
             return record.base > self.base and self.last <= over < landed.offset
         if record.b != self.base or not self.base:
+            return False
+        if isinstance(record, Join) and record.reads < self.highest:
             return False
         if isinstance(record, Join):
             since = self.count - self.gone.get(record.m, self.count)
@@ -83,6 +89,7 @@ class Counting(Checker):
                 if change.cause in ("left", "died"):
                     self.gone[change.member] = self.count
         self.last = landed.offset
+        self.highest = max(self.highest, record.v)
         if isinstance(record, Join):
             self.numbers[record.m], self.reads[record.m] = record.n, record.reads
         elif record.m in self.numbers:

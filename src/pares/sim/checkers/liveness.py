@@ -109,9 +109,8 @@ class Liveness(Checker):
         self._balanced(world)
 
     def _well(self, process: Process) -> None:
-        upgrade = (
-            "future" in self.play.knobs.faults
-        )  # a later version, alone for a while, may have moved the group on (R11)
+        # A later version, alone for a while, may have moved the group on (R11).
+        upgrade = "future" in self.play.knobs.faults or len(self.play.knobs.releases) > 1
         expected = ("cloned", "newer-format") if upgrade else ("cloned",)
         if isinstance(process.over, Stop) and process.over.kind not in expected:
             raise self.broken(f"{process.id} stopped: {process.over.kind}, {process.over.text}")

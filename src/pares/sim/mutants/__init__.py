@@ -1,4 +1,4 @@
-"""Rules broken on purpose, one at a time, to see that the simulation would notice (design, section 3, last paragraph).
+"""Rules broken on purpose, one at a time, to see that the simulation would notice (docs/proof.md).
 
 A mutant patches the real core for as long as a simulation runs. It says which rule it breaks, and what should make the damage
 likely (`bias`: knobs that replace those drawn from the seed); the checkers are the same for all, and know of no mutant.

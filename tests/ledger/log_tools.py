@@ -1,0 +1,41 @@
+"""What tests of any ledger need: the whole of a log, an append that is certain, what takes a moment to be true."""
+
+import time
+from collections.abc import Callable
+
+from pares.core.errors import LedgerUnavailable
+from pares.ledger import Entry, Log
+
+HANG = 60.0
+
+
+def read_all(log: Log, offset: int = 0, partition: int = 0, timeout: float = 0.0) -> list[Entry]:
+    """All entries from `offset` on, where one read may return only the first of them. Each may take `timeout` seconds, and
+    ends sooner but for a hole at the end."""
+    entries: list[Entry] = []
+    while offset < log.end(partition) and (found := log.read(offset, partition, timeout=timeout)):
+        entries += found
+        offset = found[-1].offset + 1
+    return entries
+
+
+def payloads(log: Log, offset: int = 0, partition: int = 0, timeout: float = 0.0) -> list[bytes]:
+    return [entry.payload for entry in read_all(log, offset, partition, timeout)]
+
+
+def append_again(log: Log, payload: bytes) -> int:
+    """Append, and again until it is certain: for payloads of which two would do no harm."""
+    end = time.monotonic() + HANG
+    while True:
+        try:
+            return log.append(payload)
+        except LedgerUnavailable:
+            assert time.monotonic() < end
+
+
+def until(done: Callable[[], bool], timeout: float = HANG) -> None:
+    """Wait for what takes a moment to be true everywhere."""
+    end = time.monotonic() + timeout
+    while not done():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.01)
