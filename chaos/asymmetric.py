@@ -73,6 +73,8 @@ class Trial:
     stale: int
     """Writes under a term that were taken after a later one's."""
     terms: int
+    moved: bool = False
+    """Another broker was the coordinator when the cut was healed: nobody was cut off from that one."""
 
 
 class Scene3(Scene):
@@ -137,6 +139,7 @@ def run(scene: Scene3, rule: str, case: str, hold: float) -> Trial:
                 scene.crew.process(standby).identity.signal(signal.SIGCONT)
             time.sleep(hold)
             beliefs, ended = scene.crew.beliefs(), stopwatch()
+            moved = f"b{scene.coordinator(group)}" != broker
         time.sleep(scene.session / 2)
         names = scene.crew.names()
         cut = f"{owner} from {broker}, the coordinator; the partition is led by b{scene.leader()}"
@@ -159,6 +162,7 @@ def run(scene: Scene3, rule: str, case: str, hold: float) -> Trial:
         refused=refused(folder),
         stale=len(zombie_writes(writes)),
         terms=len({(b.member, b.token) for b in everything}),
+        moved=moved,
     )
 
 
@@ -227,7 +231,10 @@ def show(trials: Sequence[Trial], session: float, console: Console) -> None:
         highlight=False,
     )
     for t in trials:
-        console.print(f"{t.rule}, {t.case}: {t.cut}", soft_wrap=True, highlight=False)
+        moved = (
+            "; another broker became the coordinator meanwhile, so that nobody was cut off from it" if t.moved else ""
+        )
+        console.print(f"{t.rule}, {t.case}: {t.cut}{moved}", soft_wrap=True, highlight=False)
 
 
 def main(words: list[str] | None = None) -> int:

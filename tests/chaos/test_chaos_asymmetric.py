@@ -28,6 +28,19 @@ def asymmetric(*words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, told
 
 
+def by_our_rule(case: str) -> dict[str, Any]:
+    """A trial by our rule, which has to hold in each. On a busy machine a broker may lose its place, and another coordinates the
+    group: then nothing was cut, and it is tried again, up to three times in all."""
+    for _ in range(3):
+        code, told = asymmetric("--case", case, "--rule", "pares")
+        assert code == 0, told
+        (ours,) = told["trials"]
+        assert (ours["both"], ours["overlaps_ever"], ours["stale"]) == (0, 0, 0), ours
+        if not ours["moved"]:
+            break
+    return ours
+
+
 @pytest.mark.processes
 @pytest.mark.brokers
 @pytest.mark.timeout(900)
@@ -52,12 +65,9 @@ def test_two_lead_for_as_long_as_it_lasts_by_goNELIs_rule() -> None:
 def test_nobody_leads_twice_by_our_rule_while_the_group_is_being_shared_out() -> None:
     if why := missing():
         pytest.skip(why)
-    code, told = asymmetric("--case", "in-rebalance", "--rule", "pares")
-    assert code == 0, told
-    (ours,) = told["trials"]
-    assert (ours["both"], ours["overlaps_ever"], ours["stale"]) == (0, 0, 0)
+    ours = by_our_rule("in-rebalance")
     assert not ours["at_the_end"]
-    assert ours["new_since"] is not None, "somebody did succeed the old owner"
+    assert ours["new_since"] is not None, f"somebody did succeed the old owner: {ours}"
     assert ours["old_until"] <= ours["new_since"]
 
 
@@ -67,11 +77,8 @@ def test_nobody_leads_twice_by_our_rule_while_the_group_is_being_shared_out() ->
 def test_nobody_leads_twice_by_our_rule_when_the_group_is_at_rest() -> None:
     if why := missing():
         pytest.skip(why)
-    code, told = asymmetric("--case", "cut", "--rule", "pares")
-    assert code == 0, told
-    (ours,) = told["trials"]
-    assert (ours["both"], ours["overlaps_ever"], ours["stale"]) == (0, 0, 0)
-    assert ours["new_since"] is not None
+    ours = by_our_rule("cut")
+    assert ours["new_since"] is not None, f"somebody did succeed the old owner: {ours}"
 
 
 def test_two_that_believe_at_once_are_counted_once() -> None:
