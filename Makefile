@@ -32,7 +32,7 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 # First what no clock decides, on all processors; then, alone, all that waits for leases and starts processes that must not be late.
 test: check ## ruff, pyright, the import check and all tests but those on real brokers
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/pytest -m 'timeless and not brokers' -n logical --maxprocesses 4 --dist loadgroup; first=$$?; \
+	$(BIN)/pytest -m 'timeless and not brokers' -n logical --maxprocesses 4 --dist worksteal; first=$$?; \
 	$(BIN)/pytest -m 'not timeless and not brokers' && exit $$first
 else
 	$(BIN)/pytest -m 'not brokers' $(ARGS)

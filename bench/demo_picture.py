@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from pares.demo.screen import Frame, Plain, draw, move_line
 from pares.demo.show import run
 from pares.demo.stage import Options
-from pares.demo.summary import show
+from pares.demo.summary import Summary, show
 from pares.view import Move, name_of
 
 WIDTH: Final = 92
@@ -71,11 +71,16 @@ def picture(path: Path, seconds: float, seed: int) -> None:
         summary = run(Options(seconds=seconds, seed=seed), recorder, Path(folder) / "report.html")
     if summary.exit_code or summary.why_no_audit or recorder.table is None:
         raise SystemExit(f"no picture: {summary.document()}")
+    path.write_text(drawn(recorder.lines, recorder.table, summary))
+
+
+def drawn(lines: list[str], table: RenderableType, summary: Summary) -> str:
+    """The picture, as SVG that fetches nothing."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
-    for line in recorder.lines:
+    for line in lines:
         console.print(line, soft_wrap=True)
     console.print("   [dim]…[/]")
-    console.print(recorder.table)
+    console.print(table)
     console.print("   [dim]…[/]")
     # Where the report was written is nobody's business.
     show(console, replace(summary, report=None), overlap=False)
@@ -84,7 +89,7 @@ def picture(path: Path, seconds: float, seed: int) -> None:
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace(
         "Fira Code", "ui-monospace, Menlo, Consolas"
     )
-    path.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
 def main() -> None:

@@ -53,28 +53,29 @@ REAL = (
 TIMELESS = (
     "tests/core/",
     "tests/sim/",
-    "tests/spark/",
     "tests/bench/test_bench_page",
     "tests/chaos/test_chaos_judge",
     "tests/cli/test_cli_errors",
     "tests/cli/test_cli_reading",
     "tests/fence/test_file",
     "tests/fence/test_sql",
+    "tests/spark/test_fold",
+    "tests/spark/test_reasons",
+    "tests/spark/test_verdict",
 )
 """Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand, and
-commands that only read. However slow the machine, these come out the same."""
+commands that only read. However slow the machine, these come out the same. What asks for Spark does not belong here: it uses
+all processors by itself, and shares one JVM."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on a real server is marked `brokers`, kinds of ledgers and buses too. (bench marks its own.)
 
-    `timeless`: may run beside others. Of these all that ask for Spark share one, and so one process.
+    `timeless`: may run beside others.
     """
     for item in items:
         if item.nodeid.startswith(TIMELESS) and item.get_closest_marker("processes") is None:
             item.add_marker("timeless")
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
         params = getattr(getattr(item, "callspec", None), "params", {})
         kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)

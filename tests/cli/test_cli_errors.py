@@ -58,6 +58,16 @@ def test_the_default_ledger_is_in_the_state_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_variable_that_is_set_but_empty_does_not_mean_the_default(tmp_path: Path) -> None:
+    """What ran to set it has failed: on the default ledger each host would lead alone."""
+    env = {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path), "PARES_LEDGER": ""}
+    for command in (["run", "--role", "r", "--", "true"], ["watch"]):
+        ran = pares(*command, env=env)
+        assert ran.code == 2, ran
+        assert "PARES_LEDGER is set, but empty" in ran.one_line
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_that_are_no_ledgers(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("these are notes, and they are long enough to be read as a header of something\n" * 9)

@@ -103,6 +103,33 @@ def test_who_is_not_ready_leads_nothing_until_it_is() -> None:
     world.until(lambda: world.leaders() == ["a"], 2)
 
 
+def test_who_comes_in_while_the_barrier_runs_leads_after_it() -> None:
+    """Nobody else could lead when it was stepped down from; when the barrier has returned, somebody can."""
+    world = World(1)
+    world.start("a", 0, **FAST)
+    world.until(lambda: world.leaders() == ["a"], 3)
+    world.start("b", 1, phase_ms=7, **FAST)
+    world.step_down("a")
+    world.run(1.0)
+    assert world.leaders() == []
+    node = world.nodes["a"]
+    world.tell("a", WorkOver(("x", 0), node.barriers[0]))
+    world.until(lambda: bool(world.leaders()), 0.3)
+    assert world.leaders() == ["b"]
+
+
+def test_somebody_who_was_not_heard_for_a_moment_is_not_passed_over() -> None:
+    world = two()
+    world.step_down("a")
+    world.cut = lambda source, target: source == "b"
+    world.run(0.5)
+    world.cut = lambda source, target: False
+    world.run(0.5)
+    world.tell("a", WorkOver(("x", 0), world.nodes["a"].barriers[0]))
+    world.until(lambda: bool(world.leaders()), 0.3)
+    assert world.leaders() == ["b"]
+
+
 def test_stepping_down_ends_when_nobody_else_is_left_to_lead() -> None:
     world = two(barrier_ms=0)
     world.cut = lambda source, target: source != target  # so b does not hear of it

@@ -141,7 +141,12 @@ def test_targets_and_modules_are_there() -> None:
 
 def test_names_of_the_package_are_there() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
-    others = {*loggers(), "pares.bus", "pares.log", "pares.terms"}  # topics, subjects, and a metric's name in OpenTelemetry
+    others = {
+        *loggers(),
+        "pares.bus",
+        "pares.log",
+        "pares.terms",
+    }  # topics, subjects, and a metric's name in OpenTelemetry
     found = {
         (page, whole)
         for page in pages

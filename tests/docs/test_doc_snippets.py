@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doc_pages import PAGES, ROOT, Snippet, snippets
 
+import pares
+from pares.runtime import forks, stuck
+
 if TYPE_CHECKING:
     from pares.dev import Kafka, Nats, Postgres
 
@@ -115,12 +118,12 @@ class Yours:
 
 @pytest.fixture
 def yours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yours]:
-    """An empty folder, short sleeps, and the signal handlers afterwards as they were."""
-    from pares import Term
-
+    """An empty folder, short sleeps, and afterwards nothing is left of what the program did to this process."""
     monkeypatch.chdir(tmp_path)
-    wait_lost = Term.wait_lost
-    monkeypatch.setattr(Term, "wait_lost", lambda term, timeout=None: wait_lost(term, min(timeout or 0.02, 0.02)))
+    monkeypatch.setattr(forks, "_leaver", forks._Leaver())  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(stuck, "LINGER", 0.1)
+    wait_lost = pares.Term.wait_lost
+    monkeypatch.setattr(pares.Term, "wait_lost", lambda term, timeout=None: wait_lost(term, min(timeout or 0.02, 0.02)))
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield Yours()
     for number, handler in before.items():
@@ -129,7 +132,7 @@ def yours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yours]:
 
 def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
     """Executes a snippet with parts of it replaced (a URL, say); what it defined."""
-    text = snippet.text
+    text = snippet.text.replace("stuck_after=60", "stuck_after=1")  # whoever looks for stuck work stays for so long
     for old, new in put.items():
         old = {
             "kafka_at": "localhost:9092",
@@ -145,6 +148,10 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
         exec(code, names)
     except Enough:
         pass
+    finally:
+        for value in names.values():
+            if isinstance(value, pares.Member):
+                value.close()
     return names
 
 
@@ -164,6 +171,10 @@ def test_every_block_is_taken_care_of() -> None:
 @pytest.mark.parametrize("snippet", those(""))
 def test_it_runs(snippet: Snippet, yours: Yours) -> None:
     names = play(snippet, yours)
+    end = time.monotonic() + HANG_SECONDS
+    while left := [thread.name for thread in threading.enumerate() if thread.name.startswith("member ")]:
+        assert time.monotonic() < end, f"still running: {left}"
+        time.sleep(0.02)
     if any(f"{name}(" in snippet.text for name in (*YOURS, "print")):
         assert yours.calls, "it has come to the reader's own work"
     if "send_digest" in names:
@@ -201,16 +212,14 @@ def test_it_runs_on_postgres(
 ) -> None:
     import psycopg
 
-    from pares import Term
-
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE invoices (id int, sent timestamptz)")
         connection.execute("INSERT INTO invoices VALUES (42, NULL)")
 
-    def once(term: Term, timeout: float | None = None) -> bool:
+    def once(term: pares.Term, timeout: float | None = None) -> bool:
         raise Enough
 
-    monkeypatch.setattr(Term, "wait_lost", once)
+    monkeypatch.setattr(pares.Term, "wait_lost", once)
     play(snippet, yours, dsn=repr(postgres.url))
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM invoices WHERE sent IS NOT NULL").fetchone() == (1,)

@@ -181,7 +181,7 @@ def test_a_group_of_kafka(guarded: Kafka) -> None:
     given: dict[str, Any] = {"group": "n", "roles": ["A"], "protocol": "fast-neli"}
     with pares.Member(guarded.topic_url(TOPIC), options=options, **given) as me:
         end = time.monotonic() + PATIENCE
-        while "Read on group n" not in str(me.health().unreachable) + str(me.health().problems):
+        while "it needs Read on group n" not in str(me.health().unreachable):
             assert time.monotonic() < end, me.health()
             time.sleep(0.01)
     options = {"options": grant(guarded, needed, binding(ResourceType.GROUP, "n", AclOperation.READ))}

@@ -568,4 +568,4 @@ def test_opened_and_closed_again_and_again_leaks_nothing(stage: Stage) -> None:
     for _ in range(stage.often):
         cycle()
     assert descriptors() == before
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads, "another test's may have ended meanwhile"

@@ -13,7 +13,7 @@ from allcall_players import Players, until
 from pares.dev import Nats
 from pares.runtime.clock import stopwatch
 
-TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 1.5, "skew": 0.2}
+TIMES: dict[str, Any] = {"heartbeat": 0.4, "lease": 1.6, "skew": 0.2}
 
 
 @pytest.fixture(params=["sqlite", "core nats"])

@@ -17,9 +17,9 @@ from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger import Bus
 from pares.runtime import allcall_settings
 
-TIMES: dict[str, Any] = {"heartbeat": 0.25, "lease": 1.5, "skew": 0.2}
-"""A busy machine may stand still for half a second, and nobody seems to be gone, and no lease runs out."""
-PAST_A_LEASE = 2.0
+TIMES: dict[str, Any] = {"heartbeat": 0.4, "lease": 1.6, "skew": 0.2}
+"""A busy machine may stand still for most of a second, and nobody seems to be gone, and no lease runs out."""
+PAST_A_LEASE = 2.1
 """Seconds: longer than the lease of `TIMES` and its skew."""
 CALM: dict[str, Any] = {"heartbeat": 0.6, "lease": 3.0, "skew": 0.2}
 """For tests in which no lease may run out by itself: it is prolonged when 1.8 s are left."""

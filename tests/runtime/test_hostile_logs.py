@@ -169,6 +169,28 @@ def test_a_log_of_a_newer_format_is_not_entered(memory: str) -> None:
         admin.roles()
 
 
+def test_an_observer_says_so_when_the_group_moves_on_to_what_it_cannot_read(memory: str) -> None:
+    """What it would say from then on might be wrong; what it said before stays said."""
+    base = 1_000_000
+    new: dict[str, Any] = {"m": "x~1", "b": base}
+    injected(
+        memory,
+        record(k="genesis", n=1, base=base, **new),
+        record(k="join", n=2, name="x", session=1000, reads=READS + 1, **new),
+        record(k="role", n=3, name="A", **new),
+        record(k="claim", n=4, seat=["A", 0], **new),
+    )
+    with pares.Observer(memory, group="g") as observer:
+        assert (holder := observer.leader("A")) is not None
+        assert holder.member == "x~1"
+        injected(memory, record(k="abdicate", n=5, v=READS + 1, seat=["A", 0], **new))
+        for _ in range(2):
+            with pytest.raises(CapabilityError, match="upgrade pares here first"):
+                observer.leader("A")
+        with pytest.raises(CapabilityError, match="upgrade pares here first"):
+            next(observer.events(timeout=5))
+
+
 def test_records_of_a_newer_format_do_not_count_while_older_members_live(crew: Crew, memory: str) -> None:
     me = crew.leader("a")
     term = me.term("A")

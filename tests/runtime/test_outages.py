@@ -154,8 +154,9 @@ def test_a_writer_that_blocks_all_others(sqlite: str, caplog: pytest.LogCaptureF
     assert first is not None
     with writer_that_blocks(sqlite):
         assert first.wait_lost(PATIENCE)
-        # Reading works all the while, so `health().unreachable` comes and goes.
-        until(lambda: f"{me.id}: the ledger is out of reach" in caplog.text, "it is said")
+        # Reading works all the while: that nothing can be written is said all the same.
+        until(lambda: f"{me.id}: the ledger is out of reach" in caplog.text, "it is logged")
+        until(lambda: me.health().unreachable, "health says so")
         assert other.wait("A", 1.0) is None  # nobody can claim
         assert me.state == other.state == "live"
     until(lambda: me.holds("A") or other.holds("A"), "somebody leads again")

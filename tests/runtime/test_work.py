@@ -12,6 +12,7 @@ from runtime_tools import PATIENCE, Crew, until
 
 import pares
 from pares.core.errors import ConfigError
+from pares.runtime import stuck
 
 
 def test_only_runs_while_leading(crew: Crew) -> None:
@@ -252,6 +253,21 @@ def test_a_task_that_is_stuck_can_end_the_term(crew: Crew) -> None:
     assert other.wait("A", PATIENCE)
     until(lambda: lost, "on_lost is told")
     go.set()
+
+
+def test_who_watches_over_work_ends_with_its_member(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck, "LINGER", 10 * PATIENCE)  # as if the next piece of work came soon
+    me = crew.leader("a")
+    done = threading.Event()
+    me.background(done.set, "A", stuck_after=60.0)
+    assert done.wait(PATIENCE)
+
+    def watching() -> bool:
+        return any(me.name in thread.name and "stuck" in thread.name for thread in threading.enumerate())
+
+    until(watching, "somebody watches over it")
+    me.close()
+    until(lambda: not watching(), "nobody does any more")
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "soon", True])

@@ -36,13 +36,16 @@ def handover(
         need_known(story)
         need_role(story, role)
         if not held(story, role=role):
-            raise ParesError(f"nobody leads {role!r} now, so there is nobody who could hand it over")
+            raise ParesError(
+                f"nobody leads {role!r} now, so there is nobody who could hand it over: pares doctor says why"
+            )
         if to is not None:
             receiver = need_member(story, to)
             if not story.world.may_hold(receiver, role):
-                raise ConfigError(f"{receiver.name} is not eligible for {role!r}: its `eligible` leaves it out")
+                why = "its roles= or eligible= leave it out; name another"
+                raise ConfigError(f"{receiver.name} is not eligible for {role!r}: {why}")
             if receiver.draining:
-                raise ParesError(f"{receiver.name} is draining, so it takes nothing")
+                raise ParesError(f"{receiver.name} is draining, so it takes nothing: name another, or start it anew")
 
     with steering(ledger, group, check) as (story, admin):
         before = {key: story.world.seats[key].token for key in held(story, role=role)}

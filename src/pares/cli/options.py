@@ -60,6 +60,9 @@ def chosen(url: str | None) -> str:
     """
     from pares.ledger import parse
 
+    if url is None and os.environ.get("PARES_LEDGER") == "":
+        # As after `export PARES_LEDGER=$(...)` of something that failed. Each host would lead alone, on a file of its own.
+        raise ConfigError("PARES_LEDGER is set, but empty: give it a ledger's URL, or unset it to use the default one")
     url = default_ledger() if url is None else url
     if parse(url).scheme == "memory":
         raise ConfigError(f"{url} lives inside one process, and a command is a process of its own: use sqlite:///FILE")

@@ -71,7 +71,8 @@ class AllCall:
             for role in settings.roles
         }
         self._declined: set[str] = set()
-        """Roles that were stepped down from, until somebody else has led them, or nobody else is there who could."""
+        """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
+        could: asked when it matters, for who comes in while a barrier runs can lead after it."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
         self._farewells: dict[str, tuple[Claim, int]] = {}
         """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
@@ -230,16 +231,15 @@ class AllCall:
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
-        if role in self._declined and not self._company.could_lead(role):
-            self._declined.discard(role)
         if self._away or self._closing or election.mine is not None:
             return
-        if role in self._declined or not self._turns.may_elect(role, now):
+        if self._declines(role) or not self._turns.may_elect(role, now):
             return
         if not self._turns.calls_since(self._beat, now):
             return  # not before everybody had a beat's time to answer
         if election.best(now) is not None or self._company.better(role) is not None or not self._can_lead(now):
             return
+        self._declined.discard(role)
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
         self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
@@ -275,10 +275,13 @@ class AllCall:
     def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
-        if self._company.could_lead(role):
-            self._declined.add(role)
+        self._declined.add(role)
         if not self._turns.silent(now):
             self._publish("ping", self._turns.phase(now), now, effects)
+
+    def _declines(self, role: str) -> bool:
+        """Whether it was stepped down from, and somebody else is there to lead it."""
+        return role in self._declined and self._company.could_lead(role)
 
     def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
         for role, election in self._elections.items() if why is not None else ():
@@ -366,7 +369,7 @@ class AllCall:
         if self._away or self._closing:
             return False
         begins = not self._turns.calls_since(self._company.window, now)
-        return role not in self._declined and self._turns.may_elect(role, now) and (begins or self._can_lead(now))
+        return not self._declines(role) and self._turns.may_elect(role, now) and (begins or self._can_lead(now))
 
     def _known(self, now: int) -> list[tuple[str, Known]]:
         found = [(role, election.best(now)) for role, election in self._elections.items()]

@@ -157,6 +157,7 @@ class NatsBus:
     # In the loop -----------------------------------------------------------------------------------------------------
 
     async def _subscribe(self, name: str, epoch: Epoch) -> None:
+        before = time.monotonic()
         if name not in self._subscriptions:
             queued: Callable[[Msg], object] = partial(self._put, name)
 
@@ -164,7 +165,6 @@ class NatsBus:
                 queued(message)
 
             self._subscriptions[name] = await epoch.subscribe(name, hear)
-        before = time.monotonic()
         try:
             await epoch.flush()
         except Exception as error:

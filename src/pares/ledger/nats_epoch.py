@@ -87,7 +87,7 @@ class Epoch:
                 if "tls" in told and self._writer().get_extra_info("ssl_object") is None:
                     raise ConnectionError("it speaks no TLS, and tls_ settings were given")
                 await self.subscribe(f"{self._prefix}*", self._on_message)
-                await self.client.flush()
+                await self.flush()
                 if self._denied:
                     # Without answers everything would end in silence.
                     raise ConnectionError(f"{NO_ANSWERS} ({self._denied[-1][1]})")

@@ -96,7 +96,6 @@ class InductionLoop:
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
-        self.unwritten: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
         self._away = away
@@ -157,6 +156,11 @@ class InductionLoop:
         self.assignment.thread.start()
 
     # From other threads --------------------------------------------------------------------------------------------------
+
+    @property
+    def unwritten(self) -> str | None:
+        """Why the group that shares the partitions out does not answer."""
+        return self.assignment.unreachable
 
     def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
         """What the user wants. The group does what is the group's; the rest is the protocol's."""

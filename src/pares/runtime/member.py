@@ -384,6 +384,7 @@ class Member:
                 self._loop.abandon()
                 self._life.beliefs.end_all(CLOSED)
                 thread.join(self.session + 1.0)
+        self._barriers.watch.close()
         self._close_ledger()
         forks.unregister(self)
 

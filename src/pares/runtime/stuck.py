@@ -44,6 +44,7 @@ class Watch:
         self._changed = threading.Condition()
         self._next = 0
         """When the thread looks again; 0 while there is none."""
+        self._closed = False
 
     def stuck(self) -> tuple[str, ...]:
         """The roles whose work is late. Takes no lock: it may be asked in a forked child."""
@@ -65,8 +66,16 @@ class Watch:
         finally:
             with self._changed:
                 del self._runs[run]
+                if self._closed:
+                    self._changed.notify()
             if run.late:
                 log.warning("work for %r that was stuck has come to its end", role)
+
+    def close(self) -> None:
+        """The member is: the thread stays for what runs still, and no longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
 
     def _run(self) -> None:
         while True:
@@ -77,6 +86,9 @@ class Watch:
                     run.late, run.due = True, now + int(run.after * 1e9)
                 if not late:
                     idle = not self._runs
+                    if idle and self._closed:
+                        self._next = 0
+                        return
                     self._next = now + int(LINGER * 1e9) if idle else min(run.due for run in self._runs)
                     self._changed.wait((self._next - now) / 1e9)
                     if idle and not self._runs and stopwatch() >= self._next:

@@ -98,7 +98,7 @@ def deaf_offers() -> list[Patch]:
     """Who can't lead says that it may be waited for."""
 
     def offers(self: AllCall, role: str, now: int) -> bool:
-        return role not in self._declined and self._turns.may_elect(role, now)
+        return not self._declines(role) and self._turns.may_elect(role, now)
 
     return [(AllCall, "_offers", offers)]
 

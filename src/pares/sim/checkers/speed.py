@@ -17,7 +17,7 @@ from msgspec import Struct
 from pares.core.protocol import Barrier, Closed, Lead, Stop
 from pares.core.reasons import ASKED, BALANCE, CLOSED, DRAINED, HANDED_OVER, STEPPED_DOWN
 from pares.core.records import Seat
-from pares.sim.checker import Checker
+from pares.sim.checker import Checker, Landed
 from pares.sim.engine import MS
 from pares.sim.process import Process
 from pares.sim.story import seat_name
@@ -45,10 +45,21 @@ class Speed(Checker):
         self.quiet_since = 0
         self.expected: dict[Seat, _Expected] = {}
         self.longest = max(play.knobs.sessions)
+        self.last_words: dict[str, tuple[int, int]] = {}
+        """When each member was heard last, and how long it said that its next word takes."""
+        self.last_begun = 0
 
     def _rounds(self, count: int) -> int:
         weather = self.play.knobs.weather
         return count * (weather.send[1] + weather.ack[1] + weather.lag[1] + MS // 5) + MS
+
+    def landed(self, landed: Landed) -> None:
+        record = landed.record
+        if landed.counted and record is not None:
+            self.last_words[record.m] = (landed.at, record.s * MS)
+
+    def began(self, process: Process) -> None:
+        self.last_begun = self.scene.engine.now
 
     # What starts the clock -------------------------------------------------------------------------------------------
 
@@ -62,7 +73,7 @@ class Speed(Checker):
         knobs = self.play.knobs
         for seat in seats:
             heirs = self._heirs(seat, process)
-            if not heirs:
+            if not heirs or self._ghosts(seat, process):
                 continue
             session = process.settings["session_ms"] * MS
             # Who grants its own clock more than the holder did waits longer by that.
@@ -104,6 +115,19 @@ class Speed(Checker):
                 found.append(process.id)
         return found
 
+    def _ghosts(self, seat: Seat, leaver: Process) -> bool:
+        """Whether somebody who went without a word may still be taken for alive, and so for the one to claim the seat. Where
+        many share the budget of beats (R16) a standby's next word is due only after several sessions; it is waited for twice
+        as long, and by a newcomer since it came."""
+        world, now = self.scene.judge.world, self.scene.engine.now
+        there = {p.id for p in self.play.own if p.running and p.over is None} | {leaver.id}
+        for member in world.members.values():
+            at, due = self.last_words.get(member.id, (0, 0))
+            waited_for = now < max(at, self.last_begun) + 2 * due + self.longest * MS
+            if member.id not in there and waited_for and world.may_hold(member, seat[0]):
+                return True
+        return False
+
     # What stops it ---------------------------------------------------------------------------------------------------
 
     def led(self, process: Process, effect: Lead) -> None:
@@ -128,6 +152,7 @@ class Speed(Checker):
 
     def replaced(self) -> None:
         self.expected.clear()
+        self.last_words.clear()
         self.quiet_since = self.scene.engine.now
 
     def end(self) -> None:
