@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SESSION_MS: Final = 6000
 _TURN: Final = 0.1
 _SHORT: Final = 0.01
+_LEAST: Final = 0.001
+"""What the client takes for no time at all: it would be asked again and again until the rest is over."""
 _GOODBYE: Final = 1.0
 """Seconds at most until the coordinator has been told: it may be out of reach."""
 _SILENT: Final = (-187, -195)
@@ -97,7 +99,7 @@ class KafkaMembership:
                 trouble, self._trouble = self._trouble, None
                 right = f"Read on group {self._group}, and on the topic"
                 raise unavailable(trouble, self._where, "poll the group", told=self._told, right=right)
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline - _LEAST:
                 return
 
     def leave(self) -> None:
