@@ -55,7 +55,10 @@ class Tails:
 
     def window(self, topic: str, partition: int) -> Window:
         with self._lock:
-            return self._windows.setdefault((topic, partition), Window(topic, partition, _FRESH))
+            found = self._windows.get((topic, partition))
+            if found is None:
+                found = self._windows[topic, partition] = Window(topic, partition, _FRESH)
+            return found
 
     def follow(self, window: Window, offset: int) -> None:
         """Follow the partition from `offset` on, unless it is followed already."""
