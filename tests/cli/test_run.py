@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from standstill import stop_between_writes
+
 pytestmark = pytest.mark.processes
 
 BEATER = """
@@ -177,7 +179,7 @@ def test_a_frozen_leaders_command_is_gone_before_the_next_one_runs(runs: Runs, m
     runs.until_commands(1)
     runs.beat()
     runs.until_members(2)
-    os.kill(first.pid, signal.SIGSTOP)
+    stop_between_writes(first, runs.folder / "work.db")
     runs.until_commands(2)
     os.kill(first.pid, signal.SIGCONT)
     time.sleep(SESSION / 2)

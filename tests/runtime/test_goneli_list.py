@@ -18,6 +18,7 @@ from pares.core.beacons import Pulse, decode, encode
 from pares.core.errors import ConfigError
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
+from standstill import stop_between_writes
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ def test_a_process_that_stood_still_leads_nothing_when_it_goes_on(tmp_path: Path
         token = int(child.stdout.readline())
         with pares.Member(url, group="g", roles=[ROLE], name="heir", protocol="fast-neli", session=1.0) as heir:
             until(lambda: heir.leader(ROLE) is not None, "the heir is there")
-            child.send_signal(signal.SIGSTOP)
+            stop_between_writes(child, tmp_path / "work.db")
             term = heir.wait(ROLE, PATIENCE)
             assert term is not None
             assert term.token > token

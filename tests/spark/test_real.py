@@ -14,6 +14,7 @@ import pytest
 
 from pares.spark.audit import audit
 from pares.spark.report import write_report
+from standstill import stop_between_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,8 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
             fault("a", "killed", signal.SIGKILL)
             _until(lambda: led_by("bc"))
             time.sleep(0.3)
-            fault("b", "frozen", signal.SIGSTOP)
+            faults.append((time.time_ns() // 1_000_000, "b", "frozen"))
+            stop_between_writes(processes["b"], Path(url.removeprefix("sqlite:///")))
             _until(lambda: led_by("c"))
             fault("b", "thawed", signal.SIGCONT)
             _until(lambda: led_by("bc"))
