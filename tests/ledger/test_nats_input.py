@@ -81,7 +81,7 @@ def test_without_the_client_it_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith(CapabilityError.__name__)
-    assert "pip install pares[nats]" in done.stdout
+    assert "pip install 'pares[nats]'" in done.stdout
 
 
 def test_nobody_is_there() -> None:
