@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 
+def stop(process: subprocess.Popen[Any]) -> None:
+    """SIGSTOP for a child of this process; returns when it stands still."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+
+
 def stop_between_writes(process: subprocess.Popen[Any], file: Path) -> None:
-    """SIGSTOP for a child of this process while it can't be writing into that SQLite file; returns when it stands still."""
+    """The same while it can't be writing into that SQLite file."""
     with contextlib.closing(sqlite3.connect(file, timeout=60, isolation_level=None)) as connection:
         connection.execute("begin immediate")
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
+        stop(process)
         connection.execute("rollback")

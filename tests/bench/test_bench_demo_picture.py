@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.demo_picture import AFTER_THAW, Recorder, drawn
 
 import pares
+from demo_tools import PLAYED
 from pares.demo.screen import Frame
-from pares.demo.summary import Summary
 from pares.view import Move, story_of
 
 
@@ -50,24 +51,7 @@ def test_it_keeps_one_kill_and_one_freeze_with_what_followed() -> None:
 def test_it_draws_the_story_the_table_and_the_end(tmp_path: Path) -> None:
     recorder = played()
     assert recorder.table is not None
-    summary = Summary(
-        takeovers={"crash": {"count": 1, "p50_ms": 4, "max_ms": 9}},
-        quotes=100,
-        duplicates=0,
-        missing=0,
-        longest_gap_ms=0,
-        refused=1,
-        stale=0,
-        broken=[],
-        unsure=[],
-        checked=9,
-        lost=[],
-        report=tmp_path / "report.html",
-        why_no_audit=None,
-        ledger="",
-        group="g",
-        kept=False,
-    )
+    summary = replace(PLAYED, report=tmp_path / "report.html")
     svg = drawn(recorder.lines, recorder.table, summary)
     ElementTree.fromstring(svg)
     text = svg.replace("&#160;", " ")

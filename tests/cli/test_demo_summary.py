@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import Final
 
 from rich.console import Console
 
+from demo_tools import PLAYED
 from pares.demo.summary import Summary, show
-
-PLAYED: Final = Summary(
-    takeovers={"crash": {"count": 6, "p50_ms": 4, "max_ms": 9}},
-    quotes=2900,
-    duplicates=0,
-    missing=41,
-    longest_gap_ms=1100,
-    refused=8,
-    stale=0,
-    broken=[],
-    unsure=[],
-    checked=9,
-    lost=[],
-    report=None,
-    why_no_audit=None,
-    ledger="sqlite:///a.db",
-    group="demo",
-    kept=False,
-)
 
 
 def shown(summary: Summary, *, overlap: bool = False) -> str:

@@ -6,7 +6,6 @@ itself, test_ledger_conformance.py, names no kind.
 
 import ctypes
 import os
-import signal
 import sqlite3
 import struct
 import subprocess
@@ -225,9 +224,3 @@ def integrity(path: Path) -> str:
         return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
     finally:
         connection.close()
-
-
-def stop(process: "subprocess.Popen[str]") -> None:
-    """SIGSTOP, and wait until it has stopped."""
-    process.send_signal(signal.SIGSTOP)
-    os.waitpid(process.pid, os.WUNTRACED)

@@ -8,16 +8,14 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
-from rights import WHO, Right, helpful_to, needed_by, rights_of
+from rights import PATIENCE, WHO, Right, complaint, does_its_work, helpful_to, needed_by, rights_of
 
 import pares
 import pares.ledger
-from pares.core.errors import LedgerUnavailable, ParesError
+from pares.core.errors import LedgerUnavailable
 from pares.dev import Nats
 from planted_secret import SECRET
 
-PATIENCE = 60.0
-SESSION = 1.0
 STREAM = "work"
 ROOT = {"user": "root", "password": "root-" + SECRET}
 GUEST = {"user": "guest", "password": SECRET}
@@ -42,45 +40,6 @@ def server() -> Generator[Nats]:
         with pares.Member(nats.stream_url(STREAM), group="g", roles=["A"], options={"options": ROOT}) as me:
             assert me.wait("A", PATIENCE)
         yield nats
-
-
-def does_its_work(who: str, url: str, login: dict[str, str]) -> None:
-    """What such a user is for."""
-    options: dict[str, Any] = {"options": login}
-    if who == "member":
-        with pares.Member(url, group="g", roles=["A"], session=SESSION, options=options, name="m") as me:
-            assert me.wait("A", PATIENCE), me.health()
-            assert me.leader("A") is not None
-    elif who == "observer":
-        with pares.Observer(url, group="g", options={**options, "readonly": True}) as observer:
-            assert "A" in observer.world.roles
-    else:
-        with pares.Admin(url, group="g", options=options) as admin:
-            admin.add_role("B")
-            assert "B" in admin.roles()
-
-
-def complaint(who: str, url: str, login: dict[str, str]) -> str:
-    """What it says when it can't."""
-    options: dict[str, Any] = {"options": login}
-    if who == "observer":
-        with (
-            pytest.raises(ParesError) as caught,
-            pares.Observer(url, group="g", options={**options, "readonly": True}) as o,
-        ):
-            o.read()
-        return str(caught.value)
-    try:
-        # An administrator is a member without roles: what it lacks, it lacks in the same way.
-        with pares.Member(url, group="g", roles=["A"], eligible=[], session=SESSION, options=options) as me:
-            end = time.monotonic() + PATIENCE
-            while me.health().unreachable is None:
-                assert time.monotonic() < end, me.health()
-                assert me.state == "joining"
-                time.sleep(0.01)
-            return str(me.health().unreachable)
-    except ParesError as error:
-        return str(error)
 
 
 @pytest.mark.parametrize("who", WHO)

@@ -244,16 +244,18 @@ def test_a_process_that_stood_still_leads_nothing_when_it_goes_on(tmp_path: Path
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
     ) as child:
-        assert child.stdout is not None
-        token = int(child.stdout.readline())
-        with pares.Member(url, group="g", roles=[ROLE], name="heir", protocol="fast-neli", session=1.0) as heir:
-            until(lambda: heir.leader(ROLE) is not None, "the heir is there")
-            stop_between_writes(child, tmp_path / "work.db")
-            term = heir.wait(ROLE, PATIENCE)
-            assert term is not None
-            assert term.token > token
-            time.sleep(2.5)
-            child.send_signal(signal.SIGCONT)
-            assert child.stdout.readline() == "False\n", "the first question after SIGCONT"
-            assert heir.holds(ROLE)
-        child.kill()
+        try:
+            assert child.stdout is not None
+            token = int(child.stdout.readline())
+            with pares.Member(url, group="g", roles=[ROLE], name="heir", protocol="fast-neli", session=1.0) as heir:
+                until(lambda: heir.leader(ROLE) is not None, "the heir is there")
+                stop_between_writes(child, tmp_path / "work.db")
+                term = heir.wait(ROLE, PATIENCE)
+                assert term is not None
+                assert term.token > token
+                time.sleep(2.5)
+                child.send_signal(signal.SIGCONT)
+                assert child.stdout.readline() == "False\n", "the first question after SIGCONT"
+                assert heir.holds(ROLE)
+        finally:
+            child.kill()  # it may stand still, and would be waited for
