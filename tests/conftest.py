@@ -78,10 +78,16 @@ TIMELESS = (
     "tests/ledger/test_ledger_sqlite_each",
     "tests/ledger/test_ledger_sqlite_files",
     "tests/ledger/test_ledger_tailed",
+    "tests/runtime/test_slots.py::test_a_newcomer",
+    "tests/runtime/test_slots.py::test_less",
+    "tests/runtime/test_slots.py::test_what_a_leaver",
     "tests/testing/test_testing_plugin",
 )
 """Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand,
-ledgers without members, and commands that only read. However slow the machine, these come out the same."""
+ledgers without members, and commands that only read. However slow the machine, these come out the same. Of these files, tests
+with real processes are left out."""
+TIMELESS_PROCESSES = ("tests/runtime/test_proof",)
+"""With real processes, of which none waits for another one's silence: a lock is free or it is not."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -90,7 +96,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `timeless`: may run beside others.
     """
     for item in items:
-        if item.nodeid.startswith(TIMELESS) and item.get_closest_marker("processes") is None:
+        alone = item.get_closest_marker("processes") is not None
+        if item.nodeid.startswith(TIMELESS_PROCESSES) or (item.nodeid.startswith(TIMELESS) and not alone):
             item.add_marker("timeless")
         params = getattr(getattr(item, "callspec", None), "params", {})
         kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
