@@ -27,14 +27,13 @@ from typing import IO, Final
 Command = Sequence[str]
 
 PYTEST: Final = [sys.executable, "-m", "pytest"]
-SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
 FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers"]
-# Spark alone: it uses all processors by itself, and one JVM serves all of its tests. The cache of failures is the front's.
-BEHIND: Final = [
-    [sys.executable, "-m", "pyright"],
-    [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and spark and not brokers"],
-    [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and not spark and not brokers", *SPREAD],
-]
+CALM: Final = [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and not brokers"]
+"""The cache of what has failed is the front's."""
+SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+SPARK: Final = "tests/spark"
+"""Alone: Spark uses all processors by itself, and one JVM serves all of these tests."""
+BEHIND: Final = [[sys.executable, "-m", "pyright"], [*CALM, SPARK], [*CALM, f"--ignore={SPARK}", *SPREAD]]
 
 
 class Rank:

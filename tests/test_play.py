@@ -88,10 +88,17 @@ def test_whoever_interrupts_it_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_each_test_is_in_one_rank() -> None:
-    """By the marks that they are chosen by: none is in two of them, and none in no one."""
-    chosen = [command[command.index("-m", 3) + 1] for command in [play.FRONT, *play.BEHIND] if "pytest" in command]
-    for timeless in (True, False):
-        for spark in (True, False):
+    """By the marks, and behind by the folder, that they are chosen by: none is in two of them, and none in no one."""
+
+    def plays(command: list[str], marks: dict[str, bool], folder: str) -> bool:
+        named = [word for word in command if word.startswith("tests/")]
+        away = [word.removeprefix("--ignore=") for word in command if word.startswith("--ignore=")]
+        chosen = eval(command[command.index("-m", 2) + 1], {}, marks)
+        return chosen and (not named or folder in named) and folder not in away
+
+    commands = [command for command in [play.FRONT, *play.BEHIND] if "pytest" in command]
+    for folder in ("tests/core", play.SPARK):
+        for timeless in (True, False):
             for brokers in (True, False):
-                marks = {"timeless": timeless, "spark": spark, "brokers": brokers}
-                assert sum(eval(words, {}, marks) for words in chosen) == (not brokers)
+                marks = {"timeless": timeless, "brokers": brokers}
+                assert sum(plays(command, marks, folder) for command in commands) == (not brokers), (marks, folder)
