@@ -564,8 +564,13 @@ def test_opened_and_closed_again_and_again_leaks_nothing(stage: Stage) -> None:
         bell.close()
 
     cycle()
-    before, threads = descriptors(), {*threading.enumerate()}
-    for _ in range(stage.often):
-        cycle()
-    assert descriptors() == before
+    threads, grown = {*threading.enumerate()}, 1
+    for _ in range(2):  # the stage's own client may come to open a connection, which it does once
+        before = descriptors()
+        for _ in range(stage.often):
+            cycle()
+        grown = descriptors() - before
+        if grown <= 0:
+            break
+    assert grown <= 0
     assert {*threading.enumerate()} <= threads, "none is new; another test's may have ended meanwhile"
