@@ -1,7 +1,7 @@
 """What the conformance suite needs to know of a ledger: one class and one line in `STAGES` each.
 
 A stage makes a ledger of its kind, fresh for each test, and makes its faults by whatever means are real for it. The suite
-itself, test_ledger_conformance.py, names no kind.
+itself, test_ledger_conformance*.py, names no kind.
 """
 
 import ctypes

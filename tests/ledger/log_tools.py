@@ -1,5 +1,6 @@
-"""What tests of any ledger need: the whole of a log, an append that is certain, what takes a moment to be true."""
+"""What tests of any ledger need: the whole of a log, an append that is certain, a bell, what takes a moment to be true."""
 
+import select
 import time
 from collections.abc import Callable
 
@@ -31,6 +32,11 @@ def append_again(log: Log, payload: bytes) -> int:
             return log.append(payload)
         except LedgerUnavailable:
             assert time.monotonic() < end
+
+
+def rings(descriptor: int, timeout: float = HANG) -> bool:
+    """Whether the bell with this descriptor rings within so many seconds."""
+    return bool(select.select([descriptor], [], [], timeout)[0])
 
 
 def until(done: Callable[[], bool], timeout: float = HANG) -> None:
