@@ -139,6 +139,25 @@ class SqliteStage(Stage):
         return in_processes(self.url, names, count)
 
 
+class ServedStage(Stage):
+    """A ledger of a service, which keeps the log and tells of it."""
+
+    unsure = 0
+    """How many appends to a log that is gone may fail with an unknown outcome, before the service's word is certain."""
+
+    @abstractmethod
+    def delete(self) -> None:
+        """The log goes, and nothing takes its place."""
+
+    @abstractmethod
+    def there(self) -> bool:
+        """Whether there is a log."""
+
+    def replace(self) -> None:
+        self.delete()
+        pares.ledger.open(self.url).close()
+
+
 STAGES: dict[str, Callable[[Path], Stage]] = {"memory": MemoryStage, "sqlite": SqliteStage}
 
 
