@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from kafka_stages import Cluster, opened
-from log_tools import HANG, append_again, payloads, read_all, until
+from log_tools import HANG, append_again, meddling, payloads, read_all, until
 
 import pares.ledger
 from pares.core.errors import LedgerGap, LedgerUnavailable
@@ -39,19 +38,10 @@ def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
 
 def test_one_append_is_one_batch(cluster: Cluster, topic: str) -> None:
     ledger, other = opened(cluster, topic, timeout=20), opened(cluster, topic, timeout=20)
-    stop = threading.Event()
-
-    def meddle() -> None:
-        while not stop.is_set():
-            other.append(b"other")
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    for number in range(10):
-        offsets = ledger.append_many([b"%d" % number] * 3000)
-        assert offsets == list(range(offsets[0], offsets[0] + 3000))
-    stop.set()
-    meddler.join(HANG)
+    with meddling(other):
+        for number in range(10):
+            offsets = ledger.append_many([b"%d" % number] * 3000)
+            assert offsets == list(range(offsets[0], offsets[0] + 3000))
     ledger.close()
     other.close()
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from log_tools import HANG, append_again, payloads, read_all, until
+from log_tools import HANG, append_again, meddling, payloads, read_all, until
 from nats_stages import Server
 
 import pares.ledger
@@ -114,22 +114,13 @@ def test_without_direct_requests_the_leader_is_asked(server: Server, stream: str
 
 def test_one_append_is_one_batch_up_to_what_a_stream_takes(server: Server, stream: str) -> None:
     ledger, other = opened(server, stream, timeout=20), opened(server, stream, timeout=20)
-    stop = threading.Event()
-
-    def meddle() -> None:
-        while not stop.is_set():
-            other.append(b"other")
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    for number in range(10):
-        offsets = ledger.append_many([b"%d" % number] * 1000)
-        assert offsets == list(range(offsets[0], offsets[0] + 1000))
-    many = ledger.append_many([b"x"] * 3500)
+    with meddling(other):
+        for number in range(10):
+            offsets = ledger.append_many([b"%d" % number] * 1000)
+            assert offsets == list(range(offsets[0], offsets[0] + 1000))
+        many = ledger.append_many([b"x"] * 3500)
     assert many == sorted(many)
     assert len(many) == 3500
-    stop.set()
-    meddler.join(HANG)
     ledger.close()
     other.close()
 
