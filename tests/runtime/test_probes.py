@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, in_child, until
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from test_forks import in_child
 
 import pares
 from pares.core.errors import ConfigError
