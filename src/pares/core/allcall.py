@@ -11,7 +11,8 @@ H2   A claim is made only while no live claim is known.
 H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
      could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
      wait for its best ranked one for ever]
-H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
+H6   If somebody better is there, it gives the role up at its last beat that is half a beat before the end or more, and says
+     so: no gap of a lease, and the barrier runs.
 H8   Whoever leads and hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
 H12  Whoever may have forgotten something is silent first (`allcall_turns`, also for H14).
@@ -263,7 +264,8 @@ class AllCall:
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
             return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
-        if better is not None and mine.deadline <= now + self._beat:
+        if better is not None and mine.deadline <= now + 3 * self._beat // 2:
+            # Not just the last beat: a lease of so many beats ends at one, and who wakes up a moment late comes after its end.
             self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
         return None
 
