@@ -60,7 +60,7 @@ def test_who_wakes_up_late_yields_by_plan_all_the_same(seed: int) -> None:
     world.start("a", 0, **FAST)
     b = world.nodes["b"]
     world.until(lambda: b.barriers != [], 1.5)
-    assert [why for _, why in b.ended] == ["a~1 is better ranked"]
+    assert [why for _, why in b.ended] == ["outranked by a~1"]
     assert world.leaders() == []
     world.tell("b", WorkOver(("x", 0), b.barriers[0]))
     world.until(lambda: world.leaders() == ["a"], 0.2)
