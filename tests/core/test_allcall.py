@@ -178,7 +178,7 @@ def test_a_better_ranked_newcomer_waits_for_the_end_of_the_term() -> None:
     moved = world.until(lambda: world.leaders() == ["a"], 12)
     assert moved > 1
     planned = [why for _, why in world.nodes["b"].ended]
-    assert planned == ["a~1 is better ranked"]
+    assert planned == ["outranked by a~1"]
     gap = world.nodes["a"].terms[0][0] - world.nodes["b"].ended[0][0]
     assert gap < 0.05 * SECOND, "a handover by plan has no gap of a lease"
 

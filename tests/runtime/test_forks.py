@@ -102,7 +102,7 @@ def fill(queue: multiprocessing.Queue[tuple[str, bool]], member: pares.Member | 
     queue.put((multiprocessing.current_process().name, member is not None and member.holds("A")))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_multiprocessing(sqlite: str, method: str) -> None:
     crew = Crew(sqlite)
     me, other = crew.leader("a"), crew.standby("b")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -36,6 +38,21 @@ def test_leave_on_signals(sqlite: str, number: signal.Signals) -> None:
     assert other.wait("A", PATIENCE)
     assert script.end() == (-number, "barrier closed")
     until(lambda: ids(other) == {other.id}, "it has left")
+
+
+def test_a_hook_before_the_signal_hands_over_for_who_does_not_listen_to_signals(sqlite: str) -> None:
+    """As Kubernetes' preStop does it (docs/operating.md)."""
+    crew = Crew(sqlite)
+    script = Script(sqlite, "me = member(session=60.0)\nsleep()")
+    assert script.line().startswith("leads")
+    other = crew.standby("b", session=60)
+    hook = [sys.executable, "-m", "pares", "drain", "child", "--ledger", sqlite, "--group", "g"]
+    done = subprocess.run(hook, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert other.wait("A", PATIENCE), "long before a session of 60 s"
+    script.process.send_signal(signal.SIGTERM)
+    assert script.end() == (-signal.SIGTERM, "")
+    assert other.holds("A")
 
 
 def test_the_work_that_a_signal_interrupts_sees_the_end_of_its_term(sqlite: str) -> None:
