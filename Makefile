@@ -29,12 +29,13 @@ help: ## this list
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
 
-# First what no clock decides, on all processors; then, alone, all that waits for leases and starts processes that must not be late.
-test: check ## ruff, pyright, the import check and all tests but those on real brokers
+# What waits for leases plays alone, and what no clock decides on what it leaves of the processors; pyright too: see tests/play.py.
+test: $(VENV)/.ready-test ## ruff, pyright, the import check and all tests but those on real brokers
+	@$(call lint)
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/pytest -m 'timeless and not brokers' -n logical --maxprocesses 4 --dist worksteal; first=$$?; \
-	$(BIN)/pytest -m 'not timeless and not brokers' && exit $$first
+	$(BIN)/python tests/play.py
 else
+	$(BIN)/pyright
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 endif
 
@@ -50,10 +51,12 @@ brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make 
 	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(call lint)
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+
+define lint
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+endef
 
 soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each, on SQLite and on Kafka
 	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from allcall_tools import Port, Wire, band
-from runtime_tools import Crew
+from runtime_tools import Crew, until_only
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
@@ -46,11 +46,11 @@ from pares.ledger import as_bus
     ],
 )
 def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:
-    before = threading.active_count()
+    before = threading.enumerate()
     given = {"roles": ["x"], "protocol": "allcall"} | settings
     with pytest.raises(error, match=says):
         pares.Member(memory, group="g", **given)
-    assert threading.active_count() == before
+    until_only(before)
 
 
 def test_what_needs_a_log_is_refused_with_what_has_it(crew: Crew) -> None:
