@@ -29,29 +29,34 @@ help: ## this list
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all
 	@$(BIN)/pares demo $(ARGS)
 
-# First what no clock decides, on all processors; then, alone, all that waits for leases and starts processes that must not be late.
-test: check ## ruff, pyright, the import check and all tests but those on real brokers
+# What waits for leases plays alone, and what no clock decides on what it leaves of the processors; pyright too: see tests/play.py.
+test: $(VENV)/.ready-test ## ruff, pyright, the import check and all tests but those on real brokers
+	@$(call lint)
 ifeq ($(strip $(ARGS)),)
-	$(BIN)/pytest -m 'timeless and not brokers' -n logical --maxprocesses 4 --dist worksteal; first=$$?; \
-	$(BIN)/pytest -m 'not timeless and not brokers' && exit $$first
+	$(BIN)/python tests/play.py
 else
+	$(BIN)/pyright
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 endif
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
-# One fault of each sort on three brokers; the suite of all ledgers, and what only a real Kafka shows, on one.
-SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance.py tests/ledger/test_kafka.py
+# One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
+# shows, on one.
+SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance*.py \
+	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py
 
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: four minutes
 	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)
 
 check: $(VENV)/.ready-test ## the static half of `make test`
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(call lint)
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+
+define lint
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+endef
 
 soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each, on SQLite and on Kafka
 	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)

@@ -59,13 +59,17 @@ TIMELESS = (
     "tests/cli/test_cli_reading",
     "tests/fence/test_file",
     "tests/fence/test_sql",
-    "tests/spark/test_fold",
-    "tests/spark/test_reasons",
-    "tests/spark/test_verdict",
+    "tests/ledger/test_ledger_conformance",
+    "tests/ledger/test_ledger_localfs",
+    "tests/ledger/test_ledger_memory",
+    "tests/ledger/test_ledger_registry",
+    "tests/ledger/test_ledger_sqlite_each",
+    "tests/ledger/test_ledger_sqlite_files",
+    "tests/ledger/test_ledger_tailed",
+    "tests/spark/",
 )
-"""Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand, and
-commands that only read. However slow the machine, these come out the same. What asks for Spark does not belong here: it uses
-all processors by itself, and shares one JVM."""
+"""Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand,
+ledgers without members, and commands that only read. However slow the machine, these come out the same."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(TIMELESS) and item.get_closest_marker("processes") is None:
             item.add_marker("timeless")
         params = getattr(getattr(item, "callspec", None), "params", {})
-        kinds = [params.get(name) for name in ("stage", "buses", "ledger")]
+        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
         if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")

@@ -43,10 +43,19 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     ]
     try:
         assert made[0].wait("x", HANG)
+        end = time.monotonic() + HANG
+        while not all(_knows(member, made) for member in made):
+            assert time.monotonic() < end, "not all know each other, and who leads"
+            time.sleep(0.01)
         yield Group(url, made)
     finally:
         for member in made:
             member.close(timeout=5)
+
+
+def _knows(member: pares.Member, everybody: list[pares.Member]) -> bool:
+    holder = member.leader("x")
+    return holder is not None and holder.name == "a" and len(member.members()) == len(everybody)
 
 
 def listen(command: str, url: str, *more: str, seconds: float = 0.8) -> Any:

@@ -121,7 +121,7 @@ def test_drain_hands_everything_over_and_takes_nothing_more(group: Group) -> Non
 def test_pause_and_resume(group: Group) -> None:
     ran = group.run("pause", "--seconds", "600", "--role", "feed")
     assert ran.code == 0, ran.err
-    assert group.leader("feed") is None
+    until(lambda: group.leader("feed") is None, "nobody leads feed")
     assert group.leader("book") == "ann"
     nobody = group.run("handover", "feed")
     assert nobody.code == 1

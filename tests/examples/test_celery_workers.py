@@ -44,6 +44,9 @@ def end(**_):
 
 @app.task(name="look")
 def look(number):
+    end = time.monotonic() + 60
+    while (member.state == "joining" or member.leader("A") is None) and time.monotonic() < end:
+        time.sleep(0.01)  # others may have read that it has joined before it has read so itself
     try:
         early.wait("A")
         error = ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples.web import jobs
 from examples.web.run import PATIENCE, ROOT, SERVERS, Outcome, Tick, run
 
 import pares
@@ -83,8 +84,8 @@ def test_a_member_made_before_the_fork_says_what_to_do(tmp_path: Path) -> None:
 def test_probes_of_the_applications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starlette's and FastAPI's own lifespan, and the probes below the path where they are mounted."""
     monkeypatch.setenv("PARES_LEDGER", f"sqlite:///{tmp_path}/web.db")
-    monkeypatch.setenv("WEB_TICKS", str(tmp_path / "ticks.txt"))
-    for module in [name for name in sys.modules if name.startswith("examples.web.")]:
+    monkeypatch.setattr(jobs, "TICKS", str(tmp_path / "ticks.txt"))
+    for module in [name for name in ("examples.web.asgi", "examples.web.api") if name in sys.modules]:
         monkeypatch.delitem(sys.modules, module)
     from examples.web import api, asgi
 

@@ -31,7 +31,7 @@ def url() -> str:
 
 @pytest.fixture
 def me(url: str) -> Iterator[pares.Member]:
-    with pares.Member(url, group="g", roles=["A", "B"], name="a", session=0.4) as me:
+    with pares.Member(url, group="g", roles=["A", "B"], name="a", session=5.0) as me:
         assert me.wait("A", PATIENCE)
         assert me.wait("B", PATIENCE)
         yield me
@@ -74,7 +74,7 @@ def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
     buckets = [value for labels, value in found["pares_append_seconds_bucket"].items()]
     assert buckets == sorted(buckets)
 
-    with pares.Member(url, group="g", roles=["A"], name="b", session=0.4) as other:
+    with pares.Member(url, group="g", roles=["A"], name="b", session=5.0) as other:
         pares.metrics.prometheus(other, registry)
         _until(lambda: other.id in {peer.id for peer in me.members()})
         me.hand_over("A", to="b")

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -225,6 +225,11 @@ def descriptors() -> dict[str, str]:
         except OSError:
             pass  # the one that listed the folder
     return found
+
+
+def until_only(before: Collection[threading.Thread]) -> None:
+    """Waits until no thread is left but these; one of them may have ended meanwhile."""
+    until(lambda: {*threading.enumerate()} <= {*before}, "nothing of it is left running")
 
 
 def pares_threads() -> list[str]:

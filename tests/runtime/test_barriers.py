@@ -253,7 +253,7 @@ def test_close_with_a_timeout_does_not_wait_for_ever(crew: Crew) -> None:
     barrier.let_go.set()
 
 
-@pytest.mark.parametrize("where", ["barrier", "terms", "only", "background"])
+@pytest.mark.parametrize("where", ["acquired", "barrier", "terms", "only", "background"])
 def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> None:
     """Whoever closes is not waited for."""
     done = threading.Event()
@@ -264,13 +264,23 @@ def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> Non
         done.set()
 
     def barrier(event: pares.Event) -> None:
+        if not isinstance(event, pares.Joined | pares.Left):
+            kinds.append(type(event).__name__)
         if where == "barrier" and isinstance(event, pares.Revoked):
             close()
+        elif where == "acquired" and isinstance(event, pares.Acquired):
+            ready.wait(PATIENCE)
+            close()
 
+    kinds: list[str] = []
+    ready = threading.Event()
     me = crew.leader("a", barrier=barrier, barrier_timeout=timeout)
     crew.standby("b")
+    ready.set()
     if where == "barrier":
         me.step_down("A")
+    elif where == "acquired":
+        pass
     elif where == "terms":
         body = me.terms("A")
         threading.Thread(target=lambda: [close() for _ in body], daemon=True).start()
@@ -280,6 +290,7 @@ def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> Non
         me.background(close, "A")
     assert done.wait(PATIENCE)
     assert me.state == "closed"
+    until(lambda: kinds == ["Acquired", "Revoked"], "it is told all the same")
 
 
 def test_events_of_one_seat_come_in_order_and_one_at_a_time(crew: Crew) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, descriptors, until
+from runtime_tools import CALM, PATIENCE, Crew, descriptors, until, until_only
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
@@ -72,11 +72,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_settings_are_refused_by_name(memory: str, what: str) -> None:
     settings, message = BAD[what]
-    before = descriptors(), threading.active_count()
+    before, threads = descriptors(), threading.enumerate()
     given: dict[str, Any] = {"group": "g"} | settings
     with pytest.raises(ConfigError, match=message):
         pares.Member(memory, **given)
-    assert (descriptors(), threading.active_count()) == before
+    assert descriptors() == before
+    until_only(threads)
 
 
 GOOD: dict[str, dict[str, Any]] = {

@@ -207,9 +207,9 @@ def test_a_failed_loop_closes_the_member_and_fences_its_terms(faulty: Faulty) ->
     until(lambda: me.state == "failed", "it fails")
     assert not any(terms)
     assert not me.holds("A")
+    until(lambda: not me.health().thread_alive, "its thread has ended")
     health = me.health()
     assert not health.ok
-    assert not health.thread_alive
     assert "ZeroDivisionError" in str(health.failure)
     assert "ZeroDivisionError" in health.problems[-1]
     thread.join(PATIENCE)

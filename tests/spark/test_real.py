@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pares.core.changes import DidChanged
 from pares.spark.audit import audit
 from pares.spark.report import write_report
 from standstill import stop_between_writes
@@ -62,12 +63,21 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
                 holders = [observer.leader(role) for role in ROLES]
                 return {holder.name for holder in holders if holder is not None} == set(names) and None not in holders
 
-            _until(lambda: led_by("abc"))
-            time.sleep(0.3)  # who dies before it has said that it leads is nobody's predecessor in the history
-            _until(lambda: led_by("abc"))
+            def all_have_said_so(names: str) -> bool:
+                """Who dies before it has said that it leads is nobody's predecessor in the history."""
+                with pares.Observer(url, group="g") as late:
+                    said = {(c.seat, c.token) for c in late.read() if isinstance(c, DidChanged) and c.what == "lead"}
+                return (
+                    led_by(names) and {((h.role, h.seat), h.token) for r in ROLES for h in observer.leaders(r)} <= said
+                )
+
+            _until(lambda: all_have_said_so("abc"))
+            time.sleep(0.3)  # so that what was moved for balance has come to rest
+            _until(lambda: all_have_said_so("abc"))
             fault("a", "killed", signal.SIGKILL)
-            _until(lambda: led_by("bc"))
+            _until(lambda: all_have_said_so("bc"))
             time.sleep(0.3)
+            _until(lambda: all_have_said_so("bc"))
             faults.append((time.time_ns() // 1_000_000, "b", "frozen"))
             stop_between_writes(processes["b"], Path(url.removeprefix("sqlite:///")))
             _until(lambda: led_by("c"))

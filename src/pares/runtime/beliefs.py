@@ -30,9 +30,9 @@ class Beliefs:
     def lead(self, effect: Lead, member: str) -> Term:
         role, seat = effect.seat
         term = Term(role, seat, effect.token, member, effect.until)
+        self.begun += 1  # first: whoever finds the term finds it counted
         self.terms[role] = term
         self.until[role] = effect.until
-        self.begun += 1
         return term
 
     def renew(self, effect: Renew) -> None:

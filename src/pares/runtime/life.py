@@ -110,9 +110,9 @@ class Life:
     def _lead(self, effect: Lead) -> None:
         if self.ended:
             return
+        self.measures.begins(effect.seat)  # first: whoever finds the term finds it counted
         term = self.beliefs.lead(effect, self.id)
         self.beliefs.notify()
-        self.measures.begins(effect.seat)
         self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
@@ -177,9 +177,9 @@ class Life:
             self._tell(Fenced(term.role, term.seat, term.token, CLOSED, wall_us() / 1e6))
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
-        self.state = "closed" if self._end is None else "failed"
         if self._end is not None:
-            self.journal.problem(self._end.kind, self._end.text)
+            self.journal.problem(self._end.kind, self._end.text)  # first: whoever finds it failed finds out why
+        self.state = "closed" if self._end is None else "failed"
         self.beliefs.notify()
         self.journal.end()
 

@@ -1,0 +1,116 @@
+"""Plays the tests in two ranks at once, for `make test`.
+
+    python tests/play.py
+
+In front, one after the other: all that waits for leases and sessions, and starts processes that must not be late. Most of its
+time is waiting. Behind, on what the front leaves of the processors: what no clock decides (mark `timeless`), and pyright.
+
+The front is not disturbed by that: what is behind runs under SCHED_IDLE, so a processor is taken from it at once by whoever
+else wants it. (Within a session: with autogroups, Linux shares processors out among sessions first, whatever policy rules in
+each. So both ranks stay in this one.) Where a system has no such policy (all but Linux), or does not keep to it, one rank plays
+after the other.
+
+What is said behind is printed at the end. Exits with 0 if nothing has failed in either rank.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import IO, Final
+
+Command = Sequence[str]
+
+PYTEST: Final = [sys.executable, "-m", "pytest"]
+SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers"]
+# Spark alone: it uses all processors by itself, and one JVM serves all of its tests. The cache of failures is the front's.
+BEHIND: Final = [
+    [sys.executable, "-m", "pyright"],
+    [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and spark and not brokers"],
+    [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and not spark and not brokers", *SPREAD],
+]
+
+
+class Rank:
+    """Commands that run one after the other, under SCHED_IDLE; all of them, whatever the first ones say."""
+
+    def __init__(self, commands: Sequence[Command], said: IO[bytes]) -> None:
+        self.codes: list[int] = []
+        self._commands, self._said = commands, said
+        self._running: subprocess.Popen[bytes] | None = None
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="behind")
+        self._thread.start()
+
+    def _run(self) -> None:
+        for command in self._commands:
+            if self._over:
+                return
+            self._running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
+            give_way(self._running.pid)
+            self.codes.append(self._running.wait())
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def end(self) -> None:
+        """What still runs is ended, and nothing more begins."""
+        self._over = True
+        if self._running is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._running.terminate()
+        self._thread.join()
+
+
+def give_way(pid: int) -> None:
+    """Has that process, and all that it starts from now on, run only where nobody else wants to."""
+    with contextlib.suppress(ProcessLookupError):
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def can_give_way() -> bool:
+    """Whether this system has that policy, and lets us have it: tried on a process that is there for nothing else. And whether
+    the front is not under it itself."""
+    if not hasattr(os, "SCHED_IDLE") or os.sched_getscheduler(0) == os.SCHED_IDLE:
+        return False
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as trial:
+        try:
+            give_way(trial.pid)
+            return os.sched_getscheduler(trial.pid) == os.SCHED_IDLE
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def behind(commands: Sequence[Command], said: IO[bytes]) -> Iterator[Rank]:
+    rank = Rank(commands, said)
+    try:
+        yield rank
+        rank.wait()
+    finally:
+        rank.end()
+
+
+def play(front: Command, others: Sequence[Command]) -> int:
+    """0 if `front` and all `others` exit with 0; else the first other code."""
+    if not can_give_way():
+        codes = [subprocess.run(command, check=False).returncode for command in [*others, front]]
+        return next(filter(None, codes), 0)
+    with tempfile.TemporaryFile() as said:
+        with behind(others, said) as rank:
+            code = subprocess.run(front, check=False).returncode
+        said.seek(0)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(said.read())
+        sys.stdout.flush()
+        return next(filter(None, [code, *rank.codes]), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(play(FRONT, BEHIND))
