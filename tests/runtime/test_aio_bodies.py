@@ -7,7 +7,7 @@ import contextlib
 import time
 
 import pytest
-from aio_tools import members, run
+from aio_tools import members, run, soon
 from runtime_tools import PATIENCE, QUICK, Faulty
 
 from pares import aio
