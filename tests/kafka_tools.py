@@ -86,8 +86,9 @@ def write(
 
 
 def read(kafka: Kafka, topic: str, *, user: str | None = None) -> list[bytes]:
-    """All of partition 0, from its start to its end as it is now."""
-    consumer = Consumer({**client(kafka, user), "group.id": f"g-{uuid.uuid4().hex}", "enable.partition.eof": True})
+    """All that is committed of partition 0, from its start to its end as it is now."""
+    settings = {"group.id": f"g-{uuid.uuid4().hex}", "enable.partition.eof": True, "isolation.level": "read_committed"}
+    consumer = Consumer({**client(kafka, user), **settings})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes] = []

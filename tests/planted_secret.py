@@ -31,6 +31,10 @@ LOUD: Final = (
     "test_nats_input",
     "test_nats_rights",
     "test_kafka_fence",
+    "test_kafka_fence_outages",
+    "test_kafka_fence_refusals",
+    "test_kafka_fence_successors",
+    "test_kafka_fence_topic",
     "test_audit_kafka",
     "test_secrets",
 )

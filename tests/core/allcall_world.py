@@ -55,6 +55,8 @@ class World:
         self.random = random.Random(seed)
         self.delay, self.loss = delay, loss
         self.cut: Callable[[str, str], bool] = lambda source, target: False
+        self.late = 0.0
+        """Up to so many milliseconds later than asked for a member wakes up, as on a real machine."""
         self.sent = self.delivered = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -153,7 +155,8 @@ class World:
             case Wake(at):
                 node.wakes += 1
                 number = node.wakes
-                self._at(at - node.stopwatch, lambda: (node.wakes == number and self.tick(node.name)) or None)
+                late = round(self.random.uniform(0, self.late) * MS) if self.late else 0
+                self._at(at - node.stopwatch + late, lambda: (node.wakes == number and self.tick(node.name)) or None)
             case Lead(_, token, _, why) if why != "renewed":
                 node.terms.append((self.now, token))
             case Follow(_, _, why):

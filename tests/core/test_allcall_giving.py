@@ -49,6 +49,23 @@ def test_a_barrier_that_overruns_is_fenced() -> None:
     assert world.leaders() == ["b"], "that comes too late to mean anything"
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_who_wakes_up_late_yields_by_plan_all_the_same(seed: int) -> None:
+    """A lease of ten beats that was prolonged at a beat ends at a beat: which of the two comes first is chance."""
+    world = World(seed)
+    world.late = 3.0
+    world.start("b", 1, **FAST)
+    world.until(lambda: world.leaders() == ["b"], 3)
+    world.run(1 + seed * 0.13)
+    world.start("a", 0, **FAST)
+    b = world.nodes["b"]
+    world.until(lambda: b.barriers != [], 1.5)
+    assert [why for _, why in b.ended] == ["outranked by a~1"]
+    assert world.leaders() == []
+    world.tell("b", WorkOver(("x", 0), b.barriers[0]))
+    world.until(lambda: world.leaders() == ["a"], 0.2)
+
+
 def test_the_return_of_another_terms_barrier_releases_nothing() -> None:
     world = two()
     world.step_down("a")

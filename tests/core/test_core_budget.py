@@ -81,6 +81,47 @@ def test_a_member_counts_itself_once() -> None:
     assert share.interval_ns == 2 * SECOND
 
 
+BEFORE = st.lists(st.tuples(st.integers(0, 20_000), st.booleans()), min_size=1, max_size=30)
+
+
+@given(before=BEFORE, since_ms=st.integers(1, 20_000), hole=st.booleans())
+def test_of_those_who_stood_in_the_log_only_who_wrote_lately_counts(
+    before: list[tuple[int, bool]], since_ms: int, hole: bool
+) -> None:
+    """Read all at once by somebody who comes: how long ago each was there, the broker's times tell."""
+    now, track, times = 10**15, Track("g"), sorted(ms for ms, _ in before)
+    track.enter(0, len(times) + hole, now)
+    for offset, (at_ms, (_, bad)) in enumerate(zip(times, before, strict=True)):
+        beacon = beacons.encode(Beacon(v=1, g="h", m=f"m{offset}", n=1, b=0, s=50, at=0, within=300))
+        track.feed((offset, 10**9 + at_ms, b"{" if bad else beacon), now)
+    if hole:
+        track.nothing_more(now)
+    good = [at_ms for at_ms, (_, bad) in zip(times, before, strict=True) if not bad]
+    lately = [at_ms for at_ms in good if at_ms >= good[-1] - since_ms]
+    assert track.writers(now - since_ms * MS) == len(lately)
+    new = beacons.encode(Beacon(v=1, g="h", m="new", n=1, b=0, s=50, at=0, within=300))
+    track.feed((track.position, 0, new), now + 5 * MS)
+    assert track.writers(now + 5 * MS) == 1, "what comes now counts from when it was read, whatever the broker's time"
+
+
+def test_a_member_that_comes_late_beats_as_often_as_those_who_are_there() -> None:
+    """After a hundred that have come and gone in the same log."""
+    scene = NeliScene(protocol="neli", partitions=1, session=SECOND)
+    common = {"roles": ("0",), "threshold_ms": 1500, "session_ms": 1000, "budget": 20, "interval_ms": 50}
+    common |= {"exclusive": False}
+    members = [scene.add(name, common) for name in "ab"]
+    members[0].start()
+    for _ in range(100):
+        members[1].start()
+        scene.engine.run(scene.engine.now + 50 * MS)
+        members[1].kill()
+    scene.engine.run(scene.engine.now + 60 * SECOND)
+    members[1].start()
+    scene.engine.run(scene.engine.now + 200 * MS)
+    cores = [member.core for member in members]
+    assert all(isinstance(core, Neli) and core.threshold_ns == 1500 * MS for core in cores)
+
+
 # The protocols -----------------------------------------------------------------------------------------------------------
 
 

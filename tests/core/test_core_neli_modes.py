@@ -134,6 +134,25 @@ def test_a_non_exclusive_owner_goes_on_until_it_reads_that_another_leads() -> No
     assert not bench.leading()
 
 
+def test_no_beacon_keeps_a_non_exclusive_leader_once_another_has_announced_itself() -> None:
+    """The group may have told it nothing of that one, whose own word that it leads may be late: T is the most that is left."""
+    bench = leading(nele())
+    token, until = bench.leading()["0"], bench.until()
+    bench.wait(400)
+    other = bench.write(Announce, "new~1", b=token + 10)
+    bench.write(Beacon, "other~1")
+    bench.read()
+    assert bench.until() == until
+    bench.write(Yield, "new~1", term=token + 10 + other, why="closed", led=False)
+    bench.read()
+    assert bench.until() == bench.now + 1500 * MS, "which has given way"
+    bench.write(Announce, "newer~1", b=token + 20)
+    bench.wait(1500)
+    bench.write(Beacon, "other~1")
+    assert [type(e) for e in bench.read()] == [Follow]
+    assert not bench.leading()
+
+
 def test_a_non_exclusive_owner_that_lost_its_partition_ends_with_t() -> None:
     bench = leading(nele())
     until = bench.until()

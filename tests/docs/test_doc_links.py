@@ -186,7 +186,9 @@ def test_all_reasons_are_documented_and_no_others() -> None:
     section = (ROOT / "docs" / "operating.md").read_text().split("### Reasons\n")[1].split("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     told = {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
-    assert told == (reasons.REASONS | {reasons.REVOKED, reasons.LOST, reasons.SUPERSEDED}) - {reasons.FENCED}
+    shared_out = {reasons.REVOKED, reasons.LOST, reasons.SUPERSEDED}
+    allcall = {reasons.OUTRANKED, reasons.OUTBID, reasons.ISOLATED}
+    assert told == (reasons.REASONS | shared_out | allcall) - {reasons.FENCED}
 
 
 def resolves(whole: str) -> bool:

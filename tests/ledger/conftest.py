@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bus_stages import Buses
-from ledger_stages import STAGES, SqliteStage, Stage
+from ledger_stages import STAGES, ServedStage, SqliteStage, Stage
 
 from pares.ledger import Bus, TailBus, as_bus, open_bus
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from nats_stages import Server
 
 
-KINDS = [*sorted(STAGES), "nats", "kafka"]
+SERVED = ["nats", "kafka"]
+KINDS = [*sorted(STAGES), *SERVED]
 NATIVE = ["nats ledger", "core nats"]
 
 
@@ -25,6 +26,15 @@ NATIVE = ["nats ledger", "core nats"]
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Stage]:
     """Every kind of ledger in turn."""
     stage = make_stage(request.param, request, tmp_path)
+    yield stage
+    stage.close()
+
+
+@pytest.fixture(params=SERVED)
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[ServedStage]:
+    """Every kind of ledger that a service keeps."""
+    stage = make_stage(request.param, request, tmp_path)
+    assert isinstance(stage, ServedStage)
     yield stage
     stage.close()
 
@@ -83,6 +93,14 @@ def cluster() -> Generator[Cluster]:
 
     with Kafka(settings={**AUTHORIZER, **STEADY, "group.max.size": "3"}) as kafka:
         yield Cluster(kafka)
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> Generator[str]:
+    """The name of a topic that nobody has used, and that is deleted at the end."""
+    topic = cluster.name()
+    yield topic
+    cluster.delete(topic)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,12 @@ from typing import Any
 
 import confluent_kafka.admin
 from confluent_kafka import KafkaException, TopicCollection
-from ledger_stages import Stage, in_processes
+from ledger_stages import ServedStage, in_processes
 from log_tools import until
 
 import pares.ledger
 from pares.dev import Kafka
+from pares.ledger.kafka import KafkaLedger
 
 admin: Any = confluent_kafka.admin
 
@@ -127,10 +128,17 @@ class Cluster:
         return admin.AclOperation.WRITE in (asked[topic].result(WAIT).authorized_operations or [])
 
 
-class KafkaStage(Stage):
+def opened(cluster: Cluster, topic: str, **options: object) -> KafkaLedger:
+    ledger = pares.ledger.open(f"kafka://{cluster.bootstrap}/{topic}", **options)
+    assert isinstance(ledger, KafkaLedger)
+    return ledger
+
+
+class KafkaStage(ServedStage):
     """A topic of its own for each test, all on one Kafka."""
 
     often = 15  # each time four clients begin and end, a quarter of a second
+    unsure = 1
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder)
@@ -146,13 +154,15 @@ class KafkaStage(Stage):
         with self.cluster.only_reading(self.topic):
             yield
 
-    def replace(self) -> None:
+    def delete(self) -> None:
         self.cluster.delete(self.topic)
-        pares.ledger.open(self.url).close()
+
+    def there(self) -> bool:
+        return bool(self.cluster.topics(self.topic))
 
     def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
         return in_processes(self.url, names, count)
 
     def close(self) -> None:
         super().close()
-        self.cluster.delete(self.topic)
+        self.delete()

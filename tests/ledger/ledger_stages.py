@@ -1,7 +1,7 @@
 """What the conformance suite needs to know of a ledger: one class and one line in `STAGES` each.
 
 A stage makes a ledger of its kind, fresh for each test, and makes its faults by whatever means are real for it. The suite
-itself, test_ledger_conformance.py, names no kind.
+itself, test_ledger_conformance*.py, names no kind.
 """
 
 import ctypes
@@ -137,6 +137,25 @@ class SqliteStage(Stage):
 
     def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
         return in_processes(self.url, names, count)
+
+
+class ServedStage(Stage):
+    """A ledger of a service, which keeps the log and tells of it."""
+
+    unsure = 0
+    """How many appends to a log that is gone may fail with an unknown outcome, before the service's word is certain."""
+
+    @abstractmethod
+    def delete(self) -> None:
+        """The log goes, and nothing takes its place."""
+
+    @abstractmethod
+    def there(self) -> bool:
+        """Whether there is a log."""
+
+    def replace(self) -> None:
+        self.delete()
+        pares.ledger.open(self.url).close()
 
 
 STAGES: dict[str, Callable[[Path], Stage]] = {"memory": MemoryStage, "sqlite": SqliteStage}

@@ -1,7 +1,10 @@
-"""What tests of any ledger need: the whole of a log, an append that is certain, what takes a moment to be true."""
+"""What tests of any ledger need: the whole of a log, an append that is certain, a bell, what takes a moment to be true."""
 
+import select
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Entry, Log
@@ -31,6 +34,29 @@ def append_again(log: Log, payload: bytes) -> int:
             return log.append(payload)
         except LedgerUnavailable:
             assert time.monotonic() < end
+
+
+@contextmanager
+def meddling(log: Log) -> Generator[None]:
+    """Meanwhile somebody appends here, as fast as it goes."""
+    stop = threading.Event()
+
+    def meddle() -> None:
+        while not stop.is_set():
+            log.append(b"other")
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        meddler.join(HANG)
+
+
+def rings(descriptor: int, timeout: float = HANG) -> bool:
+    """Whether the bell with this descriptor rings within so many seconds."""
+    return bool(select.select([descriptor], [], [], timeout)[0])
 
 
 def until(done: Callable[[], bool], timeout: float = HANG) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import nats as client_library
-from ledger_stages import Stage, in_processes
+from ledger_stages import ServedStage, in_processes
 
-import pares.ledger
 from pares.dev import Nats
 
 WAIT = 30.0
@@ -79,7 +78,7 @@ class Server:
             self.nats.reload(OPEN)
 
 
-class NatsStage(Stage):
+class NatsStage(ServedStage):
     """Streams of its own for each test, all on one NATS."""
 
     def __init__(self, folder: Path, server: Server) -> None:
@@ -96,13 +95,15 @@ class NatsStage(Stage):
         with self.server.denied(f"pares.log.{self.stream}.>", f"$JS.API.STREAM.PURGE.{self.stream}"):
             yield
 
-    def replace(self) -> None:
+    def delete(self) -> None:
         self.server.delete(self.stream)
-        pares.ledger.open(self.url).close()
+
+    def there(self) -> bool:
+        return bool(self.server.streams(self.stream))
 
     def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
         return in_processes(self.url, names, count)
 
     def close(self) -> None:
         super().close()
-        self.server.delete(self.stream)
+        self.delete()

@@ -1,85 +1,22 @@
-"""What can happen to a Kafka ledger while it is in use: topics that go, brokers that stand still, forks."""
+"""What can happen to a Kafka ledger while it is in use: retention, brokers that stand still, forks."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from kafka_stages import Cluster
-from log_tools import HANG, append_again, payloads, read_all, until
+from kafka_stages import Cluster, opened
+from log_tools import HANG, append_again, meddling, payloads, read_all, until
 
 import pares.ledger
-from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Kafka
 from pares.ledger import as_bus
-from pares.ledger.kafka import KafkaLedger
 from pares.ledger.kafka_seek import Seeker
 from pares.ledger.kafka_tail import FRESH
-
-
-def opened(cluster: Cluster, topic: str, **options: object) -> KafkaLedger:
-    ledger = pares.ledger.open(f"kafka://{cluster.bootstrap}/{topic}", **options)
-    assert isinstance(ledger, KafkaLedger)
-    return ledger
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> Generator[str]:
-    topic = cluster.name()
-    yield topic
-    cluster.delete(topic)
-
-
-def test_a_topic_that_was_made_anew_is_heard_of_without_asking(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic)
-    bell = ledger.bell()
-    assert bell is not None
-    ledger.append_many([b"old"] * 5)
-    assert len(read_all(ledger, timeout=HANG)) == 5
-    assert ledger.read(5, timeout=0.1) == []
-    before = ledger.identity()
-    cluster.delete(topic)
-    with pytest.raises(LedgerUnavailable):
-        ledger.append(b"into nothing")
-    with pytest.raises(LedgerUnavailable, match="is not there") as caught:
-        ledger.append(b"into nothing")
-    assert caught.value.unknown is False
-    assert not cluster.topics(topic), "an append must not make a topic"
-    opened(cluster, topic).close()
-    until(lambda: ledger.identity() != before)
-    with pytest.raises(LedgerRewound):
-        ledger.read(5)
-    assert ledger.append(b"new") == 0
-    assert payloads(ledger) == [b"new"]
-    # The tail follows the new one.
-    assert ledger.read(1, timeout=0.05) == []
-    threading.Timer(0.2, opened(cluster, topic).append, [b"newer"]).start()
-    assert [entry.payload for entry in ledger.read(1, timeout=HANG)] == [b"newer"]
-    bell.close()
-    ledger.close()
-
-
-def test_a_longer_log_in_the_place_of_the_old_one(cluster: Cluster, topic: str) -> None:
-    ledger = opened(cluster, topic)
-    bell = ledger.bell()
-    ledger.append_many([b"old"] * 3)
-    assert len(read_all(ledger)) == 3
-    before = ledger.identity()
-    cluster.delete(topic)
-    other = opened(cluster, topic)
-    other.append_many([b"new"] * 9)
-    until(lambda: ledger.identity() != before)
-    assert payloads(ledger, 3) == [b"new"] * 6
-    assert ledger.append(b"x") == 9
-    assert bell is not None
-    bell.close()
-    ledger.close()
-    other.close()
 
 
 def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
@@ -101,19 +38,10 @@ def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
 
 def test_one_append_is_one_batch(cluster: Cluster, topic: str) -> None:
     ledger, other = opened(cluster, topic, timeout=20), opened(cluster, topic, timeout=20)
-    stop = threading.Event()
-
-    def meddle() -> None:
-        while not stop.is_set():
-            other.append(b"other")
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    for number in range(10):
-        offsets = ledger.append_many([b"%d" % number] * 3000)
-        assert offsets == list(range(offsets[0], offsets[0] + 3000))
-    stop.set()
-    meddler.join(HANG)
+    with meddling(other):
+        for number in range(10):
+            offsets = ledger.append_many([b"%d" % number] * 3000)
+            assert offsets == list(range(offsets[0], offsets[0] + 3000))
     ledger.close()
     other.close()
 

@@ -8,34 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_stages import Cluster
+from kafka_stages import Cluster, opened
 from log_tools import until
 
-import pares.ledger
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Group, Membership
-from pares.ledger.kafka import KafkaLedger
 
 HANG = 60.0
 PROGRAM = Path(__file__).with_name("kafka_group_member.py")
-
-
-def opened(cluster: Cluster, topic: str, **options: object) -> KafkaLedger:
-    ledger = pares.ledger.open(f"kafka://{cluster.bootstrap}/{topic}", **options)
-    assert isinstance(ledger, KafkaLedger)
-    return ledger
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> Generator[str]:
-    topic = cluster.name()
-    yield topic
-    cluster.delete(topic)
 
 
 class Member:

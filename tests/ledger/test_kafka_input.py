@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -88,18 +86,6 @@ def test_settings_that_the_client_refuses() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("kafka://127.0.0.1:1/t", options={"security.protocol": "SSL", "ssl.key.pem": SECRET})
     assert SECRET not in str(caught.value)
-
-
-def test_without_the_client_it_says_what_to_install() -> None:
-    program = (
-        "import sys; sys.modules['confluent_kafka'] = None\n"
-        "import pares.ledger\n"
-        "try: pares.ledger.open('kafka://127.0.0.1:1/t')\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith(CapabilityError.__name__)
-    assert "pip install 'pares[kafka]'" in done.stdout
 
 
 def test_nobody_is_there() -> None:

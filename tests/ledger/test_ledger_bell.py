@@ -1,7 +1,6 @@
 """Bells: that they ring, that nothing breaks when they are taken away, and that they leak nothing."""
 
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -10,15 +9,10 @@ from pathlib import Path
 
 import pytest
 from ledger_stages import SqliteStage, descriptors
+from log_tools import HANG, rings
 
 from pares.core.errors import ClosedError
 from pares.ledger.bell import FileBell, PipeBell, make, ring
-
-HANG = 60.0
-
-
-def rings(descriptor: int, timeout: float = HANG) -> bool:
-    return bool(select.select([descriptor], [], [], timeout)[0])
 
 
 def test_a_pipe_bell_rings_until_cleared() -> None:

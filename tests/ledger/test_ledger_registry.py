@@ -1,5 +1,6 @@
 """URLs: what is understood, and how clearly the rest is refused."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -137,3 +138,16 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
 def test_a_setting_of_the_client_in_the_wrong_place_is_told_where_it_goes(url: str) -> None:
     with pytest.raises(ConfigError, match=r"unknown option user; .* options=\{'options': \{\.\.\.\}\}"):
         pares.open(url, user="a")
+
+
+@pytest.mark.parametrize(("client", "scheme"), [("confluent_kafka", "kafka"), ("nats", "nats")])
+def test_without_the_client_it_says_what_to_install(client: str, scheme: str) -> None:
+    program = (
+        f"import sys; sys.modules['{client}'] = None\n"
+        "import pares.ledger\n"
+        f"try: pares.ledger.open('{scheme}://127.0.0.1:1/t')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith(CapabilityError.__name__)
+    assert f"pip install 'pares[{scheme}]'" in done.stdout

@@ -7,28 +7,17 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ledger_stages import SqliteStage, as_ordinary_user, descriptors, in_child, integrity
+from ledger_stages import as_ordinary_user, integrity
+from sqlite_tools import open_file, refused
 
 import pares.ledger
-from pares.core.errors import CapabilityError, ClosedError, ConfigError, LedgerRewound, LedgerUnavailable, ParesError
-from pares.ledger import Ledger
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger.sqlite import SqliteLedger
-
-
-def open_file(path: Path, **options: object) -> Ledger:
-    return pares.ledger.open(f"sqlite:///{path}", **options)
-
-
-def refused(path: Path, error: type[ParesError], says: str, **options: object) -> None:
-    with pytest.raises(error) as caught:
-        open_file(path, **options)
-    assert says in str(caught.value)
-    assert str(path) in str(caught.value)
+from pares.ledger.sqlite_schema import inspect
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -194,6 +183,29 @@ def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
+def test_a_file_in_the_middle_of_a_checkpoint_is_not_damaged(tmp_path: Path) -> None:
+    """Its first page counts pages that are not in the file yet; a moment later they are."""
+    path = tmp_path / "ledger.db"
+    with closing(open_file(path)) as ledger:
+        ledger.append_many([b"x" * 300] * 500)
+    whole = path.read_bytes()
+    assert len(whole) > 100_000
+    path.write_bytes(whole[:4096])
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        connection.execute("PRAGMA application_id")
+
+    def finish() -> None:
+        with path.open("ab") as file:
+            file.write(whole[4096:])
+
+    checkpoint = threading.Timer(0.3, finish)
+    checkpoint.start()
+    inspect(str(path))
+    checkpoint.join()
+    with closing(open_file(path)) as ledger:
+        assert len(ledger.read(0)) == 500
+
+
 def test_a_damaged_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with closing(open_file(path)) as ledger:
@@ -235,181 +247,6 @@ def test_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
     finally:
         tmp_path.chmod(0o700)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_file_that_can_not_be_written(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    with closing(open_file(path)) as ledger:
-        ledger.append_many([b"a", b"b"])
-    path.chmod(0o400)
-
-    def attempt() -> None:
-        refused(
-            path,
-            ConfigError,
-            "can't be written by this process: give this user the permission, or open it with readonly=1",
-        )
-        with closing(open_file(path, readonly=True)) as ledger:
-            looks_on(ledger)
-
-    as_ordinary_user(attempt)
-
-
-def test_a_file_that_can_not_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    open_file(path).close()
-    path.chmod(0)
-    as_ordinary_user(lambda: refused(path, ConfigError, "can't be read", readonly=True))
-
-
-def looks_on(ledger: Ledger) -> None:
-    """What a read-only handle may do and may not."""
-    assert [entry.payload for entry in ledger.read(0)] == [b"a", b"b"]
-    assert (ledger.start(), ledger.end(), ledger.partitions) == (0, 2, 1)
-    assert ledger.identity()
-    writes: list[Callable[[], object]] = [
-        lambda: ledger.append(b"c"),
-        lambda: ledger.append_many([b"c"]),
-        lambda: ledger.trim(1),
-        lambda: ledger.topic("new"),
-    ]
-    for write in writes:
-        with pytest.raises(CapabilityError, match="opened read-only: open it without readonly to write"):
-            write()
-
-
-def test_read_only_beside_a_writer(sqlite: SqliteStage) -> None:
-    writer = sqlite.open()
-    writer.append_many([b"a", b"b"])
-    writer.topic("there", 2)
-    reader = sqlite.open(readonly=True)
-    looks_on(reader)
-    assert reader.topic("there").partitions == 2
-    timer = threading.Timer(0.05, writer.append, [b"c"])
-    timer.start()
-    assert [entry.payload for entry in reader.read(2, timeout=60.0)] == [b"c"]
-    timer.join()
-    with pytest.raises(CapabilityError, match="opened read-only"):
-        sqlite.open(readonly=True, partitions=3)
-    assert writer.partitions == 1
-
-
-def test_read_only_in_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
-    """A ledger that nobody has open, and that then somebody else writes to."""
-    path = tmp_path / "ledger.db"
-    with closing(open_file(path)) as ledger:
-        ledger.append_many([b"a", b"b"])
-    ready, written = os.pipe(), os.pipe()
-
-    def attempt() -> None:
-        with closing(open_file(path, readonly=True)) as ledger:
-            looks_on(ledger)
-            os.write(ready[1], b"r")
-            assert os.read(written[0], 1) == b"w"
-            assert [entry.payload for entry in ledger.read(2)] == [b"c"]
-            assert ledger.end() == 3
-
-    def write() -> None:
-        os.read(ready[0], 1)
-        tmp_path.chmod(0o700)
-        with closing(open_file(path)) as ledger:
-            ledger.append(b"c")
-        tmp_path.chmod(0o500)
-        os.write(written[1], b"w")
-
-    tmp_path.chmod(0o500)
-    writer = threading.Thread(target=in_child, args=(write,))
-    try:
-        writer.start()
-        as_ordinary_user(attempt)
-        writer.join()
-    finally:
-        tmp_path.chmod(0o700)
-        for end in (*ready, *written):
-            os.close(end)
-
-
-def test_a_file_that_is_deleted_is_missed(sqlite: SqliteStage) -> None:
-    ledger = sqlite.open()
-    ledger.append(b"x")
-    identity = ledger.identity()
-    aside = sqlite.folder / "aside.db"
-    sqlite.path.rename(aside)
-    calls: list[Callable[[], object]] = [
-        ledger.identity,
-        lambda: ledger.read(1),
-        lambda: ledger.append(b"y"),
-        ledger.end,
-    ]
-    for call in calls:
-        with pytest.raises(LedgerUnavailable, match="is gone") as caught:
-            call()
-        assert caught.value.unknown is False
-    assert not sqlite.path.exists()
-    aside.rename(sqlite.path)
-    assert ledger.identity() == identity
-    assert ledger.append(b"y") == 1
-
-
-def test_a_file_replaced_during_an_append_leaves_the_outcome_unknown(sqlite: SqliteStage) -> None:
-    ledger = sqlite.open()
-    assert isinstance(ledger, SqliteLedger)
-
-    def append() -> None:
-        with ledger._file().transaction("append") as (_, connection):
-            connection.execute("UPDATE logs SET next = next + 1")
-            sqlite.replace()
-
-    with pytest.raises(LedgerUnavailable) as caught:
-        append()
-    assert caught.value.unknown is True
-    assert ledger.append(b"x") == 0
-
-
-def test_a_file_replaced_by_something_else_is_not_written_to(sqlite: SqliteStage) -> None:
-    ledger = sqlite.open()
-    ledger.append(b"x")
-    sqlite.path.unlink()
-    sqlite.path.write_bytes(b"no database")
-    for call in (ledger.identity, lambda: ledger.append(b"y"), lambda: ledger.read(1)):
-        with pytest.raises(LedgerUnavailable, match="replaced by something that is no ledger"):
-            call()
-    assert sqlite.path.read_bytes() == b"no database"
-
-
-def test_a_deleted_ledger_that_is_made_again_is_sound(sqlite: SqliteStage) -> None:
-    """Handles on the deleted file must not touch the new one's write-ahead log and index, which have the same names."""
-    old = [sqlite.open() for _ in range(3)]
-    for ledger in old:
-        ledger.append(b"old")
-    sqlite.path.unlink()
-    new = sqlite.open()
-    new.append_many([b"new"] * 50)
-    for ledger in old[:2]:
-        with pytest.raises(LedgerRewound):
-            ledger.read(51)
-    for ledger in old:
-        ledger.append(b"late")
-        ledger.close()
-    assert [entry.payload for entry in new.read(0)] == [b"new"] * 50 + [b"late"] * 3
-    new.close()
-    assert integrity(sqlite.path) == "ok"
-    with closing(sqlite.open()) as again:
-        assert again.end() == 53
-
-
-def test_a_closed_file_is_not_opened_again(sqlite: SqliteStage) -> None:
-    """By a thread that was about to use it when another closed it."""
-    ledger = sqlite.open()
-    assert isinstance(ledger, SqliteLedger)
-    file = ledger._file()
-    before = descriptors()
-    ledger.close()
-    with pytest.raises(ClosedError):
-        file.read(lambda side, connection: None)
-    with pytest.raises(ClosedError):
-        file.transaction("append").__enter__()
-    assert descriptors() < before
 
 
 def test_links_lead_to_one_ledger(tmp_path: Path) -> None:

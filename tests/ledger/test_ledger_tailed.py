@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -69,6 +69,22 @@ class ShelfLog(TailedLog):
     kind = "shelf"
 
 
+def end_overtaken_by(happens: Callable[[], object], shelf: Shelf, log: ShelfLog) -> int:
+    """The log's end, as an answer has it that is older than what happens meanwhile."""
+    asked = shelf.ends
+
+    def late(topic: str, partition: int, least: int = 0) -> tuple[int, int]:
+        answer = asked(topic, partition, least)
+        happens()
+        return answer
+
+    shelf.ends = late  # type: ignore[method-assign]
+    try:
+        return log.end()
+    finally:
+        shelf.ends = asked  # type: ignore[method-assign]
+
+
 def test_nothing_of_the_old_log_is_read_after_a_rewind() -> None:
     """The log is another one, and shorter, and the tail has not heard of it yet."""
     shelf = Shelf()
@@ -93,17 +109,12 @@ def test_a_tail_that_is_ahead_of_an_answer_is_not_doubted() -> None:
     log = ShelfLog(shelf, "t", "shelf://")
     log.append(b"a")
     shelf.push()
-    asked = shelf.ends
 
-    def late(topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        answer = asked(topic, partition, least)
+    def more() -> None:
         shelf.append("t", [b"b"], 0)
         shelf.push()
-        return answer
 
-    shelf.ends = late  # type: ignore[method-assign]
-    assert log.end() == 1
-    shelf.ends = asked  # type: ignore[method-assign]
+    assert end_overtaken_by(more, shelf, log) == 1
     assert shelf.window("t", 0).open
     assert [entry.payload for entry in log.read(0)] == [b"a", b"b"]
 
@@ -146,14 +157,5 @@ def test_an_answer_that_is_older_than_an_append_hides_nothing() -> None:
     log = ShelfLog(shelf, "t", "shelf://")
     log.append(b"a")
     shelf.push()
-    asked = shelf.ends
-
-    def late(topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        answer = asked(topic, partition, least)
-        log.append(b"b")
-        return answer
-
-    shelf.ends = late  # type: ignore[method-assign]
-    assert log.end() == 1
-    shelf.ends = asked  # type: ignore[method-assign]
+    assert end_overtaken_by(lambda: log.append(b"b"), shelf, log) == 1
     assert [entry.payload for entry in log.read(1)] == [b"b"]

@@ -1,4 +1,4 @@
-"""What can happen to a NATS ledger while it is in use: streams that go, servers that end or stand still, late appends."""
+"""What can happen to a NATS ledger while it is in use: streams that are cut, servers that end or stand still, late appends."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from log_tools import HANG, append_again, payloads, read_all, until
+from log_tools import HANG, append_again, meddling, payloads, read_all, until
 from nats_stages import Server
 
 import pares.ledger
-from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Nats
 from pares.ledger import Entry
 from pares.ledger.nats import NatsLedger
@@ -36,54 +36,6 @@ def own() -> Iterator[Server]:
     """A server that a test may harm."""
     with Nats() as nats:
         yield Server(nats)
-
-
-def test_a_stream_that_was_made_anew_is_heard_of_without_asking(server: Server, stream: str) -> None:
-    ledger = opened(server, stream)
-    bell = ledger.bell()
-    assert bell is not None
-    ledger.append_many([b"old"] * 5)
-    assert len(read_all(ledger, timeout=HANG)) == 5
-    assert ledger.read(5, timeout=0.1) == []
-    before = ledger.identity()
-    server.delete(stream)
-    for _ in range(2):
-        with pytest.raises(LedgerUnavailable, match=r"not there|is gone") as caught:
-            ledger.append(b"into nothing")
-        assert caught.value.unknown is False
-    assert not server.streams(stream), "an append must not make a stream"
-    opened(server, stream).close()
-    until(lambda: ledger.identity() != before)
-    with pytest.raises(LedgerRewound):
-        ledger.read(5)
-    assert ledger.append(b"new") == 0
-    assert payloads(ledger) == [b"new"]
-    # The tail follows the new one.
-    assert ledger.read(1, timeout=0.05) == []
-    other = opened(server, stream)
-    threading.Timer(0.2, other.append, [b"newer"]).start()
-    assert [entry.payload for entry in ledger.read(1, timeout=HANG)] == [b"newer"]
-    bell.close()
-    other.close()
-    ledger.close()
-
-
-def test_a_longer_log_in_the_place_of_the_old_one(server: Server, stream: str) -> None:
-    ledger = opened(server, stream)
-    bell = ledger.bell()
-    assert bell is not None
-    ledger.append_many([b"old"] * 3)
-    assert len(read_all(ledger)) == 3
-    before = ledger.identity()
-    server.delete(stream)
-    other = opened(server, stream)
-    other.append_many([b"new"] * 9)
-    until(lambda: ledger.identity() != before)
-    assert payloads(ledger, 3) == [b"new"] * 6
-    assert ledger.append(b"x") == 9
-    bell.close()
-    ledger.close()
-    other.close()
 
 
 def test_what_was_purged_under_a_follower_is_a_gap(server: Server, stream: str) -> None:
@@ -162,22 +114,13 @@ def test_without_direct_requests_the_leader_is_asked(server: Server, stream: str
 
 def test_one_append_is_one_batch_up_to_what_a_stream_takes(server: Server, stream: str) -> None:
     ledger, other = opened(server, stream, timeout=20), opened(server, stream, timeout=20)
-    stop = threading.Event()
-
-    def meddle() -> None:
-        while not stop.is_set():
-            other.append(b"other")
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    for number in range(10):
-        offsets = ledger.append_many([b"%d" % number] * 1000)
-        assert offsets == list(range(offsets[0], offsets[0] + 1000))
-    many = ledger.append_many([b"x"] * 3500)
+    with meddling(other):
+        for number in range(10):
+            offsets = ledger.append_many([b"%d" % number] * 1000)
+            assert offsets == list(range(offsets[0], offsets[0] + 1000))
+        many = ledger.append_many([b"x"] * 3500)
     assert many == sorted(many)
     assert len(many) == 3500
-    stop.set()
-    meddler.join(HANG)
     ledger.close()
     other.close()
 

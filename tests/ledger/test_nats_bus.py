@@ -213,5 +213,6 @@ def test_closed_and_forked(own: Nats) -> None:
     for use in (lambda: bus.publish("a", b"x"), lambda: bus.listen("a", print)):
         with pytest.raises(ClosedError):
             use()
-    assert threading.active_count() == threads
-    assert descriptors() == before
+    # What earlier tests had left to be closed may be closed by now.
+    assert threading.active_count() <= threads
+    assert descriptors() <= before

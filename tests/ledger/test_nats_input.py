@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -70,18 +68,6 @@ def test_client_settings_that_cannot_be(tmp_path: Path) -> None:
         pares.ledger.open(f"nats://127.0.0.1:1/t?config={tmp_path}/client.properties")
     assert not leaks(str(caught.value))
     assert SECRET.partition("=")[0] not in str(caught.value)
-
-
-def test_without_the_client_it_says_what_to_install() -> None:
-    program = (
-        "import sys; sys.modules['nats'] = None\n"
-        "import pares.ledger\n"
-        "try: pares.ledger.open('nats://127.0.0.1:1/t')\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith(CapabilityError.__name__)
-    assert "pip install 'pares[nats]'" in done.stdout
 
 
 def test_nobody_is_there() -> None:

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import pares
 from pares.core.errors import ConfigError
 from pares.metrics.table import SPLITS, TIMES, VALUES
+from pares.runtime.measures import CAUSES
 
 PATIENCE = 30.0
 
@@ -105,7 +106,7 @@ def test_otel(me: pares.Member) -> None:
     me._life.measures.appends.note(0.5)
     found = {metric.name: metric for metric in _collected(reader)}
     assert set(found) >= {f"pares.{name.removeprefix('pares_').removesuffix('_seconds')}" for name, *_ in VALUES}
-    assert _points(found["pares.terms"]) == {"free": 2, "transfer": 0, "silent": 0, "died": 0, "assigned": 0}
+    assert _points(found["pares.terms"]) == {**dict.fromkeys(CAUSES, 0), "free": 2}
     assert found["pares.terms"].unit == "1"
     assert _points(found["pares.leads"]) == {"A": 1, "B": 1}
     assert found["pares.read_age"].unit == "s"

@@ -11,6 +11,7 @@ from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, ids, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
+from pares.runtime.requests import Requests
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_what_nobody_holds_cant_be_handed_over(crew: Crew, admin: pares.Admin) -
 
 
 def test_a_ledger_out_of_reach_is_said(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pares.Member._perform, "__defaults__", (0.5,))  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Requests.perform, "__defaults__", (0.5,))
     with pares.Admin(faulty, group="g", name="admin") as admin:
         admin.add_role("A")
         faulty.away()

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
-from allcall_tools import (
-    CALM,
-    PAST_A_LEASE,
-    PATIENCE,
-    TIMES,
-    Port,
-    Wire,
-    at_once,
-    band,
-    leading,
-    led_by,
-    member,
-    settle,
-)
-from runtime_tools import Crew, Recorder, in_child, until, until_only
+from allcall_tools import PAST_A_LEASE, PATIENCE, TIMES, at_once, band, leading, member, settle
+from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
-from pares.core.errors import CapabilityError, ConfigError
-from pares.fence import SqlFence
-from pares.ledger import as_bus, open_bus
+from pares.core.errors import ConfigError
+from pares.ledger import open_bus
 
 
 def test_one_leads_and_all_know_it(any_crew: Crew) -> None:
@@ -230,128 +211,6 @@ def test_a_member_for_asyncio(memory: str) -> None:
     assert asyncio.run(play()) == "stepped down"
 
 
-def test_a_split_has_a_leader_on_each_side_and_one_after_it_heals(memory: str) -> None:
-    ledger = pares.open(memory)
-    bus = as_bus(ledger)
-    wire = Wire(bus)
-    crew = Crew(memory)
-    barriers = {name: Recorder() for name in "abcd"}
-    members = [
-        member(crew, name, rank, ledger=Port(wire, name), barrier=barriers[name], order="rank", **CALM)
-        for rank, name in enumerate("abcd")
-    ]
-    settle(members)
-    wire.split("ab", "cd")
-    until(lambda: leading(members) == ["a", "c"], "both sides lead")
-    until(lambda: led_by(members[3]) == members[2].id, "each side knows its own")
-    assert members[0].term("x") is not None
-    assert members[2].term("x") is not None
-    until(lambda: [p.name for p in members[3].members()] == ["c", "d"], "each side sees its own")
-    wire.heal()
-    until(lambda: leading(members) == ["a"], "one remains")
-    settle(members)
-    until(
-        lambda: barriers["c"].kinds() == ["Acquired", "Fenced"], "the other was told at once, and nothing waits for it"
-    )
-    # The leader that remains leads on, in a new term: its token was below the other's.
-    until(lambda: barriers["a"].kinds() == ["Acquired", "Fenced", "Acquired"], "it was told of each of its terms")
-    for one in members:
-        one.close()
-    ledger.close()
-
-
-def test_a_fence_lets_one_side_write_and_after_the_heal_the_leader(memory: str, tmp_path: Path) -> None:
-    ledger = pares.open(memory)
-    wire, crew, fence = Wire(as_bus(ledger)), Crew(memory), SqlFence()
-    a, b = (member(crew, name, rank, ledger=Port(wire, name), order="rank", **CALM) for rank, name in enumerate("ab"))
-    sink = sqlite3.connect(tmp_path / "sink.db")
-
-    def write(by: pares.Member) -> None:
-        term = by.wait("x", PATIENCE)
-        assert term is not None
-        with sink:
-            fence.check(sink, term)
-
-    settle([a, b])
-    write(a)
-    wire.split("a", "b")
-    until(lambda: leading([a, b]) == ["a", "b"], "both lead")
-    write(b)
-    with pytest.raises(pares.Stale):
-        write(a)
-    wire.heal()
-    until(lambda: not b.holds("x"), "one remains")
-
-    def passes() -> bool:
-        try:
-            write(a)
-        except pares.Stale:
-            return False
-        return True
-
-    until(passes, "it goes on under a token that the fence takes")
-    for one in (a, b):
-        one.close()
-    sink.close()
-    ledger.close()
-
-
-def test_three_sides_that_heal_have_one_leader(memory: str) -> None:
-    ledger = pares.open(memory)
-    wire, crew = Wire(as_bus(ledger)), Crew(memory)
-    members = [member(crew, name, rank, ledger=Port(wire, name)) for rank, name in enumerate("abcdef")]
-    settle(members)
-    wire.split("ab", "cd", "ef")
-    until(lambda: leading(members) == ["a", "c", "e"], "each side leads")
-    wire.heal()
-    until(lambda: len(leading(members)) == 1, "one remains")
-    settle(members)  # in the end the lowest rank
-    for one in members:
-        one.close()
-    ledger.close()
-
-
-@pytest.mark.parametrize("when", ["lead", "step_down"])
-def test_who_does_not_even_hear_itself_does_as_it_was_told(memory: str, when: Any) -> None:
-    ledger = pares.open(memory)
-    wire, crew = Wire(as_bus(ledger)), Crew(memory)
-    ports = [Port(wire, name) for name in "ab"]
-    a, b = (
-        member(crew, port.name, rank, ledger=port, when_isolated=when, barrier=Recorder())
-        for rank, port in enumerate(ports)
-    )
-    settle([a, b])
-    term = a.term("x")
-    assert term is not None
-    ports[0].away = True
-    assert b.wait("x", PATIENCE)
-    health = a.health()
-    assert health.unreachable is not None
-    assert health.ok, "it knows why it hears nothing"
-    assert a.holds("x") is (when == "lead")
-    assert bool(term) is (when == "lead")
-    assert when == "lead" or term.why == "isolated"
-    ports[0].away = False
-    until(lambda: a.health().unreachable is None, "it can send again")
-    settle([a, b])
-    for one in (a, b):
-        one.close()
-    ledger.close()
-
-
-def test_a_call_that_the_server_does_not_take_ends_nobody(memory: str) -> None:
-    ledger = pares.open(memory)
-    port = Port(Wire(as_bus(ledger)), "a")
-    a = member(Crew(memory), "a", ledger=port)
-    assert a.wait("x", PATIENCE)
-    port.error, port.away = ConfigError("max_payload=10, by the test"), True
-    until(lambda: "max_payload" in (a.health().unreachable or ""), "it says so")
-    port.away = False
-    until(lambda: a.health().unreachable is None and a.holds("x"), "it goes on")
-    a.close()
-    ledger.close()
-
-
 def test_in_a_forked_child_a_member_is_dead(any_crew: Crew) -> None:
     (me,) = band(any_crew, "a")
     term = me.term("x")
@@ -403,81 +262,3 @@ def test_two_of_one_name_are_reported(crew: Crew) -> None:
     until(lambda: any("duplicate-name" in p for p in (*a.health().problems, *b.health().problems)), "somebody says so")
     time.sleep(0.5)
     assert len(a.health().problems) <= 1, "once, not with every call"
-
-
-# What can't be -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "says"),
-    [
-        ({"lease": 2.0, "heartbeat": 1.0}, ConfigError, r"lease 2000 ms is less than 3 beats, 3 x 1000 ms = 3000 ms"),
-        ({"lease": 2.0, "skew": 3.0, "heartbeat": 0.1}, ConfigError, r"lease \+ skew = 5000 ms"),
-        ({"lease": "long"}, ConfigError, "lease is 'long'"),
-        ({"heartbeat": 0}, ConfigError, "heartbeat is 0"),
-        ({"order": "age"}, ConfigError, "order is 'age': give 'lease' or 'rank'"),
-        ({"when_isolated": "panic"}, ConfigError, "give 'lead' or 'step_down'"),
-        ({"session": 5.0}, ConfigError, "give lease="),
-        ({"overlap": 1.0}, ConfigError, "overlap is 1.0"),
-        ({"drift": 0.2}, ConfigError, "skew="),
-        ({"zone": "z"}, ConfigError, "zones"),
-        ({"labels": {"a": "b"}}, ConfigError, "labels"),
-        ({"weight": 2}, ConfigError, "weight is 2"),
-        ({"eligible": "*"}, ConfigError, "eligible is"),
-        ({"settle": 1.0}, ConfigError, "settle is"),
-        ({"seats": 2}, CapabilityError, "one leader"),
-        ({"T": 1.0}, ConfigError, "T=1.0 is a setting of protocol 'neli'"),
-        ({"roles": [f"role-{n}" for n in range(201)]}, ConfigError, "201 roles are over ALLCALL's limit of 200"),
-        (
-            {"roles": [f"{n:03}" + "r" * 190 for n in range(200)]},
-            ConfigError,
-            "bytes, for 200 roles, and the limit is 65536",
-        ),
-        ({"protocol": "claims", "lease": 5.0}, ConfigError, "lease=5.0 is a setting of protocol 'allcall'"),
-    ],
-)
-def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:
-    before = threading.enumerate()
-    given = {"roles": ["x"], "protocol": "allcall"} | settings
-    with pytest.raises(error, match=says):
-        pares.Member(memory, group="g", **given)
-    until_only(before)
-
-
-def test_what_needs_a_log_is_refused_with_what_has_it(crew: Crew) -> None:
-    (a,) = band(crew, "a")
-    term = a.term("x")
-    assert term is not None
-    for act in (
-        lambda: a.pause(seconds=1),
-        lambda: a.resume(),
-        lambda: a.mark(term, 1),
-        lambda: a.add_role("y"),
-        lambda: a.remove_role("x"),
-        lambda: a.hand_over("x", to="a"),
-    ):
-        with pytest.raises(CapabilityError, match="protocol='claims'"):
-            act()
-    assert a.holds("x")
-
-
-def test_what_is_no_ledger_and_what_is_read_only(memory: str, sqlite: str) -> None:
-    with pytest.raises(ConfigError, match="opened ledger or bus"):
-        pares.Member(5, group="g", roles=["x"], protocol="allcall")  # type: ignore[arg-type]
-    pares.open(sqlite).close()
-    with pytest.raises(CapabilityError, match="read-only"):
-        pares.Member(f"{sqlite}?readonly=1", group="g", roles=["x"], protocol="allcall")
-    bus = Port(Wire(as_bus(ledger := pares.open(memory))), "a")
-    with pytest.raises(ConfigError, match="an opened ledger"):
-        pares.Member(bus, group="g", roles=["x"])
-    ledger.close()
-
-
-def test_who_runs_claims_does_not_load_it(tmp_path: Path) -> None:
-    code = (
-        "import sys, pares\n"
-        f"with pares.Member('sqlite:///{tmp_path}/a.db', group='g', roles=['x']) as me: me.wait('x', 30)\n"
-        "print([name for name in sys.modules if 'allcall' in name or 'induction' in name])"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "[]"

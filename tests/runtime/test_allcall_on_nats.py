@@ -65,7 +65,7 @@ class Runner(threading.Thread):
                 self.bus.publish("g", effect.payload)
             except LedgerUnavailable:
                 self.unsent += 1
-        elif isinstance(effect, Lead) and effect.why == "elected":
+        elif isinstance(effect, Lead) and effect.why != "renewed":
             self.tokens.append(effect.token)
 
     def holds(self) -> bool:

@@ -1,4 +1,4 @@
-"""Forks (a member never survives one), ends of processes, and signals. Each case is a process of its own."""
+"""Forks: a member never survives one, and nothing of it goes along."""
 
 from __future__ import annotations
 
@@ -6,60 +6,18 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, descriptors, ids, in_child, until
+from runtime_tools import CALM, PATIENCE, Crew, descriptors, ids, in_child, until
+from script_tools import Script
 
 import pares
 
 pytestmark = pytest.mark.processes
-
-PREAMBLE = """
-import os, signal, sys, threading, time
-import pares
-url = sys.argv[1]
-def say(*words):
-    print(*words, flush=True)
-def member(**settings):
-    global me
-    me = pares.Member(url, group="g", roles=["A"], name="child", **({"session": 5.0} | settings))
-    assert me.wait("A", 30)
-    say("leads", me.id)
-    return me
-def sleep():
-    while True:
-        time.sleep(0.02)  # in one long sleep CPython may overlook a signal that came right before it
-"""
-
-
-class Script:
-    """A Python process that runs `body` after the preamble; its output line by line."""
-
-    def __init__(self, url: str, body: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PREAMBLE + textwrap.dedent(body), url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self._lines = self.process.stdout
-
-    def line(self) -> str:
-        return self._lines.readline().strip()
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code, and what it said on its way out."""
-        out, err = self.process.communicate(timeout=2 * PATIENCE)
-        assert "Traceback" not in err, err
-        return self.process.returncode, out.strip()
 
 
 def test_in_a_forked_child_an_inherited_member_is_dead(any_crew: Crew) -> None:
@@ -144,7 +102,7 @@ def fill(queue: multiprocessing.Queue[tuple[str, bool]], member: pares.Member | 
     queue.put((multiprocessing.current_process().name, member is not None and member.holds("A")))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_multiprocessing(sqlite: str, method: str) -> None:
     crew = Crew(sqlite)
     me, other = crew.leader("a"), crew.standby("b")
@@ -238,278 +196,3 @@ def test_many_forks_in_the_middle_of_everything(sqlite: str) -> None:
     assert me.health().ok
     assert other.health().ok
     until(lambda: me.holds("A") or other.holds("A"), "somebody leads")
-
-
-# Ends of processes ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("how", "code"),
-    [
-        ("pass", 0),
-        ("sys.exit(7)", 7),
-        ("raise SystemExit('gone')", 1),
-    ],
-)
-def test_a_process_that_ends_normally_leaves(sqlite: str, how: str, code: int) -> None:
-    """Without close() and without `with`. Sessions are long, so nobody else could lead so soon."""
-    crew = Crew(sqlite)
-    script = Script(sqlite, f"me = member(session=60.0)\n{how}")
-    assert script.line().startswith("leads")
-    assert script.end()[0] == code
-    other = crew.member("b", session=60)
-    assert other.wait("A", PATIENCE)
-    assert ids(other) == {other.id}
-
-
-def test_an_uncaught_error_leaves_too(sqlite: str) -> None:
-    crew = Crew(sqlite)
-    body = "me = member(session=60.0)\nsys.excepthook = lambda *_: None\nraise RuntimeError('by the test')"
-    script = Script(sqlite, body)
-    assert script.line().startswith("leads")
-    assert script.end()[0] == 1
-    other = crew.member("b", session=60)
-    assert other.wait("A", PATIENCE)
-    assert ids(other) == {other.id}
-
-
-def test_barriers_run_at_a_normal_exit(sqlite: str) -> None:
-    script = Script(
-        sqlite,
-        """
-        def barrier(event):
-            if isinstance(event, pares.Revoked):
-                time.sleep(0.2)
-                say("barrier", event.why)
-        me = member(barrier=barrier)
-        """,
-    )
-    assert script.line().startswith("leads")
-    assert script.end() == (0, "barrier closed")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_leave_on_signals(sqlite: str, number: signal.Signals) -> None:
-    """It hands over, leaves, and then dies of the signal as it would have done."""
-    crew = Crew(sqlite)
-    script = Script(
-        sqlite,
-        """
-        def barrier(event):
-            if isinstance(event, pares.Revoked):
-                say("barrier", event.why)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        pares.leave_on_signals()
-        me = member(session=60.0, barrier=barrier)
-        sleep()
-        """,
-    )
-    assert script.line().startswith("leads")
-    other = crew.standby("b", session=60)
-    script.process.send_signal(number)
-    assert other.wait("A", PATIENCE)
-    assert script.end() == (-number, "barrier closed")
-    until(lambda: ids(other) == {other.id}, "it has left")
-
-
-def test_the_work_that_a_signal_interrupts_sees_the_end_of_its_term(sqlite: str) -> None:
-    """And the handover waits for just that: nobody waits for the main thread while it waits for him."""
-    crew = Crew(sqlite)
-    script = Script(
-        sqlite,
-        """
-        pares.leave_on_signals(timeout=600)
-        me = pares.Member(url, group="g", roles=["A"], session=60.0, name="script", barrier_timeout=600)
-        for term in me.terms("A"):
-            say("leads", me.id)
-            while term:
-                time.sleep(0.01)
-            say("over", term.why)
-        say("through")
-        """,
-    )
-    assert script.line().startswith("leads")
-    other = crew.standby("b", session=60)
-    for _ in range(3):
-        script.process.send_signal(signal.SIGTERM)
-    assert other.wait("A", PATIENCE)
-    code, said = script.end()
-    assert code == -signal.SIGTERM
-    assert said.startswith("over closed")  # how much further it gets is between it and the signal
-    until(lambda: ids(other) == {other.id}, "it has left")
-
-
-def test_a_signal_in_the_middle_of_anything(sqlite: str) -> None:
-    """Whatever the main thread holds when it is interrupted, it goes on."""
-    for number in range(12):
-        script = Script(
-            sqlite,
-            """
-            pares.leave_on_signals(timeout=600)
-            me = member(session=60.0)
-            say("begins")
-            while True:
-                me.wait("A", 0.0001)
-                me.step_down()
-                me.health()
-                threading.Thread(target=int).start()
-            """,
-        )
-        assert script.line().startswith("leads")
-        assert script.line() == "begins"
-        time.sleep(0.001 * number)
-        script.process.send_signal(signal.SIGTERM)
-        script.process.communicate(timeout=2 * PATIENCE)  # it may say that the member is closed
-        assert script.process.returncode == -signal.SIGTERM
-
-
-def test_a_child_leaves_on_signals_too(sqlite: str) -> None:
-    script = Script(
-        sqlite,
-        """
-        pares.leave_on_signals(timeout=600)
-        first = member()
-        child = os.fork()
-        if child == 0:
-            me = pares.Member(url, group="g", roles=["A"], session=60.0, name="child")
-            say("child", me.wait("A", 0.001))
-            sleep()
-        say("exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        """,
-    )
-    assert script.line().startswith("leads")
-    assert script.line() == "child None"
-    crew = Crew(sqlite)
-    watcher = crew.standby("w")
-    child = until(lambda: next((m for m in ids(watcher) if m.startswith("child~")), None), "the child is in")
-    (pid,) = Path(f"/proc/{script.process.pid}/task/{script.process.pid}/children").read_text().split()
-    os.kill(int(pid), signal.SIGTERM)
-    assert script.line() == f"exit {-signal.SIGTERM}"
-    until(lambda: child not in ids(watcher), "it has left, long before its session is over")
-    assert script.end()[0] == 0
-
-
-def test_sigint_is_a_keyboard_interrupt_as_before(sqlite: str) -> None:
-    script = Script(
-        sqlite,
-        """
-        pares.leave_on_signals()
-        try:
-            me = member()
-            sleep()
-        except KeyboardInterrupt:
-            say("interrupted", me.state)
-        """,
-    )
-    assert script.line().startswith("leads")
-    script.process.send_signal(signal.SIGINT)
-    assert script.end() == (0, "interrupted closed")
-
-
-def test_an_earlier_handler_is_called_afterwards(sqlite: str) -> None:
-    script = Script(
-        sqlite,
-        """
-        def mine(number, frame):
-            say("mine", me.state)
-            sys.exit(3)
-        signal.signal(signal.SIGTERM, mine)
-        pares.leave_on_signals(signal.SIGTERM)
-        me = member()
-        sleep()
-        """,
-    )
-    assert script.line().startswith("leads")
-    script.process.send_signal(signal.SIGTERM)
-    assert script.end() == (3, "mine closed")
-
-
-def test_a_signal_while_the_member_is_being_closed(sqlite: str) -> None:
-    """Nobody waits for anybody who waits for him: it ends when the barrier has returned."""
-    script = Script(
-        sqlite,
-        """
-        def barrier(event):
-            if isinstance(event, pares.Revoked):
-                say("barrier")
-                time.sleep(0.5)
-        pares.leave_on_signals(timeout=60)
-        me = member(barrier=barrier)
-        me.close()
-        sleep()
-        """,
-    )
-    assert script.line().startswith("leads")
-    assert script.line() == "barrier"
-    began = time.monotonic()
-    script.process.send_signal(signal.SIGTERM)
-    assert script.end()[0] == -signal.SIGTERM
-    assert time.monotonic() - began < PATIENCE
-
-
-def test_leaving_takes_no_longer_than_it_is_told(sqlite: str) -> None:
-    script = Script(
-        sqlite,
-        """
-        go = threading.Event()
-        pares.leave_on_signals(timeout=0.3)
-        def barrier(event):
-            if isinstance(event, pares.Revoked):
-                go.wait(600)
-        me = member(session=0.4, barrier=barrier, barrier_timeout=600)
-        sleep()
-        """,
-    )
-    assert script.line().startswith("leads")
-    script.process.send_signal(signal.SIGTERM)
-    assert script.end()[0] == -signal.SIGTERM
-
-
-def test_a_killed_leader_is_succeeded_long_before_its_session_ends(sqlite: str) -> None:
-    crew = Crew(sqlite)
-    script = Script(sqlite, "me = member(session=60.0)\nsleep()")
-    assert script.line().startswith("leads")
-    other = crew.standby("b", session=60)
-    script.process.kill()
-    assert other.wait("A", PATIENCE), "proof of death"
-    assert script.end()[0] == -signal.SIGKILL
-    until(lambda: ids(other) == {other.id}, "it is declared dead")
-
-
-def test_a_restart_under_the_same_name_takes_its_seat_back(sqlite: str) -> None:
-    """It proves its own earlier death, so that it waits for no session (R8)."""
-    first = Script(sqlite, "me = member(session=60.0)\nsleep()")
-    assert first.line().startswith("leads")
-    first.process.kill()
-    first.end()
-    second = Script(sqlite, "me = member(session=60.0)")
-    assert second.line().startswith("leads")
-    assert second.end()[0] == 0
-
-
-def test_lock_files_of_the_dead_and_the_living(sqlite: str, tmp_path: Path) -> None:
-    """A member that leaves takes its lock file along; one that was killed leaves it until it is buried."""
-    folder = Path(sqlite.removeprefix("sqlite:///") + "-locks")
-    crew = Crew(sqlite)
-    me = crew.leader("a", session=QUICK)
-    assert len(list(folder.iterdir())) == 1
-    other = crew.standby("b", session=QUICK)
-    assert len(list(folder.iterdir())) == 2
-    other.close()
-    until(lambda: len(list(folder.iterdir())) == 1, "one has left")
-    script = Script(
-        sqlite,
-        """
-        me = pares.Member(url, group="g", roles=["B"], session=0.4)
-        me.wait("B", 30)
-        say("leads")
-        sleep()
-        """,
-    )
-    assert script.line() == "leads"
-    assert len(list(folder.iterdir())) == 2
-    script.process.kill()
-    script.end()
-    until(lambda: len(list(folder.iterdir())) == 1, "the dead one is buried")
-    me.close()
-    assert list(folder.iterdir()) == []

@@ -91,7 +91,7 @@ def test_closing_from_within_the_barrier(crew: Crew) -> None:
             mine[0].close()
             closed.set()
 
-    mine.append(node(crew, barrier=barrier, barrier_timeout=0.5))
+    mine.append(node(crew, barrier=barrier, barrier_timeout=3600))
     assert closed.wait(PATIENCE)
     assert mine[0].state == "closed"
 

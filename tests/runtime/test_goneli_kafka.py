@@ -99,10 +99,12 @@ def test_the_document_shows_what_works(kafka: Kafka) -> None:
     try:
         until(lambda: runs, "the task runs", PATIENCE)
         assert me.pulse(1.0)
+        assert me.state == "live"
         config: Any = me._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
         assert (config.session_ms, config.threshold_ms, config.interval_ms) == (15000, 5000, 100)
     finally:
         me.close()
+    assert me.state == "closed"
     count = len(runs)
     assert events.kinds() == ["Acquired", "Revoked"]
     time.sleep(0.1)
@@ -116,6 +118,25 @@ def test_settings_that_leadership_rests_on_are_refused_by_name(kafka: Kafka) -> 
             pares.Member(
                 f"kafka://{kafka.bootstrap}/{new('t')}", group="g", roles=[ROLE], options={"options": {name: "7"}}
             )
+
+
+def test_what_was_begun_is_closed_again(kafka: Kafka) -> None:
+    """ErrorDuringSubscribe, ErrorDuringProducerInitialisation: the ledger was open when the settings were refused."""
+
+    def clients() -> int:
+        return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\n")
+
+    url = f"kafka://{kafka.bootstrap}/{new('t')}?partitions=1"
+    pares.open(url).close()
+    before = clients()
+    for _ in range(3):
+        with pytest.raises(ConfigError, match="does not fit"):
+            pares.Member(
+                url, group=new("g"), roles=[ROLE], protocol="fast-neli", poll_interval=2.0, heartbeat_timeout=1.0
+            )
+    until(lambda: clients() <= before, "no client of theirs is left", PATIENCE)
+    crew = Crew(url, new("g"))
+    assert node(crew, "next").wait(ROLE, PATIENCE)
 
 
 def test_four_nodes_one_leader(kafka: Kafka) -> None:

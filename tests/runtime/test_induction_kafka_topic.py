@@ -132,7 +132,7 @@ def test_groups_that_share_a_topic_divide_its_beats(
     assert 0 < written <= budget * 6.0 + groups * 2
     assert all(terms), "and T follows: nobody has lost anything by it"
     for member in members:
-        assert not isinstance(core(member), Neli) or core(member)._threshold_ns() >= BEACONS * share
+        assert not isinstance(core(member), Neli) or core(member).threshold_ns >= BEACONS * share
     ledger.close()
     members[0].close()
     assert all(member.holds("0") for member in members[1:]), "a group that ends is nobody else's end"

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allcall_tools import CALM as ALLCALL
+from allcall_tools import Port, Wire, leading, member, settle
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, fresh_url, until
 
 import pares
+from pares.ledger import as_bus
 from pares.runtime.measures import Histogram, Measures
 
 
@@ -34,7 +37,7 @@ def test_histograms() -> None:
 
 def test_how_terms_are_gained_and_lost(crew: Crew) -> None:
     me, other = crew.leader("a"), crew.standby("b")
-    assert measures(me).gained == {"free": 1, "transfer": 0, "silent": 0, "died": 0, "assigned": 0}
+    assert measures(me).gained == {"free": 1, "transfer": 0, "silent": 0, "died": 0, "assigned": 0, "outbid": 0}
     me.hand_over("A", to="b")
     assert other.wait("A", PATIENCE)
     assert measures(other).gained["transfer"] == 1
@@ -61,6 +64,36 @@ def test_taking_over_from_a_silent_holder(memory: str) -> None:
     assert measures(me).failed_appends > 0
     lost.close()
     inner.close()
+
+
+def test_what_is_counted_where_there_is_no_log(memory: str) -> None:
+    """ALLCALL: a split, its end, and a better ranked member that comes."""
+    ledger = pares.open(memory)
+    wire, crew = Wire(as_bus(ledger)), Crew(memory)
+    a, b = (
+        member(crew, name, rank, ledger=Port(wire, name), order="rank", **ALLCALL)
+        for name, rank in (("a", 1), ("b", 2))
+    )
+    settle([a, b])
+    assert measures(a).gained["free"] == a.health().terms == 1
+    assert a.health().takeovers == 0
+    wire.split("a", "b")
+    until(lambda: leading([a, b]) == ["a", "b"], "both lead")
+    assert measures(b).gained["silent"] == b.health().takeovers == 1
+    wire.heal()
+    settle([a, b])
+    until(lambda: measures(b).lost == {"superseded": 1}, "the other one goes on")
+    until(lambda: measures(a).lost == {"outbid": measures(a).gained["outbid"]}, "under a higher token")
+    until(lambda: sum(measures(a).slack.read()[0]) > 0, "its claim was prolonged")
+    c = member(crew, "c", 0, ledger=Port(wire, "c"), order="rank", **ALLCALL)
+    assert c.wait("x", PATIENCE)
+    assert measures(a).lost["outranked"] == 1
+    assert measures(c).gained["free"] == 1, "its holder had given it up"
+    assert [m.health().fences for m in (a, b, c)] == [measures(a).lost["outbid"], 1, 0]
+    assert all(m.health().records == sum(measures(m).appends.read()[0]) > 0 for m in (a, b, c))
+    for one in (a, b, c):
+        one.close()
+    ledger.close()
 
 
 @pytest.mark.processes

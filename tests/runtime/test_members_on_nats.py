@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -53,3 +54,30 @@ def test_one_leads_through_handover_restart_and_standstill(own: Nats) -> None:
             assert len(tokens) == 1
             assert tokens[0] >= second.token
             assert a.health().bad_records == b.health().bad_records == 0
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "options",
+    [{"protocol": "fast-neli"}, {"protocol": "neli"}, {"protocol": "neli", "overlap": 1.0}],
+    ids=["fast-neli", "exclusive neli", "neli"],
+)
+def test_neli_runs_on_its_log(own: Nats, options: dict[str, Any]) -> None:
+    """Where partitions are shared out by claims, and times are the server's."""
+    given: dict[str, Any] = {"group": "g", "roles": ["x"], "session": 2.0, **options}
+    exclusive = "overlap" not in options
+    with pares.Member(own.url, name="a", **given) as a:
+        first = a.wait("x", timeout=HANG)
+        assert first is not None
+        with pares.Member(own.url, name="b", **given) as b:
+            until(lambda: b.state == "live")
+            a.close()
+            assert not exclusive or not first
+            second = b.wait("x", timeout=HANG)
+            assert second is not None
+            assert second.token > first.token
+            own.restart(1)
+            third = b.wait("x", timeout=HANG)
+            assert third is not None
+            assert b.health().bad_records == 0
+            assert not b.health().failure

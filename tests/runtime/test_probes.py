@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, in_child, until
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from test_forks import in_child
 
 import pares
 from pares.core.errors import ConfigError
@@ -190,6 +189,27 @@ def test_a_loop_whose_last_words_fail_too_dies_no_silent_death(
     assert not term
     assert not me.holds("A")
     assert list(me.events()) == []
+    me.close(1)
+
+
+def test_a_loop_of_allcall_that_fails_dies_no_silent_death(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = pares.Member(memory, group="g", roles=["A"], protocol="allcall", heartbeat=0.1, lease=1.0, skew=0.1)
+    term = me.wait("A", PATIENCE)
+    assert term is not None
+
+    def broken(*_: object) -> Any:
+        raise RuntimeError("planted by the test")
+
+    with served(pares.health_app(me)) as server:
+        assert server.status("/livez") == 200
+        core: Any = vars(me._loop)["core"]
+        monkeypatch.setattr(core, "step", broken)  # at its next beat
+        until(lambda: server.status("/livez") == 503, "the probe fails")
+        assert server.status("/leader?role=A") == 503
+    until(lambda: me.state == "failed", "it says so")
+    assert "planted" in str(me.health().failure)
+    assert not term
+    assert not me.holds("A")
     me.close(1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from pares.core.errors import ConfigError
 from pares.core.spread import partition_of_role, stable_hash
 from pares.testing import Stage
 
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
 SLOTS = 128
 VECTORS = [
     ("", 16476032584258269876, 692),
@@ -102,13 +104,13 @@ def by_claims(steps: Iterable[Iterable[str]]) -> list[Owners]:
     return found
 
 
-def by_ring(steps: Iterable[Iterable[str]], points: int = 100) -> list[Owners]:
+def by_ring(steps: Iterable[Iterable[str]], points: int = 100, slots: int = SLOTS) -> list[Owners]:
     """The same by consistent hashing: the next of so many points of each member on a ring."""
     found: list[Owners] = []
     for names in steps:
         ring = sorted((stable_hash(f"{name}#{i}"), name) for name in names for i in range(points))
         places = [place for place, _ in ring]
-        owners = {n: ring[bisect_right(places, stable_hash(f"s/{n}")) % len(ring)][1] for n in range(SLOTS)}
+        owners = {n: ring[bisect_right(places, stable_hash(f"s/{n}")) % len(ring)][1] for n in range(slots)}
         found.append(owners)
     return found
 
@@ -141,6 +143,40 @@ def test_what_a_leaver_had_is_all_that_moves() -> None:
         gone = set(before.values()) - set(after.values())
         assert moved(before, after) == sum(owner in gone for owner in before.values())
         assert spread(after) <= 1
+
+
+def test_a_rolling_restart_moves_what_each_in_turn_has_and_no_more() -> None:
+    """One after the other they leave and come back: what the leaver had goes, what it gets comes; in between all is even."""
+    everybody = GROWING[-1]
+    steps: list[list[str]] = [everybody]
+    for name in everybody:
+        steps += [[other for other in everybody if other != name], everybody]
+    found = by_claims(steps)
+    for number, (before, after) in enumerate(pairwise(found)):
+        name = everybody[number // 2]
+        leaves = number % 2 == 0
+        share = list((before if leaves else after).values()).count(name)
+        assert moved(before, after) == share
+        assert share == SLOTS // len(everybody)
+        assert len(after) == SLOTS
+        assert spread(after) <= 1
+
+
+def test_the_guides_table_of_what_moves() -> None:
+    """Its figures of the ring are computed anew. Ours follow from what the tests above hold: shares within one, and a move for
+    each slot that a newcomer gets or a leaver had."""
+    steps = [*GROWING, GROWING[2], GROWING[3]]
+    ring, total = by_ring(steps, slots=1024), 1024
+    table = GUIDE.split("| step | slots that move |")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) == len(steps) - 1
+    for line, (before, after), count in zip(table, pairwise(ring), [2, 3, 4, 3, 4], strict=True):
+        step, ours, shares, theirs, ring_shares = (cell.strip() for cell in line.strip("|").split("|"))
+        counts = [list(after.values()).count(name) for name in set(after.values())]
+        assert int(theirs) == moved(before, after)
+        assert ring_shares == f"{min(counts)} to {max(counts)}"
+        assert shares == f"{total // count} to {-(-total // count)}"
+        gets_or_had = 4 if "leaves" in step else count
+        assert int(ours) in {total // gets_or_had, -(-total // gets_or_had)}
 
 
 def test_less_is_out_of_balance_than_by_consistent_hashing() -> None:

@@ -12,6 +12,7 @@ from pares.sim.neli.checkers import OneLeader, Tokens
 from pares.sim.neli.group import BEATS
 from pares.sim.neli.knobs import FAULTS, MODES, draw
 from pares.sim.neli.mutants import MUTANTS
+from pares.sim.neli.overlap import Overlap
 from pares.sim.neli.play import STRIKES, play
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliScene
@@ -29,10 +30,12 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "barrier-not-awaited": (1, 2),
     "no-grace": (2, 3),
     "local-time": (4, 6),
-    "any-beacon-re-arms": (2, 4),
+    "any-beacon-re-arms": (4, 5),
     "no-clock-error": (1, 5),
     "threshold-above-session": (0, 1),
     "stop-at-once": (1, 2),
+    "rival-ignored": (1, 4),
+    "history-counts": (0, 1),
 }
 """Seeds known to meet the damage; any of them will do. `pares sim --protocol neli --mutant all` looks for them from scratch."""
 
@@ -135,7 +138,7 @@ RATES = st.tuples(*[st.sampled_from((0.9, 1.0, 1.1))] * 3)
 def nele(rates: tuple[float, ...], allowed_ms: float) -> tuple[NeliScene, list[NeliProcess]]:
     """Three members, whose group is at rest."""
     scene = NeliScene(protocol="neli", partitions=3, session=SESSION_MS * MS)
-    scene.watch([OneLeader(scene, int(allowed_ms * MS)), Tokens(scene)])
+    scene.watch([Overlap(scene, int(allowed_ms * MS)), Tokens(scene, exclusive=False)])
     common = {"roles": ("0", "1", "2"), "threshold_ms": T_MS, "interval_ms": 100, "session_ms": SESSION_MS}
     members = [
         scene.add(name, {**common, "exclusive": False}, stopwatch=Stopwatch(0, rate))

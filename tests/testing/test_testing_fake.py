@@ -122,6 +122,38 @@ def test_terms_only_and_background(me: FakeMember) -> None:
     background.stop(5)
 
 
+def test_pulsing(me: FakeMember) -> None:
+    assert not me.pulse(0.01)
+    assert not me.pulse(0)
+    leading = threading.Timer(0.05, me.lead, ["mail"])
+    leading.start()
+    assert me.pulse(10), "it waits for leadership"
+    leading.join()
+    assert me.pulse(0), "who leads does not wait"
+    me.fence("mail")
+    assert not me.pulse(0.01)
+    me.close()
+    with pytest.raises(pares.ClosedError):
+        me.pulse(0.01)
+
+
+def test_a_barrier_may_acquire_again() -> None:
+    mine: list[FakeMember] = []
+
+    def barrier(event: pares.Event) -> None:
+        if isinstance(event, pares.Fenced):
+            mine[0].lead("mail")
+
+    with FakeMember(roles=["mail"], barrier=barrier) as me:
+        mine.append(me)
+        term = me.lead("mail")
+        me.fence("mail")
+        again = me.wait("mail", timeout=10)
+        assert again is not None
+        assert again.token > term.token
+        assert me.pulse(0)
+
+
 def test_what_the_code_under_test_may_ask(me: FakeMember) -> None:
     term = me.lead("mail")
     me.mark(term, 5)

@@ -144,7 +144,8 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
         if story.unheard and not story.adrift:
             others = ", ".join(sorted(story.groups)) or "none"
             raise ConfigError(
-                f"the log at {url_of(ledger)} has nothing of a group {group!r}; groups in it: {others} (choose by --group)"
+                f"the log at {url_of(ledger)} has nothing of a group {group!r}; groups in it: {others} (choose by --group; a "
+                "group that runs ALLCALL writes nothing: `watch` and `doctor` listen to it with --protocol allcall)"
             )
         check_readable(story)
         yield story

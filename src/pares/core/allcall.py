@@ -11,7 +11,8 @@ H2   A claim is made only while no live claim is known.
 H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
      could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
      wait for its best ranked one for ever]
-H6   If somebody better is there, it gives the role up at its last beat before the end, and says so: no gap of a lease.
+H6   If somebody better is there, it gives the role up at its last beat that is half a beat before the end or more, and says
+     so: no gap of a lease, and the barrier runs.
 H8   Whoever leads and hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
 H12  Whoever may have forgotten something is silent first (`allcall_turns`, also for H14).
@@ -46,11 +47,19 @@ from pares.core.protocol import (
     Tick,
     Wake,
 )
-from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, NOT_READY, STEPPED_DOWN
+from pares.core.reasons import (
+    BARRIER_TIMED_OUT,
+    CLOSED,
+    ISOLATED,
+    LEASE_RAN_OUT,
+    NOT_READY,
+    OUTBID,
+    OUTRANKED,
+    STEPPED_DOWN,
+    SUPERSEDED,
+)
 from pares.core.shares import WorkOver
 
-OUTBID: Final = "a later term was heard of"
-"""Why a term ends, and the next one of the same member begins at once, when sides of a split meet."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -215,7 +224,7 @@ class AllCall:
         best = election.best(now)
         own = election.mine or election.giving
         if own is not None and best is not None and best is not own:
-            self._give_up(role, f"{best.holder} leads by a better claim", now, effects, fenced=True)
+            self._give_up(role, f"{SUPERSEDED} by {best.holder}", now, effects, fenced=True)
 
     def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Who leads on goes on under a token above all that it has heard of (H18)."""
@@ -227,7 +236,7 @@ class AllCall:
 
     def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._company.loops(now):
-            self._give_up(role, "isolated", now, effects, fenced=True)
+            self._give_up(role, ISOLATED, now, effects, fenced=True)
 
     def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
@@ -240,10 +249,12 @@ class AllCall:
         if election.best(now) is not None or self._company.better(role) is not None or not self._can_lead(now):
             return
         self._declined.discard(role)
+        silent = election.gone_silent()
         mine = election.claim(now, self._wall_ms(now), self._lease, self._floor(now))
         self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
-        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, "elected"))
+        why = f"silent, from {silent}" if silent else "free"
+        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, why))
 
     def _can_lead(self, now: int) -> bool:
         """Others can hear it, or there are none (H15)."""
@@ -263,8 +274,9 @@ class AllCall:
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
             return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
-        if better is not None and mine.deadline <= now + self._beat:
-            self._give_up(role, f"{better} is better ranked", now, effects, fenced=False)
+        if better is not None and mine.deadline <= now + 3 * self._beat // 2:
+            # Not just the last beat: a lease of so many beats ends at one, and who wakes up a moment late comes after its end.
+            self._give_up(role, f"{OUTRANKED} by {better}", now, effects, fenced=False)
         return None
 
     def _prolong(self, election: Election, now: int) -> None:

@@ -119,6 +119,11 @@ class Election:
         claims += [own for own in (self.mine, self.giving) if own is not None and now < own.deadline]
         return min(claims, key=self._key, default=None)
 
+    def gone_silent(self) -> str | None:
+        """Whose term, the newest of all, ended without a word; asked when no claim lives."""
+        last = max(self._claims.values(), key=lambda claim: (claim.term, claim.seq), default=None)
+        return None if last is None or last.released or last.term < self.highest else last.holder
+
     def ends_at(self, now: int) -> int | None:
         """When the last of others' live claims ends; None if there is none."""
         return max((claim.deadline + self._skew for claim in self.others(now)), default=None)

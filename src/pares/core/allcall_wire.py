@@ -92,7 +92,8 @@ def decode(payload: bytes) -> Call | Bad:
 
 @lru_cache(1024)
 def token(term: int, holder: str) -> int:
-    """The fencing token of a term: it grows with the term, and of two holders of one term each has its own.
+    """The fencing token of a term: it grows with the term, and of two holders of one term each has its own, but for one pair
+    in four million (a hash of 22 bits tells them apart: terms take the other 31 of the 53 that JSON's numbers have).
 
     So on one side tokens are in order. Two sides may both write meanwhile, and which of them has the higher one says nothing;
     when they hear each other, the leader that remains takes one above both (H18).

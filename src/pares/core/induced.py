@@ -165,7 +165,7 @@ class Induced(Writing):
         part.heard_at, before = now, part.until
         part.looks += 1
         if not event.entries:
-            track.nothing_more()
+            track.nothing_more(now)
         for entry in event.entries:
             record = track.feed(entry, now)
             if record is None:

@@ -6,7 +6,10 @@ V, the paper's vector, is here each partition's `until`: the time of the last be
 **Non-exclusive** (NELE; T above the group's session): V takes the reader's own time, of anybody's beacon. Who loses a partition
 goes on believing, until T has passed without a beacon or until it reads that another *leads* there. So there is no instant
 without a leader when partitions move, and after a crash somebody leads within the group's session and a read; of an owner that
-is cut off from everything the overlap is at most T less the session.
+is cut off from everything the overlap is at most T less the session. Once another's announcement stands after its own, nothing
+re-arms it: two lead for T at the most, and for as long again as the earlier one stands still with records that it had fetched
+before. [an owner that the group forgot to tell, and a successor whose word that it leads does not come, led both for as long
+as anybody sent beacons]
 
 **Exclusive** (T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time; the
 owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over by
@@ -63,8 +66,8 @@ class Neli(Induced):
 
     def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
         if not self.exclusive:
-            if part.assigned:
-                part.until = max(part.until, now + self._threshold_ns())
+            if part.assigned and not any(token > part.token for token in part.track.open):
+                part.until = max(part.until, now + self.threshold_ns)
             return
         if record.m != self.me or part.phase not in STANDING:
             return
@@ -85,8 +88,9 @@ class Neli(Induced):
         left_us = self.config.threshold_ms * 1000 - age_us
         part.until = max(part.until, now + int(left_us * 1000 * (1 - self.config.drift)))
 
-    def _threshold_ns(self) -> int:
-        """T; in non-exclusive mode it follows the beacons when the budget makes them seldom."""
+    @property
+    def threshold_ns(self) -> int:
+        """T, as it is now: in non-exclusive mode it follows the beacons when the budget makes them seldom."""
         return max(self.config.threshold_ms * MS, BEACONS * self._share.interval_ns)
 
     def _good(self, part: Part, now: int) -> bool:

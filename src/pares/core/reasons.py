@@ -42,4 +42,13 @@ REVOKED: Final = "revoked"
 LOST: Final = "lost"
 """The group had taken it already."""
 SUPERSEDED: Final = "superseded"
-"""Another owner has announced itself."""
+"""Another owner has announced itself; in ALLCALL: another's claim counts."""
+
+# Of ALLCALL, where nothing is written down.
+
+OUTRANKED: Final = "outranked"
+"""By plan, at the end of a term: somebody better ranked is there."""
+OUTBID: Final = "outbid"
+"""A later term was heard of when sides of a split met: the same member goes on at once, in a new term above it."""
+ISOLATED: Final = "isolated"
+"""It did not even hear itself, and was told to step down then."""

@@ -21,6 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Work, Yield, decode
+from pares.core.lease import MS
 from pares.core.reader import EntryLike
 from pares.core.records import MAX_BASE, MAX_ROLES, BadRecord
 
@@ -71,7 +72,9 @@ class Track:
         self.newest = 0
         """The token of the last announcement that counted."""
         self.around: dict[tuple[str, str], int] = {}
-        """Who writes here, of whatever group: (group, member), and when its last record was read."""
+        """Who writes here, of whatever group: (group, member), and when its last record was read. Of what stood in the log
+        before this reader came: how long ago it was written, by the broker's times. [who has long gone would be counted among
+        those who share the budget, by everybody who comes]"""
         self.bad: Counter[str] = Counter()
         self.uncounted = 0
         self.width = 0
@@ -83,6 +86,8 @@ class Track:
         self._closed = 0
         """Tenures with lesser tokens are over for good."""
         self._numbers: dict[str, int] = {}
+        self._before: dict[tuple[str, str], int] | None = {}
+        """Of whom there were records when the log was attached to, and when, by the broker, as long as they are being read."""
         self._dry = False
 
     def enter(self, start: int, end: int, now: int) -> None:
@@ -90,9 +95,10 @@ class Track:
         self.position = self.start = start
         self.end, self.entered_at, self._dry = end, now, False
 
-    def nothing_more(self) -> None:
+    def nothing_more(self, now: int) -> None:
         """A read brought nothing: a log may end in a hole."""
         self._dry = True
+        self._date(now)
 
     def writers(self, since: int, also: tuple[str, str] | None = None) -> int:
         """How many, of whatever group, were read since then, and `also`, if given."""
@@ -119,6 +125,12 @@ class Track:
 
     def feed(self, entry: EntryLike, now: int) -> InductionRecord | None:
         """Takes the next entry. The record in it, if it is the group's and counts."""
+        record = self._take(entry, now)
+        if self._before is not None and self.position >= self.end:
+            self._date(now)
+        return record
+
+    def _take(self, entry: EntryLike, now: int) -> InductionRecord | None:
         offset, stamp_ms, payload = entry
         self.position, self.anchor, self._dry = offset + 1, (offset, bytes(payload)), False
         try:
@@ -130,10 +142,11 @@ class Track:
             if record.g == self.group and record.joins:
                 self.claims_group = self.claims_group or record.m
             return None
-        self.around.pop((record.g, record.m), None)
-        self.around[record.g, record.m] = now
-        if len(self.around) > KEPT:
-            del self.around[next(iter(self.around))]
+        who, seen = (record.g, record.m), self.around if self._before is None else self._before
+        seen.pop(who, None)
+        seen[who] = now if self._before is None else stamp_ms
+        if len(seen) > KEPT:
+            del seen[next(iter(seen))]
         if record.g != self.group:
             return None
         if not self._counts(record, offset):
@@ -146,6 +159,14 @@ class Track:
         self.base = max(self.base, record.b)
         self._fold(record, offset, stamp_ms, now)
         return record
+
+    def _date(self, now: int) -> None:
+        """What stood in the log has been read: from now on what is read is new."""
+        if self._before:
+            last = max(self._before.values())
+            by_age = sorted(self._before.items(), key=lambda written: written[1])
+            self.around = {who: now - (last - stamp_ms) * MS for who, stamp_ms in by_age}
+        self._before = None
 
     def _counts(self, record: InductionRecord, offset: int) -> bool:
         if record.v != 1 or record.n <= self._numbers.get(record.m, -1):

@@ -21,7 +21,7 @@ from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, PARTITION_EOF
 from .kafka_seek import READING, to_entry
 from .kafka_settings import Settings, log
-from .window import Window
+from .window import Window, Windows
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -43,7 +43,7 @@ class Tails:
         self._where = where
         self._replaced = replaced
         self._lock = threading.Lock()
-        self._windows: dict[tuple[str, int], Window] = {}
+        self._windows = Windows(FRESH)
         self._wanted: dict[tuple[str, int], int] = {}
         """Partitions to be followed, and from where on."""
         self._followed: set[tuple[str, int]] = set()
@@ -52,11 +52,7 @@ class Tails:
         self._ended = False
 
     def window(self, topic: str, partition: int) -> Window:
-        with self._lock:
-            found = self._windows.get((topic, partition))
-            if found is None:
-                found = self._windows[topic, partition] = Window(topic, partition, FRESH)
-            return found
+        return self._windows.get(topic, partition)
 
     def follow(self, window: Window, offset: int) -> None:
         """Follow the partition from `offset` on, unless it is followed already."""
@@ -70,30 +66,24 @@ class Tails:
 
     def heard(self, topic: str) -> float | None:
         """When the brokers have last said anything of the topic, by `time.monotonic`; None if it isn't followed."""
-        return max(
-            (window.heard for window in [*self._windows.values()] if window.topic == topic and window.open),
-            default=None,
-        )
+        return max((window.heard for window in self._windows.of(topic) if window.open), default=None)
 
     def forget(self, topic: str) -> None:
         """It may be another topic now: what came of it so far counts no more."""
-        for window in [*self._windows.values()]:
-            if window.topic == topic:
-                window.shut()
+        for window in self._windows.of(topic):
+            window.shut()
 
     def renew(self) -> None:
         """Go on with a new client: the old one may follow a topic that was made anew where the one before was."""
         self._renew = True
-        for window in [*self._windows.values()]:
-            window.shut()
+        self._windows.shut()
 
     def close(self) -> None:
         """End the thread, and whoever waits for it."""
         with self._lock:
             self._ended = True
-            thread, windows = self._thread, [*self._windows.values()]
-        for window in windows:
-            window.shut()
+            thread = self._thread
+        self._windows.shut()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -126,8 +116,7 @@ class Tails:
             level = logging.DEBUG if self._ended else logging.ERROR
             log.log(level, "%s: the tail's thread ended: %r", self._where, error)
             self._ended = True
-            for window in [*self._windows.values()]:
-                window.shut()
+            self._windows.shut()
         finally:
             if consumer is not None:
                 consumer.close()
@@ -156,7 +145,7 @@ class Tails:
             self._followed.add(key)
             # From here on nothing comes that was fetched before: the client drops it.
             consumer.incremental_assign([kafka.TopicPartition(*key, offset)])
-            self._windows[key].begin(offset)
+            self._windows.get(*key).begin(offset)
 
     def _sort(self, consumer: Any, messages: list[Message]) -> None:
         """Messages into their windows."""
@@ -173,9 +162,7 @@ class Tails:
             else:
                 self._trouble(consumer, key, error)
         for key, came in entries.items():
-            window = self._windows.get(key)
-            if window is not None:
-                window.put(came, ends.get(key, 0))
+            self._windows.get(*key).put(came, ends.get(key, 0))
 
     def _trouble(self, consumer: Any, key: tuple[str, int], error: KafkaError) -> None:
         log.debug("%s: %s: %s", self._where, key, self._settings.scrubbed(error.str()))
@@ -192,18 +179,18 @@ class Tails:
     def _leave(self, consumer: Any, key: tuple[str, int]) -> None:
         consumer.incremental_unassign([client_module().TopicPartition(*key)])
         self._followed.discard(key)
-        self._windows[key].shut()
+        self._windows.get(*key).shut()
 
     def _leave_unused(self, consumer: Any, now: float) -> None:
         for key in [*self._followed]:
-            window = self._windows[key]
+            window = self._windows.get(*key)
             if not window.bells and now > window.used + _UNUSED:
                 self._leave(consumer, key)
 
     def _error(self, error: KafkaError) -> None:
         """The connection is in trouble: nobody knows the ends of the partitions now."""
         log.debug("%s: %s", self._where, self._settings.scrubbed(error.str()))
-        for window in [*self._windows.values()]:
+        for window in self._windows:
             window.doubt()
 
 

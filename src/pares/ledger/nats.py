@@ -185,6 +185,8 @@ class NatsLog(TailedLog):
     """The streams of one topic as a log."""
 
     kind = "nats"
+    broker_time = True
+    """Entries carry the time of the server that took them: that of the stream's leader. Clients can't set it."""
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)

@@ -21,7 +21,7 @@ from .nats_epoch import Denied, Epoch, Lost, Nobody
 from .nats_link import Link
 from .nats_settings import log
 from .nats_stream import ApiError, Streams, ask, stream_of
-from .window import Window
+from .window import Window, Windows
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -49,16 +49,12 @@ class Tails:
         self._streams = streams
         self._replaced = replaced
         self._lock = threading.Lock()
-        self._windows: dict[tuple[str, int], Window] = {}
+        self._windows = Windows(_FRESH)
         self._followed: set[tuple[str, int]] = set()
         self._ended = False
 
     def window(self, topic: str, partition: int) -> Window:
-        with self._lock:
-            found = self._windows.get((topic, partition))
-            if found is None:
-                found = self._windows[topic, partition] = Window(topic, partition, _FRESH)
-            return found
+        return self._windows.get(topic, partition)
 
     def follow(self, window: Window, offset: int) -> None:
         """Follow the partition from `offset` on, unless it is followed already."""
@@ -71,15 +67,13 @@ class Tails:
 
     def follows(self, topic: str) -> bool:
         """Whether the tail would hear of it if the stream were another one."""
-        return any(window.topic == topic and window.open for window in [*self._windows.values()])
+        return any(window.open for window in self._windows.of(topic))
 
     def close(self) -> None:
         """Whoever waits need not any more. The tasks end with the link."""
         with self._lock:
             self._ended = True
-            windows = [*self._windows.values()]
-        for window in windows:
-            window.shut()
+        self._windows.shut()
 
     # In the loop -----------------------------------------------------------------------------------------------------
 

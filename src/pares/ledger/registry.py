@@ -96,7 +96,8 @@ def open(url: str, **options: object) -> Ledger:
         ledger.close()
         raise CapabilityError(
             f"{shown(url)} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
-            f"{shown(url).rstrip('/')}/STREAM"
+            f"{shown(url).rstrip('/')}/STREAM. Groups that run protocol 'allcall' need none: members and observers say "
+            "protocol='allcall', `pares watch` and `pares doctor` listen to them, and no other command has what to work on"
         )
     if number >= ledger.partitions:
         there = ledger.partitions

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Final
 
 from .base import Entry, limited
@@ -151,6 +152,34 @@ class Window:
 
 def _offset(entry: Entry) -> int:
     return entry.offset
+
+
+class Windows:
+    """The windows on a service's partitions, each made when it is first asked for. For any thread."""
+
+    def __init__(self, fresh: float) -> None:
+        self._fresh = fresh
+        self._lock = threading.Lock()
+        self._made: dict[tuple[str, int], Window] = {}
+
+    def get(self, topic: str, partition: int) -> Window:
+        with self._lock:
+            found = self._made.get((topic, partition))
+            if found is None:
+                found = self._made[topic, partition] = Window(topic, partition, self._fresh)
+            return found
+
+    def __iter__(self) -> Iterator[Window]:
+        """Those that there are now."""
+        return iter([*self._made.values()])
+
+    def of(self, topic: str) -> list[Window]:
+        return [window for window in self if window.topic == topic]
+
+    def shut(self) -> None:
+        """What is in any of them may no longer be in the log."""
+        for window in self:
+            window.shut()
 
 
 class TailBell(PipeBell):

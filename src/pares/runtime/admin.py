@@ -94,15 +94,15 @@ class Admin:
             return
         self._live()
         member = self._member
-        member._known_role(role)  # pyright: ignore[reportPrivateUsage]
+        member._requests.check_known(role)  # pyright: ignore[reportPrivateUsage]
         held = [holder.seat for holder in member.leaders(role)]
         if seat is None and held:
             seat = held[0]
         if seat not in held:
             what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
             raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
-        target = None if to is None else member._resolve(to)  # pyright: ignore[reportPrivateUsage]
-        member._perform(Ask(seat=(role, seat), to=target))  # pyright: ignore[reportPrivateUsage]
+        target = None if to is None else member._requests.resolve(to)  # pyright: ignore[reportPrivateUsage]
+        member._requests.perform(Ask(seat=(role, seat), to=target))  # pyright: ignore[reportPrivateUsage]
 
     def drain(self, member: str) -> None:
         """Asks a member (name or id) to hand everything over and to take nothing more."""
@@ -110,8 +110,8 @@ class Admin:
             self._tenures.drain(member)
             return
         self._live()
-        target = self._member._resolve(member)  # pyright: ignore[reportPrivateUsage]
-        self._member._perform(Ask(drain=target))  # pyright: ignore[reportPrivateUsage]
+        target = self._member._requests.resolve(member)  # pyright: ignore[reportPrivateUsage]
+        self._member._requests.perform(Ask(drain=target))  # pyright: ignore[reportPrivateUsage]
 
     def positions(self) -> dict[tuple[str, int], int]:
         """The mark of every seat: the next offset to consume (R15)."""
@@ -135,7 +135,7 @@ class Admin:
             if seat.holder is not None or not world.paused(seat.role):
                 raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
         moves = tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))
-        self._member._perform(RewindTo(moves))  # pyright: ignore[reportPrivateUsage]
+        self._member._requests.perform(RewindTo(moves))  # pyright: ignore[reportPrivateUsage]
 
     def close(self) -> None:
         """Leaves the group."""
@@ -151,7 +151,7 @@ class Admin:
 
     def _live(self) -> None:
         """Waits until the administrator's join has counted, so that checks look at a whole world."""
-        self._member._perform(Ask())  # pyright: ignore[reportPrivateUsage]
+        self._member._requests.perform(Ask())  # pyright: ignore[reportPrivateUsage]
 
     def __enter__(self) -> Self:
         return self

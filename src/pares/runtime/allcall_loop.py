@@ -194,6 +194,9 @@ class AllcallLoop:
                     self._wake = at
                 case Lead(seat, _, until, "renewed"):
                     self._life.carry(Extend((seat,), until))
+                case Lead(seat, _, _, why):
+                    self._life.measures.gains(seat, why.partition(",")[0])
+                    self._life.carry(effect)
                 case Led(role, holder):
                     self._led(role, holder)
                 case Joined(member):
@@ -226,9 +229,10 @@ class AllcallLoop:
             self._life.carry(Report(kind, text))
 
     def _publish(self, payload: bytes) -> None:
+        began, done = stopwatch(), False
         try:
             self._bus.publish(self.settings.group, payload)
-            self.unreachable = None
+            self.unreachable, done = None, True
         except (LedgerUnavailable, ConfigError) as error:  # a server may take less than a call has
             if self.unreachable is None:
                 log.warning("%s: the bus is out of reach: %s", self.settings.id, error)
@@ -236,3 +240,4 @@ class AllcallLoop:
         except ClosedError:
             self._abandoned = True
             self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+        self._life.measures.appended(1, (stopwatch() - began) / SECOND, done)

@@ -16,7 +16,7 @@ from typing import Final
 
 from pares.core.records import Seat
 from pares.runtime.clock import stopwatch
-from pares.runtime.events import Event, Fenced, Joined, Left
+from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.lanes import Lane
 from pares.runtime.measures import Histogram
 from pares.runtime.stuck import Watch
@@ -24,6 +24,8 @@ from pares.runtime.stuck import Watch
 MAX_THREADS: Final = 8
 MAX_FENCE_THREADS: Final = 4
 MAX_OTHER_THREADS: Final = 2
+NOT_BEGUN: Final = 0
+"""The thread of a call that waits for its turn."""
 
 Callback = Callable[[Event], object]
 Key = tuple[str, int, int]
@@ -52,6 +54,10 @@ class Barriers:
         self._bodies: dict[Key, set[Body]] = {}
         self._ending: dict[Key, int] = {}
         """The terms that are coming to a planned end, and since when."""
+        self._telling: dict[int, Seat] = {}
+        """The threads that call the callback with what nothing waits for, and of which seat."""
+        self._unawaited: set[Seat] = set()
+        """Seats of which the callback closes the member: the call that would be waited for comes only after that one."""
         self.took: Histogram | None = None
         self.watch = Watch(name)
         self._lane = Lane(f"{name}: barrier", MAX_THREADS)
@@ -67,7 +73,16 @@ class Barriers:
             self._others.add("members", lambda: callback(event))
         else:
             lane = self._fences if isinstance(event, Fenced) else self._lane
-            lane.add((event.role, event.seat), lambda: callback(event))
+            lane.add((event.role, event.seat), lambda: self._tell(callback, event))
+
+    def _tell(self, callback: Callback, event: Acquired | Revoked | Fenced) -> None:
+        me = threading.get_ident()
+        if not isinstance(event, Fenced):  # which no other call waits for
+            self._telling[me] = (event.role, event.seat)
+        try:
+            callback(event)
+        finally:
+            self._telling.pop(me, None)
 
     def run(self, job: Callable[[], object], key: str) -> None:
         """Runs something else of the user's, in order with others of the same `key`."""
@@ -76,11 +91,13 @@ class Barriers:
     def end(self, seat: Seat, token: int, event: Event) -> None:
         """A planned end: `done` is called when the callback has returned and the bodies are through, perhaps right here."""
         callback, key = self._callback, (*seat, token)
-        returning = None if callback is None else self.begin(key)
+        returning = None if callback is None else self.begin(key, NOT_BEGUN)
         with self._lock:
             self._ending[key] = stopwatch()
         if callback is not None and returning is not None:
             self._lane.add(seat, lambda: self._call(callback, event, returning))
+            if seat in self._unawaited:
+                self.finish(returning)
         self._settle(key)
 
     def _call(self, callback: Callback, event: Event, returning: Body) -> None:
@@ -90,9 +107,9 @@ class Barriers:
         finally:
             self.finish(returning)
 
-    def begin(self, key: Key) -> Body:
-        """A piece of work begins, on this thread, that belongs to this term."""
-        body = Body(key, threading.get_ident())
+    def begin(self, key: Key, thread: int | None = None) -> Body:
+        """A piece of work begins, on this thread if no other is said, that belongs to this term."""
+        body = Body(key, threading.get_ident() if thread is None else thread)
         with self._lock:
             self._bodies.setdefault(key, set()).add(body)
         return body
@@ -112,10 +129,14 @@ class Barriers:
     def finish_mine(self) -> None:
         """The calling thread waits for the end of this member, so nobody waits for what it runs."""
         me = threading.get_ident()
+        seat = self._telling.get(me)
+        if seat is not None:
+            self._unawaited.add(seat)
         with self._lock:
-            mine = [body for bodies in self._bodies.values() for body in bodies if body.thread == me]
-        for body in mine:
-            self.finish(body)
+            bodies = [body for bodies in self._bodies.values() for body in bodies]
+        for body in bodies:
+            if body.thread == me or (body.thread == NOT_BEGUN and body.key[:2] == seat):
+                self.finish(body)
 
     def _settle(self, key: Key) -> None:
         with self._lock:

@@ -59,7 +59,8 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Another member is gone: `why` is left, died (and that was proven), forgotten (silent for long) or reset (a new log)."""
+    """Another member is gone: `why` is left, died (and that was proven), forgotten (silent for long), reset (a new log) or
+    not heard (ALLCALL, for 2.5 beats)."""
 
     member: str
     name: str

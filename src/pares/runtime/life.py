@@ -123,7 +123,10 @@ class Life:
             self.measures.renews(before, effect.until, stopwatch())
 
     def _extend(self, effect: Extend) -> None:
+        before = min((self.beliefs.until.get(role, 0) for role, _ in effect.seats), default=0)
         self.beliefs.extend(effect)
+        if before:
+            self.measures.renews(before, effect.until, stopwatch())
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)

@@ -20,15 +20,22 @@ log: Final = logging.getLogger("pares.member")
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histograms' buckets, in seconds. One more bucket has all above."""
-CAUSES: Final = ("free", "transfer", "silent", "died", "assigned")
+CAUSES: Final = ("free", "transfer", "silent", "died", "assigned", "outbid")
 """How a term is gained: the seat was free; its holder handed it over, was silent for its session, or is proven dead; a group
-gave out the partition (NELI)."""
+gave out the partition (NELI); its own token had become too low (ALLCALL)."""
 TAKEOVERS: Final = ("silent", "died")
 TAKEN: Final = "taken"
 """Why a term was lost: somebody else's claim or obituary was read."""
 OTHER: Final = "other"
 """A user's own words; these are no label to count by."""
-_KNOWN: Final = reasons.REASONS | {reasons.REVOKED, reasons.LOST, reasons.SUPERSEDED}
+_KNOWN: Final = reasons.REASONS | {
+    reasons.REVOKED,
+    reasons.LOST,
+    reasons.SUPERSEDED,
+    reasons.OUTRANKED,
+    reasons.OUTBID,
+    reasons.ISOLATED,
+}
 
 
 class Histogram:
@@ -110,6 +117,10 @@ class Measures:
             else:
                 cause = "died" if freed == "obituary" else "free"
             self._causes[change.seat] = cause
+
+    def gains(self, seat: Seat, cause: str) -> None:
+        """How the next term of this seat is gained, where no log tells."""
+        self._causes[seat] = cause
 
     def begins(self, seat: Seat) -> None:
         self.gained[self._causes.pop(seat, "assigned")] += 1

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-from pares.core.errors import (
-    ClosedError,
-    ConfigError,
-    LedgerUnavailable,
-    ParesError,
-)
-from pares.core.protocol import (
-    Close,
-    Declare,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    ResumeNow,
-    StepDown,
-)
+from pares.core.errors import ConfigError
+from pares.core.protocol import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
 from pares.core.reasons import CLOSED
 from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.core.tenure import MAX_WHY
@@ -38,14 +22,11 @@ from pares.runtime.health import look
 from pares.runtime.life import Life
 from pares.runtime.proof import DeathLock
 from pares.runtime.readiness import Readiness
+from pares.runtime.requests import Requests
 from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import Background, only_while
-
-log: Final = logging.getLogger("pares.member")
-
-REQUEST_TIMEOUT: Final = 10.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,17 +108,10 @@ class Member:
         order: Literal["lease", "rank"] | None = None,
         when_isolated: Literal["lead", "step_down"] | None = None,
     ) -> None:
-
-        given: dict[str, Any] = {
-            "group": group,
-            "roles": roles,
-            "seats": seats,
-            "name": name,
-            "host": host,
-            "zone": zone,
-        }
-        given |= {"labels": labels, "rank": rank, "weight": weight, "eligible": eligible, "session": session}
-        given |= {"overlap": overlap, "protocol": protocol, "barrier_timeout": barrier_timeout, "settle": settle}
+        given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
+        given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
+        given |= {"session": session, "overlap": overlap, "protocol": protocol}
+        given |= {"barrier_timeout": barrier_timeout, "settle": settle}
         for what, call in (("barrier", barrier), ("on_lost", on_lost), ("ready", ready)):
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
@@ -164,7 +138,8 @@ class Member:
         except BaseException:
             self._close_ledger()
             raise
-        self._loop, self._view, self._work_over, self._eligible, self.session = engine
+        self._loop, self._view, self._work_over, may_lead, self.session = engine
+        self._requests = Requests(group, self._life, self._loop, self._view, may_lead)
         if ready is not None:
             request = self._loop.request
             check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
@@ -181,7 +156,7 @@ class Member:
 
     def term(self, role: str) -> Term | None:
         """The current term of `role`, or None."""
-        self._check_role(role)
+        self._requests.check_eligible(role)
         return self._life.beliefs.valid(role)
 
     def wait(self, role: str, timeout: float | None = None) -> Term | None:
@@ -203,7 +178,7 @@ class Member:
 
     def pulse(self, timeout: float | None = None) -> bool:
         """Waits until this member leads any role at all; whether it does."""
-        self._usable()
+        self._requests.check_usable()
         self._life.beliefs.wait_for(lambda: any(self._leading()) or self._life.ended, timeout)
         return any(self._leading())
 
@@ -211,7 +186,7 @@ class Member:
         return [term for term in list(self._life.beliefs.terms.values()) if term]
 
     def _wait_newer(self, role: str, last: int, timeout: float | None) -> Term | None:
-        self._check_role(role)
+        self._requests.check_eligible(role)
 
         def newer() -> Term | None:
             term = self._life.beliefs.valid(role)
@@ -243,7 +218,7 @@ class Member:
     def members(self) -> list[Peer]:
         """Who is in the group, as far as this member has read; administrators and observers aside. Some may be overdue, or dead
         and not yet known to be."""
-        self._own_process()
+        self._requests.check_process()
         return self._view.members()
 
     def leader(self, role: str) -> Holder | None:
@@ -254,12 +229,12 @@ class Member:
 
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
-        self._own_process()
+        self._requests.check_process()
         return self._view.leaders(role)
 
     def roles(self) -> dict[str, int]:
         """The group's roles and how many seats each has."""
-        self._own_process()
+        self._requests.check_process()
         return self._view.roles()
 
     def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
@@ -268,12 +243,12 @@ class Member:
         if spread not in ("host", "zone", "none"):
             raise ConfigError(f"spread is {spread!r}: give 'host', 'zone' or 'none'")
         weight = number("weight", weight, 0.001, 1_000_000)
-        self._perform(Declare(name, whole("seats", seats, 1, MAX_SEATS), weight, spread))
+        self._requests.perform(Declare(name, whole("seats", seats, 1, MAX_SEATS), weight, spread))
 
     def remove_role(self, name: str) -> None:
         """Removes a role: it takes no claims any more, its holders run their barriers and release, then it is gone."""
-        self._known_role(name)
-        self._perform(Declare(name, removed=True))
+        self._requests.check_known(name)
+        self._requests.perform(Declare(name, removed=True))
 
     # Planned moves ---------------------------------------------------------------------------------------------------
 
@@ -283,43 +258,41 @@ class Member:
         It stays there until that member leaves. Returns at once: the barrier runs first. Raises `ConfigError` when nobody of
         that name is in the group, and does nothing if this member doesn't hold the role.
         """
-        self._check_role(role)
-        self._usable()
+        self._requests.check_eligible(role)
+        self._requests.check_usable()
         self._view.check("hand_over")
-        self._loop.request(HandOver(role, None if to is None else self._resolve(to), _reason(why)))
+        self._loop.request(HandOver(role, None if to is None else self._requests.resolve(to), _reason(why)))
 
     def step_down(self, role: str | None = None) -> None:
         """Gives `role` (None: everything) to somebody else; it does not fall back before somebody else has held it, unless
         nobody else that is eligible lives."""
         if role is not None:
-            self._check_role(role)
-        self._usable()
+            self._requests.check_eligible(role)
+        self._requests.check_usable()
         self._loop.request(StepDown(role))
 
     def drain(self) -> None:
         """Hands everything over and takes nothing more, for the rest of this member's life. Returns when that is asked for in
         the log; barriers and handovers follow. Raises `LedgerUnavailable` if the ledger does not answer in time."""
-        from pares.core.protocol import Ask
-
-        self._perform(Ask(drain=self.id))
+        self._requests.perform(Ask(drain=self.id))
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
         """Nobody holds `role` (None: any role of the group) for `seconds`, or until `resume`. Returns when that stands in the
         log; holders run their barriers and release. Raises `ConfigError` for a role that the group doesn't have, and
         `LedgerUnavailable` if the ledger does not answer in time."""
         if role is not None:
-            self._known_role(role)
+            self._requests.check_known(role)
         self._view.check("pause")
-        self._perform(PauseFor(seconds_to_ms("seconds", seconds, 0.001, MAX_PAUSE_MS / 1000), role))
+        self._requests.perform(PauseFor(seconds_to_ms("seconds", seconds, 0.001, MAX_PAUSE_MS / 1000), role))
 
     def resume(self, role: str | None = None) -> None:
         """Ends the pauses of `role` (None: those of the whole group)."""
         self._view.check("resume")
-        self._perform(ResumeNow(role))
+        self._requests.perform(ResumeNow(role))
 
     def mark(self, term: Term, mark: int) -> None:
         """Writes down how far the work of this term has come (R15): with the next beat, and when the term is given up."""
-        self._usable()
+        self._requests.check_usable()
         self._view.check("mark")
         self._loop.request(Marked((term.role, term.seat), term.token, whole("mark", mark, 0, 2**53 - 1)))
 
@@ -334,7 +307,7 @@ class Member:
         `stuck_after` seconds: somebody else leads when that call has come to its end or `barrier_timeout` is over. While it
         hangs, this member keeps no later term of the role either, and `health()` says so.
         """
-        self._check_role(role)
+        self._requests.check_eligible(role)
         return only_while(self, self._barriers, role, give_up_on_error, stuck_after)
 
     def background(
@@ -348,12 +321,12 @@ class Member:
         """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
         the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
         moment. `give_up_on_error`, `stuck_after`: as in `only`."""
-        self._check_role(role)
+        self._requests.check_eligible(role)
         return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""
-        self._own_process()
+        self._requests.check_process()
         return self._life.journal.events()
 
     # Health and the end ----------------------------------------------------------------------------------------------
@@ -409,50 +382,6 @@ class Member:
         """In a forked child, before anything else runs there."""
         self._life.die_in_child()
         self._loop.doorbell.close_in_child()
-
-    # Checks ----------------------------------------------------------------------------------------------------------
-
-    def _own_process(self) -> None:
-        if self._life.forked:
-            raise self._life.failure()
-
-    def _usable(self) -> None:
-        if self._life.state == "failed":
-            raise self._life.failure()
-        if self._life.state == "closed":
-            raise ClosedError(f"{self._life.who} was closed; make a new one")
-
-    def _check_role(self, role: str) -> None:
-        self._own_process()
-        if self._eligible is not None and role not in self._eligible:
-            mine = ", ".join(map(repr, self._eligible[:5])) or "none"
-            raise ConfigError(
-                f"this member never leads {role!r}: it is eligible for {mine}; name it in roles= or eligible="
-            )
-
-    def _known_role(self, role: str) -> None:
-        if not self._view.known(role):
-            there = ", ".join(sorted(self.roles())[:10]) or "none"
-            raise ConfigError(f"group {self.group!r} has no role {role!r}; it has: {there}")
-
-    def _resolve(self, member: str) -> str:
-        """The id of a member given by id or name (of several incarnations the newest)."""
-        return self._view.resolve(member, self.group)
-
-    def _perform(self, request: Event, timeout: float = REQUEST_TIMEOUT) -> None:
-        """Makes a request, and waits until what it writes stands in the log and has been read."""
-        self._usable()
-        if threading.current_thread() is self._loop.thread:
-            raise ParesError("this call would wait for the thread that it is made on: make it from another one")
-        done = threading.Event()
-        self._loop.request(request, done.set)
-        if not self._loop.thread.is_alive():
-            done.set()
-        if not done.wait(timeout):
-            why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
-            raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
-        if self._life.state == "failed":
-            raise self._life.failure()
 
 
 def _reason(why: str) -> str:

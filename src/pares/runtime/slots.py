@@ -41,7 +41,7 @@ class Slots:
         self.name = name
         self._roles = self.names(name, slots)
         self.slots = slots
-        eligible = member._eligible  # pyright: ignore[reportPrivateUsage]
+        eligible = member._requests.eligible  # pyright: ignore[reportPrivateUsage]
         if eligible is not None and not set(self._roles) <= set(eligible):
             raise ConfigError(
                 f"this member leads no slots of {name!r}: make it with roles=Slots.names({name!r}, {slots}), or "

@@ -28,7 +28,8 @@ class Term:
         self.seat = seat
         """The seat's index within the role: 0 unless the role has several seats."""
         self.token = token
-        """The fencing token: greater than that of every earlier term of this seat."""
+        """The fencing token: greater than that of every earlier term of this seat. (With protocol "allcall" only on one side of
+        a split: two sides may both hold one, and either may be the higher.)"""
         self.member = member
         self._until = until
         self._why = ""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pares.core.beacons import Foreign, decode
-from pares.core.errors import LedgerGap
 from pares.core.records import BadRecord
 from pares.ledger import Entry, Log
+from pares.ledger.batches import batches
 
 WINDOW: Final = 2000
 """Entries that are looked at together."""
@@ -30,17 +30,9 @@ def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
 def _newest_in(log: Log, group: str, partition: int, low: int, end: int) -> bool | None:
     """The same of the entries from `low` to before `end`; None if none of them is the group's."""
     found: bool | None = None
-    while low < end:
-        try:
-            entries = log.read(low, partition, WINDOW)
-        except LedgerGap:
-            low = max(low + 1, log.start(partition))
-            continue
-        if not entries:
-            break
-        looked = newest([entry for entry in entries if entry.offset < end], group)
+    for entries in batches(log, partition, low, end, WINDOW):
+        looked = newest(entries, group)
         found = found if looked is None else looked
-        low = entries[-1].offset + 1
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.member import Member
+from pares.runtime.requests import Requests
 from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
 from pares.runtime.world_view import WorldView
@@ -62,12 +62,7 @@ class FakeMember(Member):
         self.group = group
         self.name = checked["name"]
         self.session = session
-        self._eligible = checked["eligible"]
         self._barrier_timeout = barrier_timeout
-        self._ready = None
-        self._ready_at = 0
-        self._was_ready = True
-        self._closing = threading.Lock()
         who = f"fake member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])))
         self._life = Life(who, self._barriers, on_lost)
@@ -79,6 +74,7 @@ class FakeMember(Member):
         self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry)
         self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
         self._view = WorldView(self._loop, self._life)
+        self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"])
         forks.register(self)
         self._puppet.thread.start()
         self._puppet.perform(lambda: None)
@@ -88,7 +84,7 @@ class FakeMember(Member):
     def lead(self, role: str, why: str = "the test says so") -> Term:
         """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever."""
         check_name("a role's name", role)
-        self._check_role(role)
+        self._requests.check_eligible(role)
         self._puppet.perform(lambda: self._puppet.lead(role, why))
         term = self.term(role)
         assert term is not None

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.errors import LedgerGap
 from pares.core.records import READS, BadRecord, Did, Unknown, decode
+from pares.ledger.batches import batches
 
 if TYPE_CHECKING:
     from pares.ledger import Entry, Log
@@ -56,20 +56,8 @@ def scan(log: Log, group: str, partition: int) -> Scan:
 
 def entries(log: Log, partition: int) -> Iterator[Entry]:
     """Every entry of the partition, up to where it ends now; what is trimmed meanwhile is passed over."""
-    position, end = log.start(partition), log.end(partition)
-    while position < end:
-        try:
-            batch = log.read(position, partition, BATCH)
-        except LedgerGap:
-            position = max(position + 1, log.start(partition))
-            continue
-        if not batch:
-            return
-        for entry in batch:
-            if entry.offset >= end:
-                return
-            yield entry
-        position = batch[-1].offset + 1
+    for batch in batches(log, partition, log.start(partition), log.end(partition), BATCH):
+        yield from batch
 
 
 def _take(found: Scan, entry: Entry, group: str) -> None:

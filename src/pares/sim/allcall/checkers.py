@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.core.allcall import OUTBID
 from pares.core.allcall_wire import token as token_of
 from pares.core.protocol import Follow, Lead
+from pares.core.reasons import OUTBID
 from pares.core.records import Seat
 from pares.sim.allcall.knobs import Bounds
 from pares.sim.allcall.net import LONG_AGO, Message

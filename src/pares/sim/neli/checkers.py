@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.beacons import Announce, Beacon, Pulse, decode
 from pares.core.protocol import Lead
+from pares.core.reasons import SUPERSEDED
 from pares.core.records import BadRecord, Seat
 from pares.sim.engine import MS, SECOND
 from pares.sim.neli.process import NeliProcess
@@ -20,16 +21,9 @@ SETTLED: Final = 4
 
 
 class OneLeader(NeliChecker):
-    """Exclusive: at no instant do two members believe that they hold one seat. `allowed` (nanoseconds): for how long they may,
-    in non-exclusive mode."""
+    """Exclusive: at no instant do two members believe that they hold one seat."""
 
     promise = "exclusive belief"
-
-    def __init__(self, scene: NeliScene, allowed: int = 0) -> None:
-        super().__init__(scene)
-        self.allowed = allowed
-        self.meetings: dict[tuple[Seat, str, str], int] = {}
-        self.longest = 0
 
     def led(self, process: NeliProcess, effect: Lead) -> None:
         self._look(process, effect.seat)
@@ -43,105 +37,79 @@ class OneLeader(NeliChecker):
             return
         now = self.scene.engine.now
         for other in self.scene.processes.values():
-            if other is process or not other.believes(seat):
-                continue
-            if not self.allowed:
+            if other is not process and other.believes(seat):
                 left = (min(process.belief_ends(seat), other.belief_ends(seat)) - now) / 1e6
                 raise self.broken(
                     f"{process.id} and {other.id} both believe that they hold {seat_name(seat)}, "
                     f"for {left:.3f} ms if nobody stops"
                 )
-            one, two = sorted((process.name, other.name))
-            began = self.meetings.get((seat, one, two))
-            if began is None or not self._since(process, other, seat, began):
-                self.meetings[seat, one, two] = now
-
-    def _since(self, process: NeliProcess, other: NeliProcess, seat: Seat, began: int) -> bool:
-        """Whether that meeting still lasts; one that has ended by itself is measured here."""
-        return not self._measure(process, other, seat, began, self.scene.engine.now)
-
-    def _measure(self, process: NeliProcess, other: NeliProcess, seat: Seat, began: int, at: int) -> bool:
-        ends = min(p.belief_ends(seat) if seat in p.beliefs else at for p in (process, other))
-        met = min(ends, at) - began
-        self.longest = max(self.longest, met)
-        if met > self.allowed:
-            raise self.broken(
-                f"{process.id} and {other.id} both believed in {seat_name(seat)} for {met / 1e6:.3f} ms, "
-                f"{self.allowed / 1e6:.0f} ms are allowed"
-            )
-        return ends < at
-
-    def followed(self, process: NeliProcess, effect: Any) -> None:
-        self._part(process, effect.seat)
-
-    def killed(self, process: NeliProcess) -> None:
-        for seat in list(process.beliefs):
-            self._part(process, seat)
-
-    def _part(self, process: NeliProcess, seat: Seat) -> None:
-        for key in [k for k in self.meetings if k[0] == seat and process.name in k[1:]]:
-            other = self.scene.processes[key[1] if key[2] == process.name else key[2]]
-            began = self.meetings.pop(key)
-            if seat in process.beliefs:
-                self._measure(process, other, seat, began, self.scene.engine.now)
 
 
 class Tokens(NeliChecker):
-    """Tokens of a seat strictly grow, and each is base + offset of an announcement that its holder made in the seat's log."""
+    """Each token is base + offset of an announcement that its holder made in the seat's log, and a member's grow. Exclusive: so
+    do those of a seat, in the order in which it is led. Non-exclusive: who has read of a later one does not begin to lead."""
 
     promise = "tokens grow"
 
-    def __init__(self, scene: NeliScene) -> None:
+    def __init__(self, scene: NeliScene, *, exclusive: bool = True) -> None:
         super().__init__(scene)
-        self.last: dict[Seat, int] = {}
-        self.announced: dict[int, set[tuple[str, int]]] = {}
+        self.exclusive = exclusive
+        self.last: dict[Seat, tuple[str, int]] = {}
+        self.own: dict[tuple[Seat, str], int] = {}
+        self.announced: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        """Where (log, offset) somebody has announced itself by a token."""
         for number, log in enumerate(scene.logs):
-            self.announced[number] = set()
             log.listeners.append(lambda entries, number=number: self._landed(number, entries))
 
     def _landed(self, number: int, entries: list[Any]) -> None:
         for offset, _, payload in entries:
-            try:
-                record = decode(payload)
-            except BadRecord:
-                continue
+            record = _decoded(payload)
             if isinstance(record, Announce):
-                self.announced[number].add((record.m, record.b + offset))
+                self.announced.setdefault((record.m, record.b + offset), []).append((number, offset))
 
     def led(self, process: NeliProcess, effect: Lead) -> None:
-        last = self.last.get(effect.seat, 0)
-        if effect.token <= last:
-            raise self.broken(f"{process.id} leads {seat_name(effect.seat)} by {effect.token}, after {last}")
-        self.last[effect.seat] = effect.token
-        if not any((process.id, effect.token) in found for found in self.announced.values()):
-            raise self.broken(
-                f"{process.id} leads {seat_name(effect.seat)} by {effect.token}, which it never announced"
-            )
+        seat, token = effect.seat, effect.token
+        if (process.id, token) not in self.announced:
+            raise self.broken(f"{process.id} leads {seat_name(seat)} by {token}, which it never announced")
+        own = self.own.get((seat, process.name), 0)
+        if token <= own:
+            raise self.broken(f"{process.id} leads {seat_name(seat)} by {token}, after its own {own}")
+        self.own[seat, process.name] = token
+        last = self.last.get(seat, ("", 0))
+        if token > last[1]:
+            self.last[seat] = process.id, token
+        elif self.exclusive or self._has_read(process, last):
+            raise self.broken(f"{process.id} leads {seat_name(seat)} by {token}, after {last[1]} of {last[0]}")
+
+    def _has_read(self, process: NeliProcess, last: tuple[str, int]) -> bool:
+        core = process.core
+        assert core is not None
+        return all(number < len(core.parts) and core.position(number) > at for number, at in self.announced[last])
 
 
 class Emergence(NeliChecker):
-    """In the calm somebody leads every seat: after what was done to the group, within the bound; and in the end."""
+    """In the calm somebody leads every seat: within the bound after what was done to the group last, and in the end."""
 
     promise = "a leader emerges"
 
     def __init__(self, scene: NeliScene, seats: list[Seat], bound: int) -> None:
         super().__init__(scene)
         self.seats, self.bound = seats, bound
+        self._due = 0
 
     def probe(self) -> None:
         """Something is done to the group: from now on the bound runs."""
-        self.look()
-        self.scene.engine.after(self.bound, self.look, True)
+        self._due = self.scene.engine.now + self.bound
+        self.scene.engine.after(self.bound, self.end)
 
-    def look(self, must: bool = False) -> None:
+    def end(self) -> None:
+        if self.scene.engine.now < self._due:
+            return  # something else was done to it meanwhile
         for seat in self.seats:
-            if not any(p.believes(seat) for p in self.scene.processes.values()) and must:
+            if not any(p.believes(seat) for p in self.scene.processes.values()):
                 raise self.broken(
                     f"nobody leads {seat_name(seat)} {self.bound / 1e6:.0f} ms after the last disturbance"
                 )
-
-    def end(self) -> None:
-        self.look(True)
 
 
 class Barriers(NeliChecker):
@@ -184,9 +152,13 @@ class NoGap(NeliChecker):
     promise = "no gap"
 
     def followed(self, process: NeliProcess, effect: Any) -> None:
-        if not effect.why.startswith("superseded"):
+        if not effect.why.startswith(SUPERSEDED):
             return
-        others = [p for p in self.scene.processes.values() if p is not process and p.believes(effect.seat)]
+        everybody = self.scene.processes.values()
+        rival = effect.why.removeprefix(f"{SUPERSEDED} by ")
+        if not any(p.running and not p.frozen and p.id == rival for p in everybody):
+            return  # it crashed meanwhile, or stands still
+        others = [p for p in everybody if p is not process and p.believes(effect.seat)]
         if process.believes(effect.seat) and not others:
             raise self.broken(f"{process.id} stopped to lead {seat_name(effect.seat)} before anybody else led it")
 

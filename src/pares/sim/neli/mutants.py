@@ -139,6 +139,26 @@ def _budget_wins() -> list[Patch]:
     return [(Share, "reckon", unbound)]
 
 
+def _any_rival() -> list[Patch]:
+    """NELE: whoever goes on reading goes on leading, until it reads that another does."""
+
+    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
+        if part.assigned:
+            part.until = max(part.until, now + self.threshold_ns)
+
+    return [(Neli, "_rearm", rearm)]
+
+
+def _history_counts() -> list[Patch]:
+    """Whoever has ever written to the log counts as if it were there when somebody comes."""
+
+    def date(self: Any, now: int) -> None:
+        self.around |= dict.fromkeys(self._before or {}, now)
+        self._before = None
+
+    return [(Track, "_date", date)]
+
+
 def _width_ignored() -> list[Patch]:
     """Members that share out different numbers of partitions do not look at that."""
     fold = Track.__dict__["_fold"]
@@ -282,6 +302,33 @@ MUTANTS: dict[str, NeliMutant] = {
             "nele",
             _stop_at_once,
             faults={"shuffle": 3.0},
+        ),
+        _made(
+            "rival-ignored",
+            "nele",
+            "who has read that another announced itself is kept alive by any beacon",
+            "nele",
+            _any_rival,
+            faults={"lie": 3.0, "oblivious": 2.0},
+            weather={"slow": 0.7, "slow_by": (MS, 3000 * MS), "timeout": 4000 * MS},
+            session_ms=500,
+            threshold_ms=700,
+            interval_ms=70,
+            members=3,
+            partitions=1,
+            roles=1,
+            neighbours=0,
+            pace=1.5,
+        ),
+        _made(
+            "history-counts",
+            "budget",
+            "who has long gone shares the budget, for whoever comes",
+            "nele",
+            _history_counts,
+            faults={"crash": 1.0},
+            neighbours=1,
+            pace=1.5,
         ),
     )
 }

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pares.core.neli import BEACONS
 from pares.core.records import Seat
 from pares.sim.chance import Chance
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.log import SimLog
 from pares.sim.neli.checkers import Barriers, Emergence, Frugal, NoGap, OneLeader, Tokens
 from pares.sim.neli.knobs import FAULTS, NeliKnobs
+from pares.sim.neli.overlap import Crowd, Overlap
 from pares.sim.neli.process import NeliProcess
-from pares.sim.neli.scene import GROUP, NeliScene
+from pares.sim.neli.scene import GROUP, NeliChecker, NeliScene
 from pares.sim.outcome import Outcome, judged
 from pares.sim.wire import fair
 
 PROBES: Final = (0.3, 0.65)
+LONGEST_FREEZE: Final = 4.0
+LONGEST_CUT: Final = 6.0
 
 
 class NeliPlay:
@@ -47,10 +49,8 @@ class NeliPlay:
         for process in self.neighbours:
             self.scene.engine.at(int(self.rng.uniform(0, 2) * self.unit), self.start, process)
         self.emergence = Emergence(self.scene, self.seats, self.bound)
-        threshold = max(knobs.threshold_ms, BEACONS * knobs.beat_ms if knobs.neighbours else 0)
-        allowed = 0 if knobs.exclusive else int(threshold * MS / (1 - knobs.drift)) + 10 * MS
-        self.scene.watch([OneLeader(self.scene, allowed), Tokens(self.scene), self.emergence])
-        self.scene.watch([Barriers(self.scene) if knobs.exclusive else NoGap(self.scene)])
+        self.scene.watch([Tokens(self.scene, exclusive=knobs.exclusive), self.emergence])
+        self.scene.watch([OneLeader(self.scene), Barriers(self.scene)] if knobs.exclusive else self._of_nele())
         if knobs.neighbours:
             self.scene.watch(
                 [Frugal(self.scene, knobs, {p.name for p in self.neighbours}, self.calm_since, self.length)]
@@ -59,6 +59,15 @@ class NeliPlay:
         self.scene.engine.at(self.calm_since, self._heal_all)
         for part in PROBES:
             self.scene.engine.at(self.calm_since + int(part * (self.length - self.calm_since)), self._probe)
+
+    def _of_nele(self) -> list[NeliChecker]:
+        knobs = self.knobs
+        crowd = Crowd(
+            self.scene, knobs.budget, knobs.interval_ms, self.unit, int((LONGEST_FREEZE + LONGEST_CUT) * self.unit)
+        )
+        slack = knobs.weather.lag[1] + 10 * MS
+        overlap = Overlap(self.scene, knobs.threshold_ms * MS, drift=knobs.drift, slack=slack, crowd=crowd)
+        return [overlap, NoGap(self.scene)]
 
     @property
     def bound(self) -> int:
@@ -187,24 +196,24 @@ class NeliStorm(Chance[NeliProcess]):
     def freeze(self) -> None:
         process = self.someone()
         if process is not None:
-            process.freeze(self.span(0.05, 4))
+            process.freeze(self.span(0.05, LONGEST_FREEZE))
 
     def freeze_buffered(self) -> None:
         process = self.someone()
         if process is not None:
-            process.freeze_at = ("buffered", self.span(0.2, 4))
+            process.freeze_at = ("buffered", self.span(0.2, LONGEST_FREEZE))
 
     def freeze_ticked(self) -> None:
         process = self.someone()
         if process is not None:
-            process.freeze_at = ("ticked", self.span(0.2, 4))
+            process.freeze_at = ("ticked", self.span(0.2, LONGEST_FREEZE))
 
     def _cut(self, what: str, **ways: bool) -> None:
         process = self.someone()
         if process is not None:
             self.scene.note(process.name, what)
             process.cut(**ways)
-            self.engine.after(self.span(0.3, 6), self._heal, process)
+            self.engine.after(self.span(0.3, LONGEST_CUT), self._heal, process)
 
     def _heal(self, process: NeliProcess) -> None:
         self.scene.note(process.name, "is healed")

@@ -79,6 +79,7 @@ class NeliProcess:
         self.barrier_time: Callable[[Seat], int | None] = lambda seat: 0
         self.incarnations = 0
         self.running = self.frozen = self.live = False
+        self._stood = self._frozen_at = 0
         self.core: Induced | None = None
         self.over: Closed | Stop | None = None
         self.closing = False
@@ -114,6 +115,11 @@ class NeliProcess:
     def belief_ends(self, seat: Seat) -> int:
         """The true time at which this belief ends if nothing renews it."""
         return self.stopwatch.when(self.beliefs[seat][1])
+
+    @property
+    def stood(self) -> int:
+        """For how long it has stood still, all in all."""
+        return self._stood + (self.scene.engine.now - self._frozen_at if self.frozen else 0)
 
     def well(self, for_so_long: int = 0) -> bool:
         """Whether nothing has hindered it for so long."""
@@ -152,7 +158,7 @@ class NeliProcess:
     def freeze(self, length: int | None = None) -> None:
         if self.running and not self.frozen:
             self.scene.note(self.name, "frozen", why="" if length is None else f"for {length / 1e9:.3f} s")
-            self.frozen = True
+            self.frozen, self._frozen_at = True, self.scene.engine.now
             self.well_since = NEVER
             if length is not None:
                 self.scene.engine.after(length, self.thaw)
@@ -160,7 +166,7 @@ class NeliProcess:
     def thaw(self) -> None:
         if self.running and self.frozen:
             self.scene.note(self.name, "thawed")
-            self.frozen = False
+            self._stood, self.frozen = self.stood, False
             self.well_since = NEVER if self._cut() else self.scene.engine.now
             left, self._left = self._left, []
             for rest in left:

@@ -1,0 +1,73 @@
+"""What a member is asked by its user: checked before it is handed to the loop, and waited for where the log must say it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
+from pares.core.protocol import Event
+from pares.runtime.life import Life
+from pares.runtime.loop import Loop
+from pares.runtime.world_view import View
+
+TIMEOUT: Final = 10.0
+"""Seconds within which the ledger must have taken a request."""
+
+
+class Requests:
+    """Of one member. Each check raises what the member's methods raise, or says nothing."""
+
+    def __init__(self, group: str, life: Life, loop: Loop, view: View, eligible: tuple[str, ...] | None) -> None:
+        self._group = group
+        self._life = life
+        self._loop = loop
+        self._view = view
+        self.eligible = eligible
+        """The roles that this member may lead; None: any."""
+
+    def check_process(self) -> None:
+        """Not in a forked child."""
+        if self._life.forked:
+            raise self._life.failure()
+
+    def check_usable(self) -> None:
+        if self._life.state == "failed":
+            raise self._life.failure()
+        if self._life.state == "closed":
+            raise ClosedError(f"{self._life.who} was closed; make a new one")
+
+    def check_eligible(self, role: str) -> None:
+        """This member may lead `role`."""
+        self.check_process()
+        if self.eligible is not None and role not in self.eligible:
+            mine = ", ".join(map(repr, self.eligible[:5])) or "none"
+            raise ConfigError(
+                f"this member never leads {role!r}: it is eligible for {mine}; name it in roles= or eligible="
+            )
+
+    def check_known(self, role: str) -> None:
+        """The group has such a role."""
+        if not self._view.known(role):
+            self.check_process()
+            there = ", ".join(sorted(self._view.roles())[:10]) or "none"
+            raise ConfigError(f"group {self._group!r} has no role {role!r}; it has: {there}")
+
+    def resolve(self, member: str) -> str:
+        """The id of a member given by id or name (of several incarnations the newest)."""
+        return self._view.resolve(member, self._group)
+
+    def perform(self, request: Event, timeout: float = TIMEOUT) -> None:
+        """Makes a request, and waits until what it writes stands in the log and has been read."""
+        self.check_usable()
+        if threading.current_thread() is self._loop.thread:
+            raise ParesError("this call would wait for the thread that it is made on: make it from another one")
+        done = threading.Event()
+        self._loop.request(request, done.set)
+        if not self._loop.thread.is_alive():
+            done.set()
+        if not done.wait(timeout):
+            why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
+            raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
+        if self._life.state == "failed":
+            raise self._life.failure()

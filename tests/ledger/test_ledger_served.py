@@ -1,0 +1,54 @@
+"""A log that a service keeps and tells of: what its followers hear when it goes, and another one takes its place."""
+
+import threading
+
+import pytest
+from ledger_stages import ServedStage
+from log_tools import HANG, payloads, read_all, until
+
+from pares.core.errors import LedgerRewound, LedgerUnavailable
+
+
+def test_a_log_that_was_made_anew_is_heard_of_without_asking(served: ServedStage) -> None:
+    ledger = served.open(timeout=5)
+    bell = ledger.bell()
+    assert bell is not None
+    ledger.append_many([b"old"] * 5)
+    assert len(read_all(ledger, timeout=HANG)) == 5
+    assert ledger.read(5, timeout=0.1) == []
+    before = ledger.identity()
+    served.delete()
+    for _ in range(served.unsure):
+        with pytest.raises(LedgerUnavailable):
+            ledger.append(b"into nothing")
+    for _ in range(2 - served.unsure):
+        with pytest.raises(LedgerUnavailable, match=r"not there|is gone") as caught:
+            ledger.append(b"into nothing")
+        assert caught.value.unknown is False
+    assert not served.there(), "an append must not make a log"
+    other = served.open(timeout=5)
+    until(lambda: ledger.identity() != before)
+    with pytest.raises(LedgerRewound):
+        ledger.read(5)
+    assert ledger.append(b"new") == 0
+    assert payloads(ledger) == [b"new"]
+    # The tail follows the new one.
+    assert ledger.read(1, timeout=0.05) == []
+    threading.Timer(0.2, other.append, [b"newer"]).start()
+    assert [entry.payload for entry in ledger.read(1, timeout=HANG)] == [b"newer"]
+    bell.close()
+
+
+def test_a_longer_log_in_the_place_of_the_old_one(served: ServedStage) -> None:
+    ledger = served.open()
+    bell = ledger.bell()
+    assert bell is not None
+    ledger.append_many([b"old"] * 3)
+    assert len(read_all(ledger)) == 3
+    before = ledger.identity()
+    served.delete()
+    served.open().append_many([b"new"] * 9)
+    until(lambda: ledger.identity() != before)
+    assert payloads(ledger, 3) == [b"new"] * 6
+    assert ledger.append(b"x") == 9
+    bell.close()

@@ -1,0 +1,92 @@
+"""What can't be with ALLCALL: settings, calls that need a log, and what is no bus."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allcall_tools import Port, Wire, band
+from runtime_tools import Crew, until_only
+
+import pares
+from pares.core.errors import CapabilityError, ConfigError
+from pares.ledger import as_bus
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "says"),
+    [
+        ({"lease": 2.0, "heartbeat": 1.0}, ConfigError, r"lease 2000 ms is less than 3 beats, 3 x 1000 ms = 3000 ms"),
+        ({"lease": 2.0, "skew": 3.0, "heartbeat": 0.1}, ConfigError, r"lease \+ skew = 5000 ms"),
+        ({"lease": "long"}, ConfigError, "lease is 'long'"),
+        ({"heartbeat": 0}, ConfigError, "heartbeat is 0"),
+        ({"order": "age"}, ConfigError, "order is 'age': give 'lease' or 'rank'"),
+        ({"when_isolated": "panic"}, ConfigError, "give 'lead' or 'step_down'"),
+        ({"session": 5.0}, ConfigError, "give lease="),
+        ({"overlap": 1.0}, ConfigError, "overlap is 1.0"),
+        ({"drift": 0.2}, ConfigError, "skew="),
+        ({"zone": "z"}, ConfigError, "zones"),
+        ({"labels": {"a": "b"}}, ConfigError, "labels"),
+        ({"weight": 2}, ConfigError, "weight is 2"),
+        ({"eligible": "*"}, ConfigError, "eligible is"),
+        ({"settle": 1.0}, ConfigError, "settle is"),
+        ({"seats": 2}, CapabilityError, "one leader"),
+        ({"T": 1.0}, ConfigError, "T=1.0 is a setting of protocol 'neli'"),
+        ({"roles": [f"role-{n}" for n in range(201)]}, ConfigError, "201 roles are over ALLCALL's limit of 200"),
+        (
+            {"roles": [f"{n:03}" + "r" * 190 for n in range(200)]},
+            ConfigError,
+            "bytes, for 200 roles, and the limit is 65536",
+        ),
+        ({"protocol": "claims", "lease": 5.0}, ConfigError, "lease=5.0 is a setting of protocol 'allcall'"),
+    ],
+)
+def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:
+    before = threading.enumerate()
+    given = {"roles": ["x"], "protocol": "allcall"} | settings
+    with pytest.raises(error, match=says):
+        pares.Member(memory, group="g", **given)
+    until_only(before)
+
+
+def test_what_needs_a_log_is_refused_with_what_has_it(crew: Crew) -> None:
+    (a,) = band(crew, "a")
+    term = a.term("x")
+    assert term is not None
+    for act in (
+        lambda: a.pause(seconds=1),
+        lambda: a.resume(),
+        lambda: a.mark(term, 1),
+        lambda: a.add_role("y"),
+        lambda: a.remove_role("x"),
+        lambda: a.hand_over("x", to="a"),
+    ):
+        with pytest.raises(CapabilityError, match="protocol='claims'"):
+            act()
+    assert a.holds("x")
+
+
+def test_what_is_no_ledger_and_what_is_read_only(memory: str, sqlite: str) -> None:
+    with pytest.raises(ConfigError, match="opened ledger or bus"):
+        pares.Member(5, group="g", roles=["x"], protocol="allcall")  # type: ignore[arg-type]
+    pares.open(sqlite).close()
+    with pytest.raises(CapabilityError, match="read-only"):
+        pares.Member(f"{sqlite}?readonly=1", group="g", roles=["x"], protocol="allcall")
+    bus = Port(Wire(as_bus(ledger := pares.open(memory))), "a")
+    with pytest.raises(ConfigError, match="an opened ledger"):
+        pares.Member(bus, group="g", roles=["x"])
+    ledger.close()
+
+
+def test_who_runs_claims_does_not_load_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, pares\n"
+        f"with pares.Member('sqlite:///{tmp_path}/a.db', group='g', roles=['x']) as me: me.wait('x', 30)\n"
+        "print([name for name in sys.modules if 'allcall' in name or 'induction' in name])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"

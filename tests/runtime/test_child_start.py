@@ -1,0 +1,124 @@
+"""What a supervisor starts, and what it does not: commands that can't be run, terms that are over, watchdogs that died."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pares.core.errors import ConfigError
+from pares.runtime.child import Supervisor
+from pares.runtime.child_watchdog import now_ns
+
+pytestmark = pytest.mark.processes
+
+
+class Steady:
+    """A term that lasts."""
+
+    role, seat, token, deadline_ns = "r", 0, 1, 2**62
+
+
+class Ended(Steady):
+    deadline_ns = 0
+
+
+def test_a_spare_watchdog_that_died_is_replaced() -> None:
+    supervisor = Supervisor(["true"], session=1, grace=0.1)
+    supervisor.prepare()
+    spare: Any = vars(supervisor)["_spare"]
+    spare.process.kill()
+    spare.process.wait()
+    assert supervisor.run(Steady()) == (0, "ended")
+    supervisor.close()
+
+
+def test_commands_that_can_not_be_run(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello\n")
+    for command, message in (
+        (["/no/such/program"], "No such file"),
+        (["no-such-program-anywhere"], "No such file"),
+        ([str(tmp_path)], "Permission denied"),
+        ([str(script)], "Permission denied"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Supervisor(command, session=1, grace=0.1).run(Steady())
+    script.chmod(0o755)
+    with pytest.raises(ConfigError, match=r"Exec format error.*never a line for a shell"):
+        Supervisor([str(script)], session=1, grace=0.1).run(Steady())
+    script.write_text("#!/no/such/interpreter\n")
+    with pytest.raises(ConfigError, match=r"No such file.*its first line names"):
+        Supervisor([str(script)], session=1, grace=0.1).run(Steady())
+    with pytest.raises(ConfigError, match="no command"):
+        Supervisor([], session=1, grace=0.1)
+
+
+def test_nothing_starts_in_a_term_that_is_over(tmp_path: Path) -> None:
+    supervisor = Supervisor(["touch", str(tmp_path / "ran")], session=1, grace=0.1)
+    assert supervisor.run(Ended()).why == "lost"
+    supervisor.stop(Steady.token)
+    assert supervisor.run(Steady()).why == "stopped"
+    assert not (tmp_path / "ran").exists()
+
+    class Next(Steady):
+        token = 2
+
+    assert supervisor.run(Next()) == (0, "ended")
+    assert (tmp_path / "ran").exists()
+    supervisor.close()
+
+
+def test_a_start_waits_until_the_lease_has_room_for_the_grace(tmp_path: Path) -> None:
+    class Short(Steady):
+        asked = 0
+
+        @property
+        def deadline_ns(self) -> int:  # type: ignore[override]
+            self.asked += 1
+            return now_ns() + (int(0.1e9) if self.asked < 5 else int(0.8e9))
+
+    term = Short()
+    supervisor = Supervisor(["true"], session=1, grace=0.2)
+    assert supervisor.run(term) == (0, "ended")
+    assert term.asked >= 5
+    supervisor.close()
+
+
+def test_a_watchdog_that_is_told_too_late_starts_nothing(tmp_path: Path) -> None:
+    """The wrapper was frozen between its look at the lease and its word to start."""
+    supervisor = Supervisor(["touch", str(tmp_path / "ran")], session=1, grace=0.2)
+    supervisor.prepare()
+    watchdog: Any = vars(supervisor)["_spare"]
+    heard: list[list[str]] = []
+
+    def hear(count: int) -> list[list[str]]:
+        while len(heard) < count:
+            heard.extend(watchdog.receive())
+        return heard[-1:]
+
+    for left in (-1.0, 0.0, 0.2):
+        watchdog.deadline.store(now_ns() + int(left * 1e9))
+        watchdog.send("start 1 0")
+        assert hear(len(heard) + 1 + (not heard)) == [["late"]]
+    assert not (tmp_path / "ran").exists()
+    watchdog.deadline.store(now_ns() + int(60e9))
+    watchdog.send("start 1 0")
+    assert hear(len(heard) + 2) == [["exit", "0", "ended"]]
+    assert (tmp_path / "ran").exists()
+    supervisor.close()
+
+
+def test_many_runs_leak_nothing() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(15):
+        supervisor = Supervisor(["true"], session=1, grace=0.1)
+        assert supervisor.run(Steady()) == (0, "ended")
+        supervisor.prepare()
+        supervisor.prepare([])
+        supervisor.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
