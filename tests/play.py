@@ -28,8 +28,8 @@ Command = Sequence[str]
 
 PYTEST: Final = [sys.executable, "-m", "pytest"]
 FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers"]
-CALM: Final = [*PYTEST, "-p", "no:cacheprovider", "-m", "timeless and not brokers"]
-"""The cache of what has failed is the front's."""
+CALM: Final = [*PYTEST, "-p", "no:cacheprovider", "--timeout=900", "-m", "timeless and not brokers"]
+"""The cache of what has failed is the front's. Behind everybody else a test may take long, and does not hang for that."""
 SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
 SPARK: Final = "tests/spark"
 """Alone: Spark uses all processors by itself, and one JVM serves all of these tests."""
