@@ -14,7 +14,7 @@ from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
 from pares.core.errors import ConfigError
 from pares.core.fast import Fast
 from pares.core.neli import BEACONS, Neli
-from pares.core.protocol import Barrier, Follow, Live, Report, Restart, Stop, Tick
+from pares.core.protocol import Barrier, Follow, Report, Restart, Stop, Tick
 from pares.core.records import MAX_BASE, BadRecord, Join, Text, encode
 from pares.core.shares import (
     Assigned,
@@ -251,21 +251,9 @@ def test_a_token_that_cannot_be_does_not_count() -> None:
     assert bench.leading()["0"] == MAX_BASE - 1 + 4  # the fifth record, after this member's width and those three
 
 
-def test_a_group_that_runs_the_claims_protocol_is_left_alone() -> None:
-    core = Fast(config())
-    join = Join(v=1, g="g", m="x~1", n=1, b=5, s=500, name="x", session=1000)
-    core.step(Entered(0, 0, 1), 0)
-    (stop,) = of(core.step(Heard(0, [(0, 0, encode(join))]), 1), Stop)  # type: ignore[list-item]
-    assert stop.kind == "refused"
-    other = Join(v=1, g="another", m="x~1", n=1, b=5, s=500, name="x", session=1000)
-    core = Fast(config())
-    core.step(Entered(0, 0, 1), 0)
-    assert of(core.step(Heard(0, [(0, 0, encode(other))]), 1), Live)  # type: ignore[list-item]
-
-
 def test_records_of_other_kinds_are_told_from_bad_ones() -> None:
     join = Join(v=1, g="g", m="x~1", n=1, b=5, s=500, name="x", session=1000)
-    assert beacons.decode(encode(join)) == Foreign("g", "x~1", True)
+    assert beacons.decode(encode(join)) == Foreign("g", join)
     with pytest.raises(BadRecord, match="bad field"):
         beacons.decode(b'{"k":"pulse","v":1,"g":"g","m":"x~1","n":1,"b":5,"s":5}')
     with pytest.raises(ConfigError, match="this announce can't be written"):

@@ -21,7 +21,18 @@ import msgspec
 from msgspec import Meta
 
 from pares.core.errors import ConfigError
-from pares.core.records import MAX_RECORD, MAX_SEATS, MAX_SESSION_MS, BadRecord, Int, Join, Name, Record, Text
+from pares.core.records import (
+    MAX_RECORD,
+    MAX_SEATS,
+    MAX_SESSION_MS,
+    AnyRecord,
+    BadRecord,
+    Int,
+    Name,
+    Record,
+    Text,
+    Unknown,
+)
 from pares.core.records import decode as decode_any
 
 MAX_THRESHOLD_MS: Final = 2 * MAX_SESSION_MS
@@ -114,9 +125,7 @@ class Foreign(msgspec.Struct, frozen=True, gc=False):
     """A record of another protocol."""
 
     g: str
-    m: str
-    joins: bool
-    """It is a member of a group that runs the claims protocol."""
+    record: AnyRecord | Unknown
 
 
 def decode(payload: bytes) -> InductionRecord | Foreign:
@@ -129,7 +138,7 @@ def decode(payload: bytes) -> InductionRecord | Foreign:
     other = decode_any(payload)
     if getattr(other, "k", None) in KINDS and other.v <= 1:
         raise BadRecord("bad field", "a record of a known kind with a field that can't be")
-    return Foreign(other.g, other.m, type(other) is Join)
+    return Foreign(other.g, other)
 
 
 def encode(record: InductionRecord) -> bytes:

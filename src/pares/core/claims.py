@@ -22,11 +22,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from pares.core import records
+from pares.core import beacons, records
 from pares.core.changes import Change, MemberJoined
 from pares.core.config import Config, RoleSpec
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.living import Living
+from pares.core.others import Others, refusal
 from pares.core.outbox import Outbox
 from pares.core.protocol import (
     Acked,
@@ -94,6 +95,9 @@ class Claims:
         self._refusals = 0
         self._drift_base = 0
         self._drift_seen = (-2, 0)
+        self._others = Others()
+        """Members of the group that run NELI, of what stands before this member's join."""
+        self._told = False
         self._adrift_at: int | None = None
         """Since when it looks for a way into the log."""
 
@@ -135,19 +139,22 @@ class Claims:
 
     def _attached(self, event: Attached, now: int, effects: list[Effect]) -> None:
         self.reader.attach(event.start, event.end)
+        self._others = Others()
         self.stage = Stage.READING
 
     def _read(self, event: Read, now: int, effects: list[Effect]) -> None:
         reader = self.reader
         past = not reader.entered
-        changes = reader.feed(event.entries)
-        for _, n, payload in reader.mine:
+        end, changes = reader.end, reader.feed(event.entries)
+        for offset, n, payload in reader.mine:
+            self._meet(end, offset, now, effects)
             if not self.outbox.sent.read_back(n, payload):
                 text = (
                     f"record {n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
                 )
                 self._over(Stop("cloned", text), "cloned", now, effects)
                 return
+        self._meet(end, reader.position, now, effects)
         if reader.stranded:
             self._over(Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects)
             return
@@ -165,6 +172,44 @@ class Claims:
         elif reader.state is State.FOLDING:
             effects += self.tenures.update(reader.world, self.outbox.sent, changes, now)
             self.tenures.still_here(reader.position)
+
+    def _meet(self, end: int, before: int, now: int, effects: list[Effect]) -> None:
+        """What members of NELI or Fast NELI wrote under this group's name, up to before that offset (`others`)."""
+        unknown = self.reader.unknown
+        while unknown and unknown[0][0] < before:
+            offset, payload = unknown.pop(0)
+            try:
+                record = beacons.decode(payload)
+            except records.BadRecord:
+                continue
+            me = self.reader.world.members.get(self.me)
+            if isinstance(record, beacons.Foreign):
+                continue
+            if me is None or offset < me.joined:
+                self._others.induction(record, now, new=offset >= end)
+            elif not isinstance(record, beacons.Yield):
+                self._beside(record, now, effects)
+
+    def _beside(self, record: beacons.InductionRecord, now: int, effects: list[Effect]) -> None:
+        """It was written after this member's join. Its sender stops when it reads that; unless it has waited, before its
+        announcement, until nobody could believe any more that it had read of."""
+        text = (
+            f"in this group {record.m} runs NELI or Fast NELI, and this member 'claims': give each a group of its own"
+        )
+        if not self._told:
+            self._told = True
+            effects.append(Report("other-protocol", text))
+        counted = self.outbox.sent.counted
+        late = counted is None or now >= self.tenures.lease_until(counted)
+        if late and isinstance(record, beacons.Announce) and self.config.eligible != ():
+            self._take_back(Restart(text))
+
+    def _take_back(self, end: Effect) -> None:
+        """This member never leads again, and says so."""
+        self.stage = Stage.LIVE
+        self.tenures.left = True
+        if not self.living.closing:
+            self.living.ending = end
 
     def _warn_of_namesakes(self, changes: list[Change], effects: list[Effect]) -> None:
         for change in changes:
@@ -241,6 +286,8 @@ class Claims:
         reader = self.reader
         if self.living.closing:
             self._over(Closed(), CLOSED, now, effects)
+        elif reader.up_to_date and self._other_runs(now, effects, wakes):
+            return
         elif reader.state is State.ADRIFT:
             self._drift(wall_us, now, effects, wakes)
         elif not reader.entered or not self.outbox.quiet:
@@ -257,6 +304,22 @@ class Claims:
         else:
             self.stage = Stage.JOINING
             self._join(reader.world.base, now)
+
+    def _other_runs(self, now: int, effects: list[Effect], wakes: list[int]) -> bool:
+        """Whether somebody runs NELI in this group, or may, for all that is known yet: then this member has no place in it."""
+        other = self._others.present(now, self.config.drift)
+        if other is None or self.config.eligible == ():
+            return False
+        joined = self.me in self.reader.world.members
+        if not joined and not other.lives:
+            wakes.append(other.until(self.config.drift))
+            return True
+        end = Stop("refused", refusal(self.config.group, str(other), "'claims'"))
+        if joined:
+            self._take_back(end)
+        else:
+            self._over(end, "refused", now, effects)
+        return True
 
     def _genesis(self, over: int, wall_us: int, now: int, effects: list[Effect]) -> None:
         """Base: the wall clock, or more if a larger token may have been given (R9)."""
@@ -300,6 +363,8 @@ class Claims:
     def _check_join(self, now: int, effects: list[Effect]) -> None:
         world = self.reader.world
         if self.me in world.members:
+            if self._other_runs(now, effects, []):
+                return
             self.stage = Stage.LIVE
             self.living.begin(now)
             effects.append(Live())

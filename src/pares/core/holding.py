@@ -6,6 +6,7 @@ The phases are those of `part`. What the group says comes in here; what the log 
 from __future__ import annotations
 
 from pares.core.lease import MS
+from pares.core.others import Other
 from pares.core.part import BELIEVING, Part, Phase
 from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Restart, Stop
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
@@ -37,6 +38,11 @@ class Holding:
     def _silence_ns(self, tenure: Tenure) -> int:
         """After how long without a record of it nobody can believe in a tenure."""
         raise NotImplementedError
+
+    def _claims(self, now: int) -> Other | None:
+        """A member of this group that runs the claims protocol and may still believe, as far as this one has read."""
+        found = [p.track.others.present(now, self.config.drift) for p in self.parts]
+        return max((o for o in found if o is not None), key=lambda o: o.lives, default=None)
 
     # Time --------------------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from typing import Final
 
 from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Work
 from pares.core.lease import MS
+from pares.core.others import refusal
 from pares.core.part import BELIEVING, STANDING, Part, Phase
 from pares.core.protocol import Close, Closed, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
@@ -212,6 +213,11 @@ class Induced(Writing):
             if part.phase in (Phase.IDLE, Phase.SUPERSEDED):
                 part.owed, part.led = REVOKED if part.phase is Phase.IDLE else SUPERSEDED, False
             return
+        claims = self._claims(now)
+        if claims is not None:  # it joined before that: now it goes on, or takes its join back
+            self._done(part, f"beside {claims}"[:500])
+            self._want(part, now)
+            return
         track = part.track
         part.token, part.led, part.until, part.phase, part.had = token, False, 0, Phase.GRACE, True
         others = [t for t in track.open.values() if t.token < token and t.member != self.me]
@@ -238,19 +244,18 @@ class Induced(Writing):
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
         """What the log says of others that can't be: another protocol, another number of partitions."""
         track = part.track
-        other = self._other_protocol(part)
-        if other and not any(p.announced for p in self.parts):
-            text = (
-                f"group {self.config.group!r} runs {other}, and this member {self._runs()}: give it a group of its own, or "
-                f"begin "
-                "when the members of the other have closed"
-            )
-            self._end(Stop("refused", text), "refused", now, effects)
+        claims = self._claims(now)
+        other = str(claims) if claims is not None else self._other_protocol(part)
+        announced = any(p.announced for p in self.parts)
+        if other and not announced and (claims is None or claims.lives):
+            self._end(Stop("refused", refusal(self.config.group, other, self._runs())), "refused", now, effects)
             return
-        if other:
-            self._report(
-                "other-protocol", f"in this group somebody runs {other}, and this member {self._runs()}", effects
-            )
+        if other and announced:
+            text = f"in this group somebody runs {other}, and this member {self._runs()}"
+            self._report("other-protocol", text, effects)
+            if claims is not None and claims.lives:  # it has not been stopped by what stands here, or was here before
+                self._end(Restart(text), text, now, effects)
+                return
         if track.width > self.config.partitions:
             text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
             end = (
@@ -260,15 +265,13 @@ class Induced(Writing):
             )
             self._end(end, text, now, effects)
             return
-        if not self.live and all(p.attached and p.track.entered for p in self.parts):
+        if not self.live and claims is None and all(p.attached and p.track.entered for p in self.parts):
             self.live = True
             effects.append(Live())
 
     def _other_protocol(self, part: Part) -> str:
         """Who runs what else in this group, if anybody does: waits are reckoned for members that run the same."""
         track = part.track
-        if track.claims_group:
-            return f"'claims' ({track.claims_group})"
         others = [t for t in track.open.values() if t.member != self.me]
         for tenure in others:
             if tenure.protocol not in ("", self.mode):

@@ -95,6 +95,8 @@ class Reader:
         """The last entry read: each attach begins by reading it again (R12)."""
         self.mine: list[tuple[int, int, bytes]] = []
         """(offset, n, payload) of `member`'s records that counted in the last feed."""
+        self.unknown: list[tuple[int, bytes]] = []
+        """(offset, payload) of the group's records of unknown kinds, of senders that are no members, in the last feed."""
         self.bad: Counter[str] = Counter()
         self.bad_samples: list[Bad] = []
         self.uncounted = 0
@@ -219,7 +221,7 @@ class Reader:
         if entries and entries[0][0] < self.position:
             raise ValueError(f"entry {entries[0][0]} was fed again: the reader is at {self.position}")
         self._dry = not entries
-        self.mine = []
+        self.mine, self.unknown = [], []
         if self.state is State.FOLDING:
             self._fold(entries, changes)
             self._check_entry()
@@ -265,6 +267,8 @@ class Reader:
             else:
                 if not fold(world, offset, record, changes):
                     self.uncounted += 1
+                    if type(record) is Unknown:
+                        self.unknown.append((offset, payload))
                     if type(record) is Genesis and self.entered:
                         self._stranger(offset, record)
                     continue
@@ -371,6 +375,8 @@ class Reader:
         if record.g != self.group:
             return None
         self.largest = max(self.largest, record.b + offset)
+        if type(record) is Unknown:
+            self.unknown.append((offset, payload))
         return record
 
     def _note_bad(self, offset: int, reason: str, payload: bytes) -> None:

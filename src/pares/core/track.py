@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Work, Yield, decode
 from pares.core.lease import MS
+from pares.core.others import Others
 from pares.core.reader import EntryLike
 from pares.core.records import MAX_BASE, MAX_ROLES, BadRecord
 
@@ -81,8 +82,8 @@ class Track:
         """The largest number of partitions that anybody here shares out."""
         self.roles: dict[str, None] = {}
         """What the group works at in this partition, as far as the log says."""
-        self.claims_group = ""
-        """A member of the group that runs the claims protocol, if one was read."""
+        self.others = Others()
+        """Members of the group that run the claims protocol."""
         self._closed = 0
         """Tenures with lesser tokens are over for good."""
         self._numbers: dict[str, int] = {}
@@ -139,8 +140,8 @@ class Track:
             self.bad[bad.reason] += 1
             return None
         if isinstance(record, Foreign):
-            if record.g == self.group and record.joins:
-                self.claims_group = self.claims_group or record.m
+            if record.g == self.group:
+                self.others.claims(record.record, now, new=offset >= self.end)
             return None
         who, seen = (record.g, record.m), self.around if self._before is None else self._before
         seen.pop(who, None)

@@ -73,10 +73,13 @@ class Writing(Holding):
             fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(part.add)[:NAMES]}
             self._put(part, Width, now, effects, at=at_ms, **fields)
             return
-        if part.phase is Phase.WANTED and self._may_announce(part):
+        claims = self._claims(now) if part.phase is Phase.WANTED else None
+        if claims is not None:
+            wakes.append(claims.until(self.config.drift))
+        elif part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
             return
-        if self.closing or not part.track.entered or not part.attached:
+        if self.closing or not self.live or not part.track.entered or not part.attached:
             return
         if (part.add or part.drop) and part.wide and part.quiet:
             self._put(part, Work, now, effects, add=tuple(part.add)[:NAMES], drop=tuple(part.drop)[:NAMES], at=at_ms)

@@ -223,10 +223,9 @@ def _there(found: Induction) -> Looks:
             f"the group shares out {widest} partitions, and the log has {count}: open the one it had",
         )
     for track in found.tracks:
-        if track.claims_group:
-            text = (
-                f"{track.claims_group} runs the claims protocol under this group's name: give one of them another name"
-            )
+        claims = track.others.known()
+        if claims is not None:
+            text = f"{claims.member} runs the claims protocol under this group's name: give one of them another name"
             yield PROBLEM, "protocol", text
             break
     others = sorted({t.protocol for _, t in found.open if t.protocol} - {found.mode})
