@@ -302,10 +302,11 @@ class InductionLoop:
         while self._events and self.over is None:
             self._step(self._events.popleft())
 
-    def _step(self, event: ShareEvent) -> bool:
-        """One step, and its effects. Whether something was appended."""
+    def _step(self, event: ShareEvent, now: int | None = None) -> bool:
+        """One step, and its effects. `now`: of a stopwatch that was read for this event before. Whether something was
+        appended."""
         puts: list[Put] = []
-        for effect in self.core.step(event, stopwatch()):
+        for effect in self.core.step(event, stopwatch() if now is None else now):
             if isinstance(effect, Put):
                 puts.append(effect)
             elif isinstance(effect, Wake):
@@ -376,7 +377,8 @@ class InductionLoop:
                 self.read_at = stopwatch()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
-                self._step(Heard(number, list(entries), wall_us()))
+                # The stopwatch was read before the wall clock: of what passes in between a belief loses, and gains nothing.
+                self._step(Heard(number, list(entries), wall_us()), self.read_at)
                 if not entries or (len(entries) < CHUNK and part.track.entered):
                     break
         except (LedgerGap, LedgerRewound) as error:
