@@ -118,6 +118,10 @@ class ClaimsMembership:
         """A challenger waits for a session by its own stopwatch, which may be fast."""
         return self._bound
 
+    @property
+    def joined(self) -> bool:
+        return not self._left and self._member.state == "live"
+
     def poll(self, timeout: float = 0.0) -> None:
         if self._left:
             raise ClosedError("this member has left its group: join again")

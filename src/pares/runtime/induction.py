@@ -28,6 +28,7 @@ from pares.core.protocol import (
     Declare,
     Event,
     HandOver,
+    Live,
     PauseFor,
     Ready,
     Report,
@@ -123,7 +124,12 @@ class InductionLoop:
         """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
         the group's, which may belong to other partitions now."""
         self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
-        self.assignment = Assignment(self._join, callbacks, self._life.who, lambda: self._left(callbacks))
+        left, changed = (lambda: self._left(callbacks)), (lambda: self.doorbell.ring())
+        self.assignment = Assignment(self._join, callbacks, self._life.who, left, changed)
+        self._live: Live | None = None
+        """The logs have been read: it is live when the group has let it in, too."""
+        self._told: set[str] = set()
+        """What the user was told of why it is not in its group."""
         try:
             protocol, config = self._make(self.assignment.bound, seen)
             self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
@@ -161,6 +167,11 @@ class InductionLoop:
     def unwritten(self) -> str | None:
         """Why the group that shares the partitions out does not answer."""
         return self.assignment.unreachable
+
+    @property
+    def joined(self) -> bool:
+        """Whether its group has let it in (or it stays away on purpose)."""
+        return self.assignment.joined
 
     def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
         """What the user wants. The group does what is the group's; the rest is the protocol's."""
@@ -306,11 +317,14 @@ class InductionLoop:
         """One step, and its effects. `now`: of a stopwatch that was read for this event before. Whether something was
         appended."""
         puts: list[Put] = []
+        self._look_at_group()
         for effect in self.core.step(event, stopwatch() if now is None else now):
             if isinstance(effect, Put):
                 puts.append(effect)
             elif isinstance(effect, Wake):
                 self._wake = effect.at
+            elif isinstance(effect, Live):
+                self._live = effect
             elif isinstance(effect, Yielded):
                 self._callbacks.yielded(effect.partition)
             elif isinstance(effect, Restart):
@@ -325,6 +339,18 @@ class InductionLoop:
             for put in puts:
                 self._put([put], lambda one: [self.ledger.append(one[0][1], one[0][0])])
         return bool(puts)
+
+    def _look_at_group(self) -> None:
+        if self.assignment.joined:
+            self._told.clear()
+            live, self._live = self._live, None
+            if live is not None:
+                self._life.carry(live)
+        else:
+            why = self.assignment.trouble
+            if why is not None and why not in self._told:
+                self._told.add(why)
+                self._life.carry(Report("not-in-its-group", why))
 
     def _put(self, puts: list[Put], append: Callable[[list[tuple[int, bytes]]], list[int]]) -> None:
         answers: list[ShareEvent]
