@@ -12,7 +12,7 @@ from induction_tools import ROLES, member
 from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
 
 import pares
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import Group
 from pares.runtime import assignment
 
@@ -24,6 +24,7 @@ class Door:
     """One member's place in a group that a test lets it into."""
 
     reassignment_bound = CALM
+    callback_limit = 60.0
 
     def __init__(self, ledger: Guarded, told: tuple[Told, Told, Told]) -> None:
         self.ledger = ledger
@@ -171,3 +172,20 @@ def test_who_stays_away_on_purpose_is_not_waiting(ledger: Guarded, crew: Crew) -
     ledger.says(lets_in(0, 1))
     assert me.wait("0", PATIENCE)
     assert me.health().ready
+
+
+def test_a_barrier_may_take_as_long_as_the_group_waits_and_no_longer(ledger: Guarded, crew: Crew) -> None:
+    with pytest.raises(
+        ConfigError, match=r"barrier_timeout is 55\.5 s, and this group waits 60 s.* at most 55 s"
+    ) as caught:
+        member(crew, "one", "fast-neli", barrier_timeout=55.5)
+    assert "max.poll.interval.ms=60500" in str(caught.value)
+    member(crew, "two", "neli", barrier_timeout=55.5, overlap=6.0)  # it waits for no barrier there
+    member(crew, "three", "neli", barrier_timeout=55)
+
+
+def test_claims_wait_for_as_long_as_the_barrier_may_take() -> None:
+    crew = Crew(f"memory://{uuid.uuid4().hex}?partitions=2")
+    me: Any = member(crew, "one", "fast-neli", barrier_timeout=1000)
+    assert me._loop.assignment.membership.callback_limit >= 1005
+    assert me._loop.assignment.membership._member._life.barrier_limit >= 1005

@@ -16,6 +16,7 @@ from test_induction_joined import looks
 
 import pares
 from kafka_tools import STEADY, client
+from pares.core.errors import ConfigError
 from pares.dev import Kafka
 
 pytestmark = pytest.mark.brokers
@@ -105,3 +106,11 @@ def test_a_name_that_an_applications_consumers_use(strict: Kafka) -> None:
         assert not me.holds("0")
     comes_in(me)
     assert all(me.wait(role, HANG) for role in ROLES)
+
+
+def test_a_barrier_that_the_group_would_not_wait_for(strict: Kafka) -> None:
+    crew = new_crew(strict)
+    with pytest.raises(ConfigError, match=r"barrier_timeout is 400 s, and this group waits 300 s.* at most 295 s"):
+        member(crew, "one", "fast-neli", barrier_timeout=400)
+    options = {"options": {"max.poll.interval.ms": 405_000}}
+    comes_in(member(crew, "two", "fast-neli", barrier_timeout=400, options=options))

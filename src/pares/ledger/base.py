@@ -212,6 +212,11 @@ class Membership(Protocol):
         ...
 
     @property
+    def callback_limit(self) -> float:
+        """Seconds for which the group waits for `on_revoked`, at the most; then the partitions may be another's."""
+        ...
+
+    @property
     def joined(self) -> bool:
         """Whether the group has let this member in, and has not lost it since, as far as it knows. It may have no partition all
         the same. May be asked from any thread."""

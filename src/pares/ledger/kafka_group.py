@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, TopicPartition
 
 _SESSION_MS: Final = 6000
+_POLL_MS: Final = 300_000
 _TURN: Final = 0.1
 _SHORT: Final = 0.01
 _LEAST: Final = 0.001
@@ -63,6 +64,7 @@ class KafkaMembership:
         self._lifetime = lifetime
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self._session_ms = session_ms(settings)
+        self._poll_ms = _milliseconds(settings, "max.poll.interval.ms", max(_POLL_MS, self._session_ms))
         self._held: set[int] = set()
         self._left = False
         self._joined = False
@@ -79,7 +81,7 @@ class KafkaMembership:
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": self._session_ms,
                 "heartbeat.interval.ms": settings.client.get("heartbeat.interval.ms", max(1, self._session_ms // 6)),
-                "max.poll.interval.ms": settings.client.get("max.poll.interval.ms", max(300_000, self._session_ms)),
+                "max.poll.interval.ms": self._poll_ms,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "latest",
                 "isolation.level": "read_uncommitted",
@@ -92,6 +94,10 @@ class KafkaMembership:
     @property
     def reassignment_bound(self) -> float:
         return self._session_ms / 1000
+
+    @property
+    def callback_limit(self) -> float:
+        return self._poll_ms / 1000
 
     @property
     def joined(self) -> bool:
@@ -195,8 +201,12 @@ def _numbers(partitions: list[TopicPartition]) -> list[int]:
 
 def session_ms(settings: Settings) -> int:
     """For how long a member may be silent, in milliseconds. Raises `ConfigError` for a setting that is no number."""
-    given = settings.client.get("session.timeout.ms", _SESSION_MS)
+    return _milliseconds(settings, "session.timeout.ms", _SESSION_MS)
+
+
+def _milliseconds(settings: Settings, name: str, usual: int) -> int:
+    given = settings.client.get(name, usual)
     try:
         return int(str(given))
     except ValueError:
-        raise ConfigError(f"session.timeout.ms={given} is no number of milliseconds") from None
+        raise ConfigError(f"{name}={given} is no number of milliseconds") from None

@@ -99,6 +99,7 @@ class Assignment:
         """Called when it has been let in, or is out."""
         self._membership: Membership | None = join(callbacks)
         self.bound: float = self._membership.reassignment_bound
+        self.callback_limit: float = self._membership.callback_limit
         self.unreachable: str | None = None
         self._out_since = stopwatch()
         """Since when it wants to be in its group, and is not; 0 while it is."""

@@ -46,10 +46,10 @@ from pares.core.spread import partition_of_role
 from pares.ledger import Group, Ledger, Membership, expire
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
-from pares.runtime.claims_group import ClaimsMembership, group_of
+from pares.runtime.claims_group import CALLBACK_LIMIT, ClaimsMembership, group_of
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbells
-from pares.runtime.induction_settings import check_seats, check_shape
+from pares.runtime.induction_settings import check_barrier, check_seats, check_shape
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.life import Life
 from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
@@ -73,6 +73,7 @@ def begin_induction(
     check_seats(ledger, seats)
     settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
     settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
+    settings["callback_limit"] = max(CALLBACK_LIMIT, life.barrier_limit + 2 * GRACE)
 
     def join(callbacks: Callbacks) -> Membership:
         told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
@@ -132,6 +133,8 @@ class InductionLoop:
         """What the user was told of why it is not in its group."""
         try:
             protocol, config = self._make(self.assignment.bound, seen)
+            if config.exclusive:
+                check_barrier(self._life.barrier_limit, GRACE, self.assignment.callback_limit)
             self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
         except BaseException:
             self.assignment.give_up()
