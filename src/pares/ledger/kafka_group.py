@@ -121,7 +121,8 @@ class KafkaMembership:
                 trouble, self._trouble = self._trouble, None
                 right = f"Read on group {self._group}, and on the topic"
                 told = f"session.timeout.ms={self._session_ms}" if trouble.code() == INVALID_SESSION else self._told
-                raise unavailable(trouble, self._where, "poll the group", told=told, right=right)
+                doing = "join the group" if trouble.code() in _NOT_LET_IN else "poll the group"
+                raise unavailable(trouble, self._where, doing, told=told, right=right)
             if self._joined and time.monotonic() >= self._looked_at + _LOOK_EVERY:
                 self._looked_at, self._joined = time.monotonic(), bool(self._consumer.memberid())
             if time.monotonic() >= deadline - _LEAST:
