@@ -99,6 +99,51 @@ def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
     assert [e.kind for e in of(bench.effects, Report)] == ["clock-error"]
 
 
+@pytest.mark.parametrize("ahead_ms", [11, 12, 299, 300, 5000])
+def test_a_clock_that_is_ahead_is_reported_and_leads_for_so_much_less(ahead_ms: int) -> None:
+    """By what it wrote itself: a record's time can't be after its stamp, however long it was on its way."""
+    bench = AheadBench(Neli(config(error_ms=10)), ahead_ms)
+    bench.step(Assigned((0,)))
+    bench.read()
+    bench.go()
+    reports = of(bench.effects, Report)
+    if ahead_ms <= 11:
+        assert reports == [], "milliseconds are cut off"
+    else:
+        (report,) = reports
+        assert report.kind == "clock-error"
+        assert f"{ahead_ms} ms or more ahead of the broker's, and clock_error is 10 ms" in report.text
+        assert "T = 300 ms" in report.text
+    assert bool(bench.leading()) == (ahead_ms < 299), "nobody leads from a second on at which its belief would be over"
+    if bench.leading():
+        assert bench.until() <= bench.now + (300 - ahead_ms) * MS
+
+
+def test_a_record_that_was_late_is_no_clock_ahead() -> None:
+    bench = leading(Neli(config(error_ms=0)))
+    for late in (1, 50, 250):
+        bench.wait(50)
+        (put,) = bench.tick()
+        bench.wait(late)
+        bench.put(put)
+        bench.read()
+    assert of(bench.effects, Report) == []
+
+
+class AheadBench(Bench):
+    """Its logs are stamped by a clock that is behind the member's."""
+
+    def __init__(self, core: Neli, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+        super().__init__(core)
+
+    def land(self, payload: bytes, partition: int = 0) -> int:
+        offset = super().land(payload, partition)
+        at, stamp, what = self.logs[partition][-1]
+        self.logs[partition][-1] = (at, stamp - self.ahead_ms, what)
+        return offset
+
+
 def test_everybody_beacons_on_every_partition() -> None:
     bench = Bench(Neli(config(partitions=3)))
     bench.wait(50)

@@ -19,7 +19,11 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Kafka
 from pares.dev.settings import Security
 from pares.ledger import MAX_PAYLOAD, Ledger
+from pares.ledger.address import Options
+from pares.ledger.client_options import CONNECT
 from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka_settings import take
+from pares.ledger.registry import parse
 from planted_secret import SECRET
 
 
@@ -91,11 +95,20 @@ def test_settings_that_the_client_refuses() -> None:
 def test_nobody_is_there() -> None:
     began = time.monotonic()
     with pytest.raises(LedgerUnavailable) as caught:
-        pares.ledger.open("kafka://127.0.0.1:1,127.0.0.1:2/t", timeout=0.5)
-    assert time.monotonic() - began < 30
+        pares.ledger.open("kafka://127.0.0.1:1,127.0.0.1:2/t", timeout=0.2)
+    assert time.monotonic() - began < CONNECT, "what was asked for, and not what it is without that"
     assert "127.0.0.1:1,127.0.0.1:2" in str(caught.value)
     assert "refused" in str(caught.value)
     assert caught.value.unknown is False
+
+
+@pytest.mark.parametrize(
+    ("query", "each", "first"), [("", 1.0, CONNECT), ("?timeout=0.5", 0.5, 0.5), ("?timeout=9", 9, 9)]
+)
+def test_a_timeout_holds_for_requests_and_for_the_first_answer(query: str, each: float, first: float) -> None:
+    address = parse(f"kafka://127.0.0.1:1/t{query}")
+    settings = take(address, Options(address.url, address.query))
+    assert (settings.timeout, settings.connect) == (each, first)
 
 
 def test_a_host_without_an_address() -> None:

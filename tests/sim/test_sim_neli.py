@@ -30,6 +30,7 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "barrier-not-awaited": (1, 2),
     "no-grace": (2, 3),
     "local-time": (4, 6),
+    "wall-clock-first": (1, 5),
     "any-beacon-re-arms": (4, 5),
     "no-clock-error": (1, 5),
     "threshold-above-session": (0, 1),
@@ -76,7 +77,9 @@ def test_every_fault_has_a_name_and_is_carried_out() -> None:
 
 LIES = st.tuples(
     st.integers(1, 400),
-    st.sampled_from(("give", "lose", "freeze", "thaw", "cut", "heal", "buffered", "ticked", "late", "kill", "start")),
+    st.sampled_from(
+        ("give", "lose", "freeze", "thaw", "cut", "heal", "buffered", "clocks", "ticked", "late", "kill", "start")
+    ),
     st.integers(0, 2),
     st.integers(0, 1),
 )
@@ -111,8 +114,8 @@ def test_two_never_lead_whatever_the_group_says(
         member = members[who]
         if what in ("give", "lose"):
             scene.coordinator.lie(member, partition, what == "lose")
-        elif what in ("buffered", "ticked"):
-            member.freeze_at = (what, 350 * MS)
+        elif what in ("buffered", "clocks", "ticked"):
+            member.freeze_at = (what, (200 if what == "clocks" else 350) * MS)
         elif what == "freeze":
             member.freeze()
         elif what == "thaw":

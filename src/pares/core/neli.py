@@ -13,12 +13,13 @@ as anybody sent beacons]
 
 **Exclusive** (T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time; the
 owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over by
-the broker's stamp + T + e, however late the beacon was read and however long the process stood still before. [a local time
-would let a process that was frozen with a full buffer believe for T more] A successor reads, with its own announcement, how
-long its predecessor had been silent before it by the broker's times, and waits for what is left of T + e: the paper's grace
-period, worst case 2T for a takeover. It waits for nothing when the predecessor's `yield` stands before it. And for nothing
-after a crash: then the predecessor has been silent for the group's session, and T + e is below that. Hence the sum is checked
-when a member is made: it does not make leaders exclusive (the wait does), it makes takeovers as fast as the group.
+the broker's stamp + T + e, however late the beacon was read and however long the process stood still before, or between its
+looks at its two clocks (`Heard`). [a local time would let a process that was frozen with a full buffer believe for T more]
+A successor reads, with its own announcement, how long its predecessor had been silent before it by the broker's times, and
+waits for what is left of T + e: the paper's grace period, worst case 2T for a takeover. It waits for nothing when the
+predecessor's `yield` stands before it. And for nothing after a crash: then the predecessor has been silent for the group's
+session, and T + e is below that. Hence the sum is checked when a member is made: it does not make leaders exclusive (the wait
+does), it makes takeovers as fast as the group.
 
 Why one's own beacon, where the paper takes any: whoever can read but not write would be kept leading by others' beacons for as
 long as they come, also by those of its successor, and its own silence, which the successor sees, would say nothing.
@@ -69,7 +70,10 @@ class Neli(Induced):
             if part.assigned and not any(token > part.token for token in part.track.open):
                 part.until = max(part.until, now + self.threshold_ns)
             return
-        if record.m != self.me or part.phase not in STANDING:
+        if record.m != self.me:
+            return
+        self._look_at_clock(record, entry[1])
+        if part.phase not in STANDING:
             return
         if isinstance(record, Announce):
             own = record.n == part.announced
@@ -87,6 +91,17 @@ class Neli(Induced):
             return
         left_us = self.config.threshold_ms * 1000 - age_us
         part.until = max(part.until, now + int(left_us * 1000 * (1 - self.config.drift)))
+
+    def _look_at_clock(self, record: InductionRecord, stamp_ms: int) -> None:
+        """A record of one's own is stamped after its time was written into it, however long it was on its way: what it is ahead
+        of its stamp by, the clocks are apart. Nothing is wrong with a belief then, it only ends the earlier."""
+        ahead_ms = record.at - stamp_ms
+        if ahead_ms > self.config.error_ms + 1:
+            self._clock_is_wrong = (
+                f"this member's clock is {ahead_ms} ms or more ahead of the broker's, and clock_error is "
+                f"{self.config.error_ms} ms: its leaderships are so much shorter, and there is none when that is T = "
+                f"{self.config.threshold_ms} ms or more; synchronise the clocks, or state a larger error"
+            )
 
     @property
     def threshold_ns(self) -> int:

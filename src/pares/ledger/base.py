@@ -211,10 +211,22 @@ class Membership(Protocol):
         """Seconds after which the partitions of a silent member may be given to another, at the earliest."""
         ...
 
+    @property
+    def callback_limit(self) -> float:
+        """Seconds for which the group waits for `on_revoked`, at the most; then the partitions may be another's."""
+        ...
+
+    @property
+    def joined(self) -> bool:
+        """Whether the group has let this member in, and has not lost it since, as far as it knows. It may have no partition all
+        the same. May be asked from any thread."""
+        ...
+
     def poll(self, timeout: float = 0.0) -> None:
         """Let callbacks run, for up to `timeout` seconds. They run in here and nowhere else.
 
-        Raises `LedgerUnavailable` when the group can't be reached; the partitions may then already be another's.
+        Raises `LedgerUnavailable` when the group can't be reached, or does not take this member; the partitions may then
+        already be another's.
         """
         ...
 

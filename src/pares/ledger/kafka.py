@@ -209,6 +209,9 @@ class KafkaLedger(KafkaLog):
     `topic` is asked for), `config` (a properties file with client settings), `options` (the same as a dictionary), and
     `readonly` (to look on only: it makes nothing, needs no right to write, and takes topics that could not carry a group).
 
+    Opening waits longer for a broker's first answer, 5 seconds, unless `timeout` is given: then so long. A broker that has
+    answered has 5 seconds, or `timeout` if that is more, for each thing that is made: a topic, its partitions.
+
     `topic(name)` is the Kafka topic of that name, where Kafka allows the name. It is also a `Group`, by Kafka's own.
     """
 

@@ -20,6 +20,10 @@ GROUP_AUTHORIZATION: Final = 30
 CLUSTER_AUTHORIZATION: Final = 31
 SASL_AUTHENTICATION: Final = 58
 GROUP_MAX_SIZE: Final = 81
+OTHER_ASSIGNMENT: Final = 23
+"""The members of the group share partitions out in a way that this one does not know."""
+INVALID_GROUP: Final = 24
+INVALID_SESSION: Final = 26
 TOPIC_ALREADY_EXISTS: Final = 36
 PARTITION_EOF: Final = -191
 AUTHENTICATION: Final = -169
@@ -87,6 +91,18 @@ def advice(error: KafkaError, right: str = "") -> str:
         return "too few replicas are in sync; bring the brokers back that are down"
     if code == GROUP_MAX_SIZE:
         return "the group has as many members as the brokers' group.max.size allows; raise it, or start fewer"
+    if code == OTHER_ASSIGNMENT:
+        return (
+            "the consumer group of this name has members of another kind, such as an application's own consumers, which share "
+            "partitions out otherwise: give this group a name of its own, or stop them"
+        )
+    if code == INVALID_SESSION:
+        return (
+            "the brokers don't take this session: it must be from their group.min.session.timeout.ms (6000 unless changed) to "
+            "their group.max.session.timeout.ms; change session.timeout.ms, or have those changed"
+        )
+    if code == INVALID_GROUP:
+        return "the brokers don't take this name for a group; use another"
     if code in SILENT or error.retriable():
         return (
             "no answer in time from the broker that leads the partition; look whether it runs and can be reached, and whether "

@@ -18,7 +18,15 @@ from pares.core.errors import ConfigError
 
 from .base import check_name
 from .kafka_client import new_client
-from .kafka_errors import GROUP_AUTHORIZATION, GROUP_MAX_SIZE, PARTITION_EOF, unavailable
+from .kafka_errors import (
+    GROUP_AUTHORIZATION,
+    GROUP_MAX_SIZE,
+    INVALID_GROUP,
+    INVALID_SESSION,
+    OTHER_ASSIGNMENT,
+    PARTITION_EOF,
+    unavailable,
+)
 from .kafka_settings import Settings, log
 from .lifetime import Lifetime, keep_after_fork
 
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, TopicPartition
 
 _SESSION_MS: Final = 6000
+_POLL_MS: Final = 300_000
 _TURN: Final = 0.1
 _SHORT: Final = 0.01
 _LEAST: Final = 0.001
@@ -34,8 +43,10 @@ _GOODBYE: Final = 1.0
 """Seconds at most until the coordinator has been told: it may be out of reach."""
 _SILENT: Final = (-187, -195)
 """No broker can be reached."""
-_FOR_GOOD: Final = (GROUP_AUTHORIZATION, GROUP_MAX_SIZE, 24, 26)
-"""No right, too many members, no valid name, no valid session: the group will not take this member."""
+_NOT_LET_IN: Final = (GROUP_MAX_SIZE, OTHER_ASSIGNMENT, INVALID_GROUP, INVALID_SESSION)
+"""Answers to who wants to join. The client goes on asking, and says each time what it was answered."""
+_LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at whether the client still has a place: it loses one without a word, if it has no partition."""
 
 Told = Callable[[Sequence[int]], None]
 
@@ -53,8 +64,11 @@ class KafkaMembership:
         self._lifetime = lifetime
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self._session_ms = session_ms(settings)
+        self._poll_ms = _milliseconds(settings, "max.poll.interval.ms", max(_POLL_MS, self._session_ms))
         self._held: set[int] = set()
         self._left = False
+        self._joined = False
+        self._looked_at = 0.0
         self._trouble: KafkaError | None = None
         self._told = ""
         self._raised: BaseException | None = None
@@ -67,7 +81,7 @@ class KafkaMembership:
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": self._session_ms,
                 "heartbeat.interval.ms": settings.client.get("heartbeat.interval.ms", max(1, self._session_ms // 6)),
-                "max.poll.interval.ms": settings.client.get("max.poll.interval.ms", max(300_000, self._session_ms)),
+                "max.poll.interval.ms": self._poll_ms,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "latest",
                 "isolation.level": "read_uncommitted",
@@ -80,6 +94,14 @@ class KafkaMembership:
     @property
     def reassignment_bound(self) -> float:
         return self._session_ms / 1000
+
+    @property
+    def callback_limit(self) -> float:
+        return self._poll_ms / 1000
+
+    @property
+    def joined(self) -> bool:
+        return self._joined and not self._left
 
     def poll(self, timeout: float = 0.0) -> None:
         self._lifetime.check()
@@ -98,7 +120,11 @@ class KafkaMembership:
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
                 right = f"Read on group {self._group}, and on the topic"
-                raise unavailable(trouble, self._where, "poll the group", told=self._told, right=right)
+                told = f"session.timeout.ms={self._session_ms}" if trouble.code() == INVALID_SESSION else self._told
+                doing = "join the group" if trouble.code() in _NOT_LET_IN else "poll the group"
+                raise unavailable(trouble, self._where, doing, told=told, right=right)
+            if self._joined and time.monotonic() >= self._looked_at + _LOOK_EVERY:
+                self._looked_at, self._joined = time.monotonic(), bool(self._consumer.memberid())
             if time.monotonic() >= deadline - _LEAST:
                 return
 
@@ -128,6 +154,7 @@ class KafkaMembership:
     # Called by the client, within poll -------------------------------------------------------------------------------
 
     def _assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self._joined = True  # also by an assignment of nothing
         consumer.incremental_assign(partitions)
         consumer.pause(partitions)
         numbers = _numbers(partitions)
@@ -142,6 +169,7 @@ class KafkaMembership:
             consumer.incremental_unassign(partitions)
 
     def _lose(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self._joined = False
         numbers = [number for number in _numbers(partitions) if number in self._held]
         self._held.difference_update(numbers)
         self._call(self._on_lost, numbers)
@@ -160,7 +188,9 @@ class KafkaMembership:
     def _error(self, error: KafkaError) -> None:
         text = self._settings.scrubbed(error.str())
         log.debug("%s: %s", self._where, text)
-        if error.code() in (*_SILENT, *_FOR_GOOD) or error.fatal():
+        if error.code() in _NOT_LET_IN or error.fatal():
+            self._joined = False
+        if error.code() in (*_SILENT, *_NOT_LET_IN, GROUP_AUTHORIZATION) or error.fatal():
             self._trouble = error
         else:
             self._told = text
@@ -172,8 +202,12 @@ def _numbers(partitions: list[TopicPartition]) -> list[int]:
 
 def session_ms(settings: Settings) -> int:
     """For how long a member may be silent, in milliseconds. Raises `ConfigError` for a setting that is no number."""
-    given = settings.client.get("session.timeout.ms", _SESSION_MS)
+    return _milliseconds(settings, "session.timeout.ms", _SESSION_MS)
+
+
+def _milliseconds(settings: Settings, name: str, usual: int) -> int:
+    given = settings.client.get(name, usual)
     try:
         return int(str(given))
     except ValueError:
-        raise ConfigError(f"session.timeout.ms={given} is no number of milliseconds") from None
+        raise ConfigError(f"{name}={given} is no number of milliseconds") from None

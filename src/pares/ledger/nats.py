@@ -203,6 +203,8 @@ class NatsLedger(NatsLog):
     `user` and `password`, `token`, `creds` or `nkey` (files), `tls_ca`, `tls_cert`, `tls_key` (PEM files), `tls_hostname`,
     `tls_first`.
 
+    Opening waits longer for a server's first answer, 5 seconds, unless `timeout` is given: then so long.
+
     `topic(name)` is the stream of that name, where NATS allows the name. It is also a `Bus`.
     """
 

@@ -81,6 +81,7 @@ class AllcallLoop:
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
         self.unwritten: str | None = None
+        self.joined = True
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
         self.doorbell = self

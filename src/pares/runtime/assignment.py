@@ -1,5 +1,7 @@
 """A member's place in a `Group`, polled by a thread of its own: a revocation blocks here and nowhere else.
 
+Who has not been let in yet keeps the reason that was heard last until it is: a group's service answers only now and then.
+
 Callbacks become events of the protocol. `on_revoked` waits until the protocol has yielded each partition, for no longer than
 the barrier's limit and what a release takes.
 """
@@ -26,6 +28,10 @@ LONG_POLL: Final = 1.0
 """The same where a poll can be ended."""
 PAUSE: Final = 0.05
 """Seconds between two looks while this member is out of its group, or that is out of reach."""
+SILENCE: Final = 10.0
+"""Seconds at the least, beside twice the group's bound, after which it is no longer usual not to have been let in."""
+LASTING: Final = 1_000_000_000
+"""Nanoseconds out of the group, with a reason, after which a person should know of it."""
 GRACE: Final = 5.0
 """Seconds beyond the barrier's limit for the record that says that it is over."""
 
@@ -81,14 +87,22 @@ class Callbacks:
 class Assignment:
     """Joins, polls, leaves; and joins again when it was only left for a while."""
 
-    def __init__(self, join: Join, callbacks: Callbacks, who: str, left: Callable[[], None]) -> None:
+    def __init__(
+        self, join: Join, callbacks: Callbacks, who: str, left: Callable[[], None], changed: Callable[[], None]
+    ) -> None:
         self._join = join
         self._callbacks = callbacks
+        self._who = who
         self._left = left
         """Called when the group was left for good."""
+        self._changed = changed
+        """Called when it has been let in, or is out."""
         self._membership: Membership | None = join(callbacks)
         self.bound: float = self._membership.reassignment_bound
+        self.callback_limit: float = self._membership.callback_limit
         self.unreachable: str | None = None
+        self._out_since = stopwatch()
+        """Since when it wants to be in its group, and is not; 0 while it is."""
         self._away_until: int | None = None
         """Out of the group until then; None: in it."""
         self._leaving = False
@@ -99,6 +113,18 @@ class Assignment:
     def membership(self) -> Membership | None:
         """None while this member is out of the group."""
         return self._membership
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is in its group; or out of it because it is to be."""
+        membership = self._membership
+        return self._away_until is not None or (membership is not None and membership.joined)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not in its group, if that has lasted."""
+        since = self._out_since
+        return self.unreachable if since and stopwatch() >= since + LASTING else None
 
     def stay_away(self, seconds: float | None) -> None:
         """Leaves the group for so long; None: until `come_back`."""
@@ -135,7 +161,10 @@ class Assignment:
                 self._round()
                 if self._leaving:
                     break
-                self.unreachable = None
+                if self.joined:
+                    self.unreachable = None
+                elif self.unreachable is None:
+                    self.unreachable = self._silence()
             except (LedgerUnavailable, ClosedError) as error:
                 if self.unreachable is None:
                     log.warning("the group is out of reach: %s", error)
@@ -147,11 +176,31 @@ class Assignment:
                 log.exception("the group's callbacks failed")
                 self.unreachable = repr(error)
                 self._stopped.wait(PAUSE)
+            self._look()
         try:
             self._go()  # also without time for it: nobody is to keep what nobody here works at
         except Exception as error:
             log.info("the group was not left in order: %s", error)
         self._left()
+
+    def _look(self) -> None:
+        joined = self.joined
+        if joined == bool(self._out_since):
+            self._out_since = 0 if joined else stopwatch()
+            self._changed()
+
+    def _silence(self) -> str | None:
+        """What there is to say when the group has said nothing for too long."""
+        patience = max(SILENCE, 2 * self.bound)
+        if not self._out_since or stopwatch() < self._out_since + int(patience * 1e9):
+            return None
+        text = (
+            f"{self._who} asked to join, and its group has not let it in for {patience:g} s: another member's barrier may hold "
+            "that up, whoever coordinates the group may be out of reach, or the group's name may be in use for something "
+            "else; look at its members, and at the service"
+        )
+        log.warning("%s", text)
+        return text
 
     def _round(self) -> None:
         away = self._away_until

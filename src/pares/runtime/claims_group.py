@@ -18,6 +18,7 @@ from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
 from pares.core.records import MAX_NAME
 from pares.ledger import Group, Ledger
 from pares.runtime.events import Acquired, Event, Fenced, Revoked
+from pares.runtime.settings import LONGEST_BARRIER
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = "/partitions"
 CALLBACK_LIMIT: Final = 300.0
-"""Seconds that `on_revoked` may take, as on Kafka."""
+"""Seconds that `on_revoked` may take, as on Kafka, unless said otherwise."""
 
 LOOK_EVERY: Final = 0.25
 """Seconds between two looks at whether the assignment is in reach."""
@@ -42,7 +43,8 @@ def group_of(ledger: Ledger, seats: int = 1, **settings: Any) -> Group:
 class ClaimsGroup:
     """Assigns partitions by claims in the ledger's log.
 
-    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `seats`: partitions are as many
+    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `callback_limit`: seconds that
+    `on_revoked` may take. `seats`: partitions are as many
     blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
     there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
     of the claims protocol (docs/guarantees.md).
@@ -101,6 +103,8 @@ class ClaimsMembership:
         self._woken = False
         self._session: float = settings["session"]
         self._bound = self._session / (1 + settings["drift"])
+        settings = dict(settings)
+        self._limit: float = min(settings.pop("callback_limit", CALLBACK_LIMIT), LONGEST_BARRIER)
         self._block = partitions // seats
         """Partition `number` is seat `number // block` of role `number % block`."""
         self._member: Member = Member(
@@ -109,7 +113,7 @@ class ClaimsMembership:
             roles=[str(number) for number in range(self._block)],
             seats=seats,
             barrier=self._told,
-            barrier_timeout=CALLBACK_LIMIT,
+            barrier_timeout=self._limit,
             **settings,
         )
 
@@ -117,6 +121,14 @@ class ClaimsMembership:
     def reassignment_bound(self) -> float:
         """A challenger waits for a session by its own stopwatch, which may be fast."""
         return self._bound
+
+    @property
+    def callback_limit(self) -> float:
+        return self._limit
+
+    @property
+    def joined(self) -> bool:
+        return not self._left and self._member.state == "live"
 
     def poll(self, timeout: float = 0.0) -> None:
         if self._left:
@@ -219,7 +231,7 @@ class ClaimsMembership:
             self._enqueue("assigned", event)
         elif isinstance(event, Revoked):
             call = self._enqueue("revoked", event)
-            call.done.wait(CALLBACK_LIMIT)
+            call.done.wait(self._limit)
         elif isinstance(event, Fenced):
             self._enqueue("lost", event)
 

@@ -27,7 +27,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     ok = alive and knows and not stuck and life.state in ("joining", "live", "closing")
     return Health(
         ok=ok,
-        ready=ok and fresh and life.state == "live" and unreachable is None,
+        ready=ok and fresh and life.state == "live" and loop.joined and unreachable is None,
         state=life.state,
         name=name,
         group=group,

@@ -28,6 +28,7 @@ from pares.core.protocol import (
     Declare,
     Event,
     HandOver,
+    Live,
     PauseFor,
     Ready,
     Report,
@@ -45,10 +46,10 @@ from pares.core.spread import partition_of_role
 from pares.ledger import Group, Ledger, Membership, expire
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
-from pares.runtime.claims_group import ClaimsMembership, group_of
+from pares.runtime.claims_group import CALLBACK_LIMIT, ClaimsMembership, group_of
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbells
-from pares.runtime.induction_settings import check_seats, check_shape
+from pares.runtime.induction_settings import check_barrier, check_seats, check_shape
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.life import Life
 from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
@@ -72,6 +73,7 @@ def begin_induction(
     check_seats(ledger, seats)
     settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
     settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
+    settings["callback_limit"] = max(CALLBACK_LIMIT, life.barrier_limit + 2 * GRACE)
 
     def join(callbacks: Callbacks) -> Membership:
         told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
@@ -123,9 +125,16 @@ class InductionLoop:
         """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
         the group's, which may belong to other partitions now."""
         self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
-        self.assignment = Assignment(self._join, callbacks, self._life.who, lambda: self._left(callbacks))
+        left, changed = (lambda: self._left(callbacks)), (lambda: self.doorbell.ring())
+        self.assignment = Assignment(self._join, callbacks, self._life.who, left, changed)
+        self._live: Live | None = None
+        """The logs have been read: it is live when the group has let it in, too."""
+        self._told: set[str] = set()
+        """What the user was told of why it is not in its group."""
         try:
             protocol, config = self._make(self.assignment.bound, seen)
+            if config.exclusive:
+                check_barrier(self._life.barrier_limit, GRACE, self.assignment.callback_limit)
             self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
         except BaseException:
             self.assignment.give_up()
@@ -161,6 +170,11 @@ class InductionLoop:
     def unwritten(self) -> str | None:
         """Why the group that shares the partitions out does not answer."""
         return self.assignment.unreachable
+
+    @property
+    def joined(self) -> bool:
+        """Whether its group has let it in (or it stays away on purpose)."""
+        return self.assignment.joined
 
     def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
         """What the user wants. The group does what is the group's; the rest is the protocol's."""
@@ -302,14 +316,18 @@ class InductionLoop:
         while self._events and self.over is None:
             self._step(self._events.popleft())
 
-    def _step(self, event: ShareEvent) -> bool:
-        """One step, and its effects. Whether something was appended."""
+    def _step(self, event: ShareEvent, now: int | None = None) -> bool:
+        """One step, and its effects. `now`: of a stopwatch that was read for this event before. Whether something was
+        appended."""
         puts: list[Put] = []
-        for effect in self.core.step(event, stopwatch()):
+        self._look_at_group()
+        for effect in self.core.step(event, stopwatch() if now is None else now):
             if isinstance(effect, Put):
                 puts.append(effect)
             elif isinstance(effect, Wake):
                 self._wake = effect.at
+            elif isinstance(effect, Live):
+                self._live = effect
             elif isinstance(effect, Yielded):
                 self._callbacks.yielded(effect.partition)
             elif isinstance(effect, Restart):
@@ -324,6 +342,18 @@ class InductionLoop:
             for put in puts:
                 self._put([put], lambda one: [self.ledger.append(one[0][1], one[0][0])])
         return bool(puts)
+
+    def _look_at_group(self) -> None:
+        if self.assignment.joined:
+            self._told.clear()
+            live, self._live = self._live, None
+            if live is not None:
+                self._life.carry(live)
+        else:
+            why = self.assignment.trouble
+            if why is not None and why not in self._told:
+                self._told.add(why)
+                self._life.carry(Report("not-in-its-group", why))
 
     def _put(self, puts: list[Put], append: Callable[[list[tuple[int, bytes]]], list[int]]) -> None:
         answers: list[ShareEvent]
@@ -376,7 +406,8 @@ class InductionLoop:
                 self.read_at = stopwatch()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
-                self._step(Heard(number, list(entries), wall_us()))
+                # The stopwatch was read before the wall clock: of what passes in between a belief loses, and gains nothing.
+                self._step(Heard(number, list(entries), wall_us()), self.read_at)
                 if not entries or (len(entries) < CHUNK and part.track.entered):
                     break
         except (LedgerGap, LedgerRewound) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Final
 
@@ -60,6 +61,18 @@ def check_seats(ledger: Log, seats: int) -> None:
         raise ConfigError(
             f"seats is {seats}, and each seat of a role needs a partition of its own: {ledger.url} has {ledger.partitions}; "
             f"open it with ?partitions={2 * seats} or more, or use fewer seats"
+        )
+
+
+def check_barrier(limit: float, grace: float, waits: float) -> None:
+    """Raises `ConfigError` unless the group waits for as long as a barrier may take, and for the record after it. (In
+    non-exclusive mode it waits for no barrier.)"""
+    if limit + grace > waits:
+        raise ConfigError(
+            f"barrier_timeout is {limit:g} s, and this group waits {waits:g} s for a member that gives partitions up, of which "
+            f"{grace:g} s are for the record that says so: then others take them. Use at most {max(0.0, waits - grace):g} s, "
+            "or have it wait longer: on Kafka by the client setting "
+            f"max.poll.interval.ms={math.ceil(1000 * (limit + grace))} in options= or config="
         )
 
 

@@ -94,6 +94,8 @@ class Loop:
         """Why the ledger is out of reach; None while it is in reach."""
         self.unwritten: str | None = None
         """Why the last append failed: it may be that this user can read the ledger, and not write it."""
+        self.joined = True
+        """Who is live is in its group, as nobody but the log lets it in."""
         self.failure: BaseException | None = None
         self.read_at = stopwatch()
         """When the ledger was last read."""

@@ -14,6 +14,8 @@ from pares.runtime.incarnation import default_name
 Roles = str | Iterable[str]
 Eligible = Iterable[str] | Literal["*"] | None
 
+LONGEST_BARRIER: Final = 24 * 3600
+"""Seconds."""
 PROTOCOLS: Final = ("claims", "neli", "fast-neli", "allcall")
 
 
@@ -76,7 +78,7 @@ def settings(
         "roles": specs,
         "session_ms": session_ms,
         "overlap_ms": seconds_to_ms("overlap", overlap, 0, 3600),
-        "barrier_ms": seconds_to_ms("barrier_timeout", barrier_timeout, 0, 24 * 3600),
+        "barrier_ms": seconds_to_ms("barrier_timeout", barrier_timeout, 0, LONGEST_BARRIER),
         "settle_ms": session_ms // 2 if settle is None else seconds_to_ms("settle", settle, 0, 3600),
         "drift": number("drift", drift, 0, 0.5),
         "retention_ms": None if retention is None else int(retention * 1000),

@@ -74,6 +74,7 @@ class Puppet:
         self.doorbell = SimpleNamespace(close_in_child=lambda: None)
         self.unreachable: str | None = None
         self.unwritten: str | None = None
+        self.joined = True
         self.failure: BaseException | None = None
         self.each_round: Callable[[], None] = lambda: None
         self._write(records.Genesis, me, base=BASE)

@@ -15,7 +15,7 @@ from pares.core.neli import BEACONS
 from pares.sim.engine import MS
 from pares.sim.wire import Weather
 
-FAULTS: Final = (
+DRAWN: Final = (
     "crash",
     "freeze",
     "freeze_buffered",
@@ -34,6 +34,10 @@ FAULTS: Final = (
     "barrier",
     "outage",
 )
+"""What befalls a group as its seed has it."""
+RARE: Final = 0.15
+"""Of the seeds, how many have the one below as well. It is drawn last, and those that don't have it stay as they were."""
+FAULTS: Final = (*DRAWN, "freeze_clocks")
 """What can befall a group, apart from what weather does to single appends."""
 
 MODES: Final = ("fast-neli", "neli", "nele")
@@ -124,7 +128,7 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
         storm=rng.uniform(15, 30),
         calm=rng.uniform(14, 18),
         pace=rng.choice((0.2, 0.5, 1.0, 1.5)),
-        faults=_some(rng, FAULTS, 4),
+        faults=_some(rng, DRAWN, 4),
         weather=_weather(rng, min(session, threshold)),
         group_delay=(MS // 2, int(session * MS * rng.choice((0.005, 0.02)))),
         barrier=rng.choice((0.0, 0.0, 0.1, 0.5)),
@@ -132,6 +136,8 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
         narrow=rng.choice((0, 0, 1)),
     )
     neighbours = bias.pop("neighbours", rng.choice((0, 0, 0, 1, 2, 4)))
+    if rng.random() < RARE:
+        knobs = msgspec.structs.replace(knobs, faults=knobs.faults | {"freeze_clocks": 1.0})
     weather = bias.pop("weather", None)
     if weather is not None:
         bias["weather"] = msgspec.structs.replace(knobs.weather, **weather)

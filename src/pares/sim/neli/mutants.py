@@ -1,6 +1,7 @@
 """Rules of NELI and Fast NELI broken on purpose, one at a time, to see that the simulation would notice.
 
-Each says in which modes it must be noticed. A mutant patches the real core for as long as a simulation runs.
+Each says in which modes it must be noticed. A mutant patches the real core for as long as a simulation runs; what is the rule
+of the loop around it, it patches in the simulated process, which does as that does.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pares.core.shares import Yielded
 from pares.core.track import Track
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.neli.process import NeliProcess
 
 
 class NeliMutant(Struct, frozen=True):
@@ -76,6 +78,10 @@ def _local_time() -> list[Patch]:
             part.until = max(part.until, now + int(self.config.threshold_ms * MS * (1 - self.config.drift)))
 
     return [(Neli, "_rearm", rearm)]
+
+
+def _wall_first() -> list[Patch]:
+    return [(NeliProcess, "CLOCKS", ("wall", "stopwatch"))]
 
 
 def _any_beat_neli() -> list[Patch]:
@@ -260,6 +266,23 @@ MUTANTS: dict[str, NeliMutant] = {
             faults={"lie": 3.0, "freeze": 1.0, "oblivious": 2.0},
         ),
         _made("local-time", "neli", "V takes the reader's time, not the broker's", "neli", _local_time, **_LATE),
+        _made(
+            "wall-clock-first",
+            "neli",
+            "the wall clock is read before the stopwatch, and a pause in between is added to a belief",
+            "neli",
+            _wall_first,
+            faults={"freeze_clocks": 3.0, "cut_all": 2.0, "oblivious": 1.0},
+            error_ms=0,
+            session_ms=1000,
+            threshold_ms=850,
+            interval_ms=100,
+            drift=0.0,
+            pace=1.5,
+            members=3,
+            partitions=1,
+            roles=1,
+        ),
         _made(
             "any-beacon-re-arms",
             "neli",

@@ -203,6 +203,12 @@ class NeliStorm(Chance[NeliProcess]):
         if process is not None:
             process.freeze_at = ("buffered", self.span(0.2, LONGEST_FREEZE))
 
+    def freeze_clocks(self) -> None:
+        """For less than a belief lasts: one that ran out meanwhile is over, whatever was read of the clocks."""
+        process = self.someone()
+        if process is not None:
+            process.freeze_at = ("clocks", self.span(0.05, 1))
+
     def freeze_ticked(self) -> None:
         process = self.someone()
         if process is not None:

@@ -1,16 +1,17 @@
 """A simulated process that runs NELI or Fast NELI: the real protocol, driven by virtual time; see `pares.sim.process`.
 
 A round fetches what is new in every partition's log, and then steps and ticks with the clock read again. The process can be
-killed or frozen at any instant: also with a full buffer, between a fetch and the step that hears of it, and between a tick and
-the append that it made.
+killed or frozen at any instant: also with a full buffer, between a fetch and the step that hears of it, between its looks at
+its two clocks, and between a tick and the append that it made.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pares.core.fast import Fast
 from pares.core.induced import Induced
@@ -64,6 +65,9 @@ class PartWire(Owner):
 class NeliProcess:
     """One named process; each start is a new incarnation."""
 
+    CLOCKS: ClassVar[tuple[str, str]] = ("stopwatch", "wall")
+    """In which order it reads its two clocks for what it hears: as the runtime does."""
+
     def __init__(
         self, scene: NeliScene, name: str, settings: dict[str, Any], stopwatch: Stopwatch, wall: WallClock, rng: Random
     ) -> None:
@@ -87,7 +91,8 @@ class NeliProcess:
         """seat -> (token, until): by its own stopwatch."""
         self.well_since = NEVER
         self.freeze_at: tuple[str, int] | None = None
-        """A wish: "buffered", between a fetch and hearing of it; "ticked", before the append of a tick leaves."""
+        """A wish: "buffered", between a fetch and hearing of it; "clocks", between the stopwatch and the wall clock, before it
+        hears; "ticked", before the append of a tick leaves."""
         self.group_cut = self.oblivious = False
         self.group_heard = 0
         self.owned: set[int] = set()
@@ -265,15 +270,27 @@ class NeliProcess:
         else:
             self._finish(core, fetched)
 
-    def _finish(self, core: Induced, fetched: list[tuple[int, list[EntryTuple]]]) -> None:
+    def _finish(
+        self, core: Induced, fetched: list[tuple[int, list[EntryTuple]]], looks: dict[str, int] | None = None
+    ) -> None:
+        """`looks`: what it had read of its clocks for the first of these when it stood still."""
         self._busy = False
         if core is not self.core or not self.running:
             return
         engine = self.scene.engine
-        for number, entries in fetched:
+        for at, (number, entries) in enumerate(fetched):
             if core is not self.core:
                 return  # begun anew
-            self._step(Heard(number, list(entries), self.wall.read_us(engine.now)))
+            if looks is None:
+                looks = self._look({}, self.CLOCKS[0])
+                if entries and self._freezes("clocks"):
+                    self._busy = True
+                    self._left.append(partial(self._finish, core, fetched[at:], looks))
+                    return
+            for clock in self.CLOCKS[1:]:
+                self._look(looks, clock)
+            self._step(Heard(number, list(entries), looks["wall"]), looks["stopwatch"])
+            looks = None
         if core is not self.core:
             return
         self._wake_at = 0
@@ -289,6 +306,10 @@ class NeliProcess:
                 due = min(due, max(arrived + part.wire.lag, engine.now + 20 * US))
         self.wake(due)
 
+    def _look(self, looks: dict[str, int], clock: str) -> dict[str, int]:
+        looks[clock] = self.now if clock == "stopwatch" else self.wall.read_us(self.scene.engine.now)
+        return looks
+
     def _freezes(self, point: str) -> bool:
         if self.freeze_at is None or self.freeze_at[0] != point:
             return False
@@ -298,9 +319,9 @@ class NeliProcess:
 
     # Effects -------------------------------------------------------------------------------------------------------------
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: Event, now: int | None = None) -> None:
         assert self.core is not None
-        for effect in self.core.step(event, self.now):
+        for effect in self.core.step(event, self.now if now is None else now):
             self._carry(effect)
 
     def _carry(self, effect: Effect) -> None:
