@@ -31,11 +31,9 @@ def induced(paper: Paper, kind: Any, member: str, n: int, group: str = "g", **fi
     return paper.put(beacons.encode(kind(v=1, g=group, m=member, n=n, b=0, s=50, at=0, **fields)))
 
 
-def began(members: int = 0) -> Paper:
+def began() -> Paper:
     paper = Paper()
     paper.genesis(BASE)
-    for number in range(members):
-        Pen(paper, f"c{number}~1").join()
     return paper
 
 
@@ -147,7 +145,10 @@ def test_a_join_that_comes_back_behind_an_announcement_is_taken_back() -> None:
 def test_an_announcement_behind_the_join_is_told_and_led_on() -> None:
     solo = leader()
     for n in range(20):
-        induced(solo.paper, Announce if n == 0 else Pulse, "n~1", n + 1, **({} if n == 0 else {"term": 9}))
+        if n == 0:
+            induced(solo.paper, Announce, "n~1", 1)
+        else:
+            induced(solo.paper, Pulse, "n~1", n + 1, term=9)
         solo.run(0.1)
     assert [report.kind for report in solo.of(Report)] == ["other-protocol"]
     assert solo.claims.tenures.leading()
@@ -186,8 +187,8 @@ def test_a_log_without_its_beginning_is_left_alone_too() -> None:
 # NELI comes to claims ----------------------------------------------------------------------------------------------------
 
 
-def newcomer(*payloads: bytes) -> Bench:
-    """A member of Fast NELI that has just come, to a log with these records."""
+def newcomer() -> Bench:
+    """A member of Fast NELI that has not looked at its log yet."""
     bench = Bench.__new__(Bench)
     bench.core, bench.now, bench.effects, bench.numbers = Fast(config()), 10**12, [], {}
     bench.logs, bench.ends = [[]], [0]
@@ -228,7 +229,7 @@ def test_neli_begins_where_claims_is_only_history() -> None:
 @pytest.mark.parametrize("how", ["leave", "obituary", "admin"])
 def test_neli_begins_at_once_where_all_have_left(how: str) -> None:
     bench = newcomer()
-    pen = claimant(bench, **({"eligible": ()} if how == "admin" else {}))
+    pen = claimant(bench, eligible=() if how == "admin" else None)
     if how == "leave":
         pen.leave()
     elif how == "obituary":
