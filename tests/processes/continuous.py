@@ -253,9 +253,8 @@ def never_without(told: argparse.Namespace, folder: Path, url: str) -> bool:
     (folder / "faults.jsonl").write_text("\n".join([*faults, ""]))
     found = company.all_beliefs()
     gaps = uncovered(found, first, last)
-    print(
-        f"{told.layout}, {told.protocol}: {company.kills} kills ({company.hosts_killed} hosts at once) in {(last - first) / 1e9:.0f} s"
-    )
+    killed = f"{company.kills} kills ({company.hosts_killed} hosts at once)"
+    print(f"{told.layout}, {told.protocol}: {killed} in {(last - first) / 1e9:.0f} s")
     print(f"{len(found)} beliefs; at most {most_at_once(found)} believed in one role at once")
     print(f"without a leader: {len(gaps)} times, {sum(to - at for _, at, to in gaps) / 1e6:.1f} ms in all")
     for role, at, to in gaps:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from induction_tools import ROLE, leader, node
@@ -17,16 +19,21 @@ from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 import pares
 from pares.core.beacons import Foreign, Pulse, decode, encode
 from pares.core.errors import ConfigError
+from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
+from pares.runtime.induction_settings import usual_deadline_ms
 from standstill import stop_between_writes
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_is_not_given_is_made_of_host_and_process(crew: Crew) -> None:
-    """Each start has an id of its own besides: goNELI puts the time into the name for that."""
-    assert default_name().startswith(f"{os.uname().nodename}-{os.getpid()}")
+def test_a_name_that_is_not_given_is_made_of_host_process_and_time(crew: Crew) -> None:
+    """So a container that starts again, always as process 1, has another name each time."""
+    before = time.time_ns() // 1_000_000
+    found = re.fullmatch(rf"{re.escape(os.uname().nodename)}-{os.getpid()}-(\d+)(-\d+)?", default_name())
+    assert found is not None
+    assert before <= int(found[1]) <= time.time_ns() // 1_000_000
     one, two = (crew.member(None, (ROLE,), protocol="fast-neli") for _ in range(2))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert str(os.getpid()) in one.name
     assert one.name != two.name
@@ -57,6 +64,27 @@ def test_settings_that_do_not_go_together_are_refused_and_leave_nothing(crew: Cr
         node(crew, "refused", **settings)
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
     leader(crew, "next")
+
+
+@pytest.mark.parametrize(
+    ("session", "bound", "deadline", "interval"), [(6.7, 6090, 5000, 100), (1.0, 909, 757, 100), (0.3, 272, 226, 45)]
+)
+def test_with_nothing_set_a_group_whose_session_has_room_has_gonelis_settings(
+    crew: Crew, session: float, bound: int, deadline: int, interval: int
+) -> None:
+    """`bound`: what is left of a session where claims share out, whose challengers may have fast clocks."""
+    config: Any = node(crew, session=session)._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+    assert (config.session_ms, config.threshold_ms, config.interval_ms) == (bound, deadline, interval)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.1, 0.2, 0.5])
+@pytest.mark.parametrize("session", [0.02, 0.3, 1.0, 6.0, 60.0])
+def test_whatever_the_session_a_takeover_waits_for_the_group_only(session: float, drift: float) -> None:
+    """An owner that is cut off has stopped, and a successor's wait by a clock that is off is over, before the session is."""
+    session_ms = round(session * 1000)
+    deadline = usual_deadline_ms(session_ms, drift)
+    assert 0 < deadline * (1 + drift) < session_ms
+    assert lease_ns(deadline, drift) / (1 - drift) < challenge_ns(deadline, drift, drift) < session_ms * MS
 
 
 # A member's life -----------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The name it was made with, or host and process id."""
+        """The name it was made with, or that of host, process id and time."""
         return self._member.name
 
     @property
