@@ -87,6 +87,34 @@ def test_whatever_the_session_a_takeover_waits_for_the_group_only(session: float
     assert lease_ns(deadline, drift) / (1 - drift) < challenge_ns(deadline, drift, drift) < session_ms * MS
 
 
+def test_no_task_for_a_role_that_the_group_has_not(crew: Crew) -> None:
+    """PulserWithError. A member leads whatever role the group has, so a name with a slip in it would wait for ever."""
+    me = leader(crew)
+    with pytest.raises(ConfigError, match="group 'g' has no role 'leadre'; it has: leader"):
+        me.background(lambda: None, "leadre")
+    runs = threading.Event()
+    me.add_role("other")
+    me.background(runs.set, "other")
+    assert runs.wait(PATIENCE)
+
+
+def test_a_role_that_turns_out_not_to_be_there_is_told(faulty: Faulty, caplog: pytest.LogCaptureFixture) -> None:
+    """Before the log was read nobody can say what the group has; a role may come later, and is waited for."""
+    faulty.away()
+    crew, runs = Crew(faulty), threading.Event()  # type: ignore[arg-type]
+    me = node(crew)
+    work = me.background(runs.set, "later")
+    own = me.background(lambda: None, ROLE)
+    faulty.back()
+    until(lambda: "waits for nothing: group 'g' has no role 'later'" in caplog.text, "it is said once it is known")
+    me.add_role("later")
+    assert runs.wait(PATIENCE)
+    assert f"no role {ROLE!r}" not in caplog.text
+    work.stop()
+    own.stop()
+    me.close()
+
+
 # A member's life -----------------------------------------------------------------------------------------------------
 
 

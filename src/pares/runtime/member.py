@@ -321,9 +321,16 @@ class Member:
     ) -> Background:
         """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
         the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
-        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
+        moment. `give_up_on_error`, `stuck_after`: as in `only`.
+
+        Raises `ConfigError` for a task that can't be called, and for a role that this member never leads; with "neli" and
+        "fast-neli", whose members lead whatever role the group has, for one that it has not. While this member is still joining
+        that isn't known: then it is logged as soon as it is, and the task waits for the role to be added.
+        """
         self._requests.check_eligible(role)
-        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
+        self._requests.check_there(role)
+        check_there = self._requests.check_there
+        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after, check_there)
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""
