@@ -262,7 +262,7 @@ def test_one_election_for_each_role_on_one_set_of_calls() -> None:
     assert world.sent - before <= 10 * 3 * 3, "calls for each role of its own"
 
 
-@pytest.mark.parametrize("count", [5, 20, 40, 80])
+@pytest.mark.parametrize("count", [5, 10, 20, 40, 80])
 def test_traffic_grows_with_the_square_of_the_members(count: int) -> None:
     world = World(delay=(0.5, 2.0))
     for rank in range(count):

@@ -54,8 +54,15 @@ def test_a_member_made_before_the_fork_says_what_to_do(tmp_path: Path) -> None:
         "def app(environ, start_response): ...\n"
     )
     (tmp_path / "conf.py").write_text(
+        "import os\n"
         "bind, workers = '127.0.0.1:0', 1\n"
+        "def files():\n"
+        "    links = [f'/proc/self/fd/{number}' for number in os.listdir('/proc/self/fd')]\n"
+        "    return [f for f in (os.readlink(link) for link in links if os.path.lexists(link)) if '/g.db' in f]\n"
+        "def when_ready(server):\n"
+        "    server.log.error('master has %s', files())\n"
         "def post_worker_init(worker):\n"
+        "    worker.log.error('inherited: %s.', files())\n"
         "    import mistaken\n"
         "    worker.log.error('leads: %s', mistaken.member.holds('A'))\n"
         "    mistaken.member.wait('A')\n"
@@ -67,6 +74,8 @@ def test_a_member_made_before_the_fork_says_what_to_do(tmp_path: Path) -> None:
     }
     command = [sys.executable, "-m", "gunicorn", "-c", str(tmp_path / "conf.py"), "--preload", "mistaken:app"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert "g.db-locks/" in done.stderr.partition("master has")[2].partition("\n")[0]
+    assert "inherited: []." in done.stderr, "no file and no lock of the master's member"
     assert "leads: False" in done.stderr
     assert "ForkedError" in done.stderr
     assert "make a new one after the fork" in done.stderr

@@ -17,6 +17,7 @@ from sqlite_tools import open_file, refused
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger.sqlite import SqliteLedger
+from pares.ledger.sqlite_schema import inspect
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -180,6 +181,29 @@ def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
             path, CapabilityError, "layout 2, made by a newer pares; this one knows layouts up to 1", readonly=readonly
         )
     assert contents(tmp_path) == before
+
+
+def test_a_file_in_the_middle_of_a_checkpoint_is_not_damaged(tmp_path: Path) -> None:
+    """Its first page counts pages that are not in the file yet; a moment later they are."""
+    path = tmp_path / "ledger.db"
+    with closing(open_file(path)) as ledger:
+        ledger.append_many([b"x" * 300] * 500)
+    whole = path.read_bytes()
+    assert len(whole) > 100_000
+    path.write_bytes(whole[:4096])
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        connection.execute("PRAGMA application_id")
+
+    def finish() -> None:
+        with path.open("ab") as file:
+            file.write(whole[4096:])
+
+    checkpoint = threading.Timer(0.3, finish)
+    checkpoint.start()
+    inspect(str(path))
+    checkpoint.join()
+    with closing(open_file(path)) as ledger:
+        assert len(ledger.read(0)) == 500
 
 
 def test_a_damaged_ledger(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from runtime_tools import PATIENCE, Crew, Recorder, pares_threads, until
 
 import pares
+from pares.runtime.barriers import Barriers, Body
 
 
 def barrier_threads() -> list[str]:
@@ -291,6 +292,34 @@ def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> Non
     assert done.wait(PATIENCE)
     assert me.state == "closed"
     until(lambda: kinds == ["Acquired", "Revoked"], "it is told all the same")
+
+
+@pytest.mark.parametrize("where", ["only", "background"])
+def test_work_whose_term_ends_just_before_it_begins_does_not_run(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Between the look at the term and the word that something runs in it: nobody waits for that yet."""
+    me = crew.leader("a", rank=1)
+    other = crew.standby("b")
+    begin, ran, between = Barriers.begin, list[bool](), threading.Event()
+
+    def late(self: Barriers, key: tuple[str, int, int], thread: int | None = None) -> Body:
+        if thread is None and not between.is_set():
+            between.set()
+            me.step_down("A")
+            assert other.wait("A", PATIENCE)
+        return begin(self, key, thread)
+
+    monkeypatch.setattr(Barriers, "begin", late)
+    if where == "only":
+        assert me.only("A")(lambda: ran.append(True))() is None
+        assert between.is_set()
+    else:
+        me.background(lambda: ran.append(True), "A")
+        assert between.wait(PATIENCE)
+        assert other.wait("A", PATIENCE)
+        me.close()
+    assert ran == []
 
 
 def test_events_of_one_seat_come_in_order_and_one_at_a_time(crew: Crew) -> None:

@@ -40,6 +40,33 @@ def test_leave_on_signals(sqlite: str, number: signal.Signals) -> None:
     until(lambda: ids(other) == {other.id}, "it has left")
 
 
+@pytest.mark.parametrize("asleep", [0.01, 600.0])
+def test_leave_on_signals_under_asyncio(sqlite: str, asleep: float) -> None:
+    crew = Crew(sqlite)
+    script = Script(
+        sqlite,
+        f"""
+        import asyncio
+        pares.leave_on_signals()
+        async def main():
+            async with pares.aio.Member(url, group="g", roles=["A"], name="child", session=60.0) as me:
+                async for term in me.terms("A"):
+                    async with term:
+                        say("leads", me.id)
+                        while term:
+                            await asyncio.sleep({asleep})
+        asyncio.run(main())
+        """,
+    )
+    assert script.line().startswith("leads")
+    other = crew.standby("b", session=60)
+    script.process.send_signal(signal.SIGTERM)
+    assert other.wait("A", PATIENCE), "long before a session of 60 s"
+    assert script.process.wait(2 * PATIENCE) == -signal.SIGTERM
+    script.process.communicate()
+    until(lambda: ids(other) == {other.id}, "it has left")
+
+
 def test_a_hook_before_the_signal_hands_over_for_who_does_not_listen_to_signals(sqlite: str) -> None:
     """As Kubernetes' preStop does it (docs/operating.md)."""
     crew = Crew(sqlite)

@@ -55,6 +55,8 @@ CREATE TABLE entries (id INTEGER PRIMARY KEY, timestamp_ms INTEGER NOT NULL, pay
 
 _HEADER_BYTES: Final = 100
 _CREATION_PATIENCE: Final = 10.0
+_CHECKPOINT_PATIENCE: Final = 2.0
+_PAUSE: Final = 0.005
 _PASSING: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -102,14 +104,28 @@ def _no_database(path: str) -> ConfigError:
 
 
 def _header(path: str) -> tuple[int, int]:
+    """The application and the layout that the file says it is of.
+
+    Who takes no locks may look in the middle of a checkpoint, which writes the first page before those that it counts: then the
+    file is shorter than it says, and looks damaged. So it is looked at again, for as long as that may take.
+    """
+    until = time.monotonic() + _CHECKPOINT_PATIENCE
+    while True:
+        try:
+            return _header_now(path)
+        except sqlite3.Error as error:
+            if primary(error) == sqlite3.SQLITE_NOTADB:
+                raise _no_database(path) from error
+            if primary(error) != sqlite3.SQLITE_CORRUPT or time.monotonic() > until:
+                raise unavailable(error, path, "read its header") from error
+        time.sleep(_PAUSE)
+
+
+def _header_now(path: str) -> tuple[int, int]:
     connection = connect(path, "mode=ro&immutable=1")
     try:
         application = int(connection.execute("PRAGMA application_id").fetchone()[0])
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error as error:
-        if primary(error) == sqlite3.SQLITE_NOTADB:
-            raise _no_database(path) from error
-        raise unavailable(error, path, "read its header") from error
     finally:
         connection.close()
     return application, version

@@ -87,7 +87,8 @@ def only_while(
             if term is None:
                 return None
             with body(member, barriers, term, give_up_on_error, stuck_after):
-                return function(*args, **kwargs)
+                # Looked at again: before `begin` nobody waited for this call.
+                return function(*args, **kwargs) if term else None
 
         return guarded
 
@@ -151,7 +152,8 @@ class Background:
         member, barriers, task, role, give_up_on_error, stuck_after = self._how
         try:
             with body(member, barriers, term, give_up_on_error, stuck_after):
-                task()
+                if term:  # looked at again: before `begin` nobody waited for this run
+                    task()
         except FAILURES:  # SystemExit too: it would end this thread without a word, and the member would go on leading
             log.exception("the background task for %r raised", role)
             term.wait_lost(AFTER_ERROR)

@@ -88,28 +88,28 @@ class Tokens(NeliChecker):
 
 
 class Emergence(NeliChecker):
-    """In the calm somebody leads every seat: after what was done to the group, within the bound; and in the end."""
+    """In the calm somebody leads every seat: within the bound after what was done to the group last, and in the end."""
 
     promise = "a leader emerges"
 
     def __init__(self, scene: NeliScene, seats: list[Seat], bound: int) -> None:
         super().__init__(scene)
         self.seats, self.bound = seats, bound
+        self._due = 0
 
     def probe(self) -> None:
         """Something is done to the group: from now on the bound runs."""
-        self.look()
-        self.scene.engine.after(self.bound, self.look, True)
+        self._due = self.scene.engine.now + self.bound
+        self.scene.engine.after(self.bound, self.end)
 
-    def look(self, must: bool = False) -> None:
+    def end(self) -> None:
+        if self.scene.engine.now < self._due:
+            return  # something else was done to it meanwhile
         for seat in self.seats:
-            if not any(p.believes(seat) for p in self.scene.processes.values()) and must:
+            if not any(p.believes(seat) for p in self.scene.processes.values()):
                 raise self.broken(
                     f"nobody leads {seat_name(seat)} {self.bound / 1e6:.0f} ms after the last disturbance"
                 )
-
-    def end(self) -> None:
-        self.look(True)
 
 
 class Barriers(NeliChecker):
@@ -156,8 +156,8 @@ class NoGap(NeliChecker):
             return
         everybody = self.scene.processes.values()
         rival = effect.why.removeprefix(f"{SUPERSEDED} by ")
-        if not any(p.running and p.id == rival for p in everybody):
-            return  # it crashed meanwhile
+        if not any(p.running and not p.frozen and p.id == rival for p in everybody):
+            return  # it crashed meanwhile, or stands still
         others = [p for p in everybody if p is not process and p.believes(effect.seat)]
         if process.believes(effect.seat) and not others:
             raise self.broken(f"{process.id} stopped to lead {seat_name(effect.seat)} before anybody else led it")
