@@ -77,7 +77,7 @@ SETTINGS: Final = {
         close=(0.6, "goNELI: 0.36 / 0.60 / 0.73 s (n=5)"),
         client={"heartbeat.interval.ms": "200"},
     ),
-    "fast": Setting("fast-neli, nothing set: session 6 s, deadline 2 s", 6.0, {"protocol": "fast-neli"}),
+    "fast": Setting("fast-neli, nothing set: session 6 s, deadline 5 s", 6.0, {"protocol": "fast-neli"}),
     "neli": Setting("neli, nothing set: session 6 s, T 2.975 s, clock_error 0.05 s", 6.0, {"protocol": "neli"}),
     "nele": Setting("neli, overlap 3 s: session 6 s, T 9 s", 6.0, {"protocol": "neli", "overlap": 3.0}),
     "quick": Setting("fast-neli, a broker that allows it: session 1 s", 1.0, {"protocol": "fast-neli"}),

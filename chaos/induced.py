@@ -3,7 +3,8 @@
     python induced.py RULE GROUP LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
 goNELI's rule is a mutant of the simulation (`pares.sim.neli.mutants`): any record that is read re-arms the deadline, and nobody
-looks at a successor's announcement. It is planted in this process only. SESSION is the group's.
+looks at a successor's announcement. It is planted in this process only. SESSION is the group's. The deadline is a third of
+it, as goNELI has it, so that two who lead for longer than a deadline are told from two who lead up to it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ def main() -> None:
     import process_worker
 
     rule, group = sys.argv.pop(1), sys.argv.pop(1)
-    session_ms = str(round(float(sys.argv[4]) * 1000))
+    session = float(sys.argv[4])
+    client = {"session.timeout.ms": str(round(session * 1000))}
+    own = {"heartbeat_timeout": session / 3, "poll_interval": session / 15}
     with applied(RULES[rule]):
-        process_worker.main(group=group, protocol="fast-neli", options={"options": {"session.timeout.ms": session_ms}})
+        process_worker.main(group=group, protocol="fast-neli", options={"options": client}, **own)
 
 
 if __name__ == "__main__":

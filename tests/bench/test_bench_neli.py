@@ -9,6 +9,8 @@ import pytest
 from bench.on_neli import SETTINGS, SIZES, cases, longest_gap_ms
 from bench_run import is_spread, measured
 
+from pares.runtime.induction_settings import usual_deadline_ms
+
 
 def test_the_longest_silence_counts_from_the_windows_beginning_to_its_end() -> None:
     assert longest_gap_ms([], 100, 300) == 200
@@ -23,8 +25,8 @@ def test_every_setting_has_its_cases_and_goes_together() -> None:
     assert {"groups-neli", "members-neli", "groups-nele", "members-nele", "groups-fast"} <= named.keys()
     assert (SIZES[0], SIZES[-1]) == (1, 50)
     for setting in SETTINGS.values():
-        deadline = setting.member.get("heartbeat_timeout", setting.session / 3)
-        assert setting.member.get("poll_interval", 0) * 2 < deadline <= setting.session
+        deadline = setting.member.get("heartbeat_timeout", usual_deadline_ms(round(setting.session * 1000), 0.1) / 1000)
+        assert setting.member.get("poll_interval", 0) * 2 < deadline < setting.session
 
 
 @pytest.mark.brokers

@@ -22,12 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from process_beliefs import Belief, beliefs
 
+from pares.dev import Kafka
 from pares.runtime.clock import stopwatch
 
 ROLES: Final = ("A", "B", "C", "D")
@@ -83,6 +85,8 @@ class Company:
         self.faults: list[tuple[int, str, str]] = []
         """What was done to whom, for the audit: (wall-clock ms, member, fault)."""
         self.kills = 0
+        self.hosts_killed = 0
+        """How often all processes of a host were killed at once."""
         self._born = 0
 
     @property
@@ -129,6 +133,7 @@ class Company:
         victims = [self.random.choice(leaders)]
         if self.random.random() < 0.3:
             victims = [player for player in self.players if player.host == victims[0].host]
+            self.hosts_killed += 1
         for victim in victims:
             self.faults.append((time.time_ns() // 1_000_000, victim.name, "crash"))
             victim.process.send_signal(signal.SIGKILL)
@@ -196,6 +201,19 @@ def most_at_once(found: Iterable[Belief], roles: int = len(ROLES)) -> int:
     return most
 
 
+@contextmanager
+def ledger(given: str | None, folder: Path, session: float) -> Iterator[str]:
+    """The URL of the ledger to run on; `kafka` is a broker of one node that is there for as long. Its consumer groups have the
+    same session as claims have elsewhere: a stock broker allows no less than 6 s."""
+    if given != "kafka":
+        yield given or f"sqlite:///{folder}/log.db?partitions={len(ROLES)}"
+        return
+    settings = folder / "client.properties"
+    settings.write_text(f"session.timeout.ms={round(session * 1000)}\n")
+    with Kafka() as kafka:
+        yield kafka.topic_url("continuous", partitions=len(ROLES), config=str(settings.resolve()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layout", choices=("seats", "groups"), default="seats")
@@ -203,7 +221,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--session", type=float, default=1.5)
     parser.add_argument("--overlap", type=float, default=1.5)
-    parser.add_argument("--ledger", help="URL; a fresh SQLite file if not given")
+    parser.add_argument("--ledger", help="URL, or `kafka` for a broker of its own; a fresh SQLite file if not given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--audit", action="store_true", help="have Spark audit the log, too")
     parser.add_argument(
@@ -213,46 +231,54 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pares-continuous-") as name:
         folder: Path = told.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        url = told.ledger or f"sqlite:///{folder}/log.db?partitions=4"
-        overlap = told.overlap if told.protocol == "neli" else 0.0
-        company = Company(
-            folder, url, told.layout, protocol=told.protocol, session=told.session, overlap=overlap, seed=told.seed
-        )
-        try:
-            first = company.begin()
-            while company.kills < told.kills:
-                company.strike()
-                print(f"{company.kills} killed", file=sys.stderr, flush=True)
-            last, until_ms = stopwatch() - FRESH, time.time_ns() // 1_000_000 - FRESH // 1_000_000
-        finally:
-            company.end()
-        words = ("at_ms", "member", "fault")
-        faults = [json.dumps(dict(zip(words, fault, strict=True))) for fault in company.faults]
-        (folder / "faults.jsonl").write_text("\n".join([*faults, ""]))
-        found = company.all_beliefs()
-        gaps = uncovered(found, first, last)
-        print(f"{told.layout}, {told.protocol}: {company.kills} kills in {(last - first) / 1e9:.0f} s")
-        print(f"{len(found)} beliefs; at most {most_at_once(found)} believed in one role at once")
-        print(f"without a leader: {len(gaps)} times, {sum(to - at for _, at, to in gaps) / 1e6:.1f} ms in all")
-        for role, at, to in gaps:
-            print(f"  {ROLES[role]}: {(to - at) / 1e6:.3f} ms, {(at - first) / 1e9:.3f} s after the beginning")
-            near = [b for b in found if b.role == role and b.last > at - 10**9 and b.first < to + 10**9]
-            for b in sorted(near, key=lambda b: b.first):
-                print(f"    {b.member} by {b.token}: {(b.first - at) / 1e6:.3f} to {(b.last - at) / 1e6:.3f} ms")
-            for when, who, what in company.said(at - 5 * 10**9, to + 10**9):
-                print(f"    {(when - at) / 1e6:.3f} ms, {who}: {what}")
-        if told.audit:
-            from pares.spark.together import audit_together
+        with ledger(told.ledger, folder, told.session) as url:
+            sys.exit(0 if never_without(told, folder, url) else 1)
 
-            result = audit_together(url, company.groups, faults=company.faults, until_ms=until_ms)
-            for group in result.groups:
-                words = ", ".join(f"{p.verdict}" for p in group.promises)
-                print(f"audit of {group.group}: {len(group.rows('terms'))} terms; {words}")
-            print(f"audit of the union: {len(result.gaps)} gaps")
-            for gap in result.gaps:
-                print(f"  {gap['role']}: {gap['to_ms'] - gap['from_ms']} ms")
-            gaps += [(0, gap["from_ms"], gap["to_ms"]) for gap in result.gaps]
-        sys.exit(1 if gaps else 0)
+
+def never_without(told: argparse.Namespace, folder: Path, url: str) -> bool:
+    """Plays, judges, and says what was found. Whether each role was led at each instant."""
+    overlap = told.overlap if told.protocol == "neli" else 0.0
+    settings = {"protocol": told.protocol, "session": told.session, "overlap": overlap, "seed": told.seed}
+    company = Company(folder, url, told.layout, **settings)
+    try:
+        first = company.begin()
+        while company.kills < told.kills:
+            company.strike()
+            print(f"{company.kills} killed", file=sys.stderr, flush=True)
+        last, until_ms = stopwatch() - FRESH, time.time_ns() // 1_000_000 - FRESH // 1_000_000
+    finally:
+        company.end()
+    words = ("at_ms", "member", "fault")
+    faults = [json.dumps(dict(zip(words, fault, strict=True))) for fault in company.faults]
+    (folder / "faults.jsonl").write_text("\n".join([*faults, ""]))
+    found = company.all_beliefs()
+    gaps = uncovered(found, first, last)
+    killed = f"{company.kills} kills ({company.hosts_killed} hosts at once)"
+    print(f"{told.layout}, {told.protocol}: {killed} in {(last - first) / 1e9:.0f} s")
+    print(f"{len(found)} beliefs; at most {most_at_once(found)} believed in one role at once")
+    print(f"without a leader: {len(gaps)} times, {sum(to - at for _, at, to in gaps) / 1e6:.1f} ms in all")
+    for role, at, to in gaps:
+        print(f"  {ROLES[role]}: {(to - at) / 1e6:.3f} ms, {(at - first) / 1e9:.3f} s after the beginning")
+        near = [b for b in found if b.role == role and b.last > at - 10**9 and b.first < to + 10**9]
+        for b in sorted(near, key=lambda b: b.first):
+            print(f"    {b.member} by {b.token}: {(b.first - at) / 1e6:.3f} to {(b.last - at) / 1e6:.3f} ms")
+        for when, who, what in company.said(at - 5 * 10**9, to + 10**9):
+            print(f"    {(when - at) / 1e6:.3f} ms, {who}: {what}")
+    return not gaps and (not told.audit or audited(company, url, until_ms))
+
+
+def audited(company: Company, url: str, until_ms: int) -> bool:
+    """What the audit finds in the log, and whether it is that each role was led all the time."""
+    from pares.spark.together import audit_together
+
+    result = audit_together(url, company.groups, faults=company.faults, until_ms=until_ms)
+    for group in result.groups:
+        verdicts = ", ".join(f"{p.verdict}" for p in group.promises)
+        print(f"audit of {group.group}: {len(group.rows('terms'))} terms; {verdicts}")
+    print(f"audit of the union: {len(result.gaps)} gaps")
+    for gap in result.gaps:
+        print(f"  {gap['role']}: {gap['to_ms'] - gap['from_ms']} ms")
+    return not result.gaps
 
 
 if __name__ == "__main__":

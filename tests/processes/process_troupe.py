@@ -11,14 +11,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from process_beliefs import Belief, beliefs
 from process_judge import Write
 
 import pares
+from pares.core.beacons import Announce, decode
 from pares.core.changes import SeatChanged
+from pares.ledger import Log
 from pares.runtime.clock import stopwatch
 
 PATIENCE: Final = 60.0
@@ -38,7 +41,8 @@ class Worker:
         command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
         with (troupe.folder / f"{name}.log").open("wb") as log:
             environment = os.environ if release is None else {**os.environ, "PYTHONPATH": str(release)}
-            self.process = subprocess.Popen([*command, str(troupe.folder)], stdout=log, stderr=log, env=environment)
+            command += [str(troupe.folder)] + ([] if troupe.protocol == "claims" else [f"protocol={troupe.protocol}"])
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def beliefs(self) -> list[Belief]:
         path = self._folder / f"{self.name}.beliefs"
@@ -86,8 +90,16 @@ class Worker:
 class Troupe:
     """Three workers (after each SIGKILL a new one comes) that share a few roles on the ledger `url`."""
 
-    def __init__(self, folder: Path, url: str, session: float, roles: tuple[str, ...] = ("A", "B", "C", "D")) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        session: float,
+        roles: tuple[str, ...] = ("A", "B", "C", "D"),
+        protocol: str = "claims",
+    ) -> None:
         self.folder = folder
+        self.protocol = protocol
         self.session = session
         self.roles = roles
         self.url = url
@@ -161,6 +173,8 @@ class Troupe:
 
     def tokens_in_log(self) -> dict[tuple[str, int], str]:
         """(role, token) -> name of the holder, as the log has decided it."""
+        if self.protocol != "claims":
+            return self._announced()
         with pares.Observer(self.url, group="g") as observer:
             changes = observer.read()
             return {
@@ -168,6 +182,22 @@ class Troupe:
                 for change in changes
                 if isinstance(change, SeatChanged) and change.holder is not None
             }
+
+    def _announced(self) -> dict[tuple[str, int], str]:
+        """The same where an announcement in a role's partition begins a tenure. (Who is killed as it comes to lead leaves no
+        more than that.)"""
+        found: dict[tuple[str, int], str] = {}
+        with closing(pares.open(self.url)) as opened:
+            log = cast("Log", opened)
+            for role in self.roles:
+                partition, offset = int(role), log.start(int(role))
+                while entries := log.read(offset, partition):
+                    offset = entries[-1].offset + 1
+                    for entry in entries:
+                        record = decode(entry.payload)
+                        if isinstance(record, Announce) and record.g == "g":
+                            found[role, record.b + entry.offset] = record.name
+        return found
 
     def end(self) -> None:
         """Ends all that are left; raises if one of them can't be ended."""

@@ -1,6 +1,6 @@
 """A worker for the tests with real processes: leads what it gets, samples its beliefs densely, writes behind a fence.
 
-    python process_worker.py LEDGER NAME ROLES SESSION FOLDER [BREATH]
+    python process_worker.py LEDGER NAME ROLES SESSION FOLDER [BREATH] [protocol=PROTOCOL]
 
 It looks at its beliefs in a tight loop while it leads anything, so that the first thing it does after SIGCONT is a check.
 Its other thread writes a row for each role it leads, every few milliseconds; and once a term was taken from it and the
@@ -157,8 +157,10 @@ def main(**settings: Any) -> None:
     """`settings`: of the member, beside the usual ones or in place of them."""
     sys.setswitchinterval(0.0005)
     logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
-    ledger, name, roles, session, folder, *breath = sys.argv[1:]
-    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *map(float, breath), **settings)
+    ledger, name, roles, session, folder, *more = sys.argv[1:]
+    settings |= dict(word.split("=") for word in more if "=" in word)
+    breath = [float(word) for word in more if "=" not in word]
+    worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *breath, **settings)
     # Not the event itself: a second signal, which comes while the first one is setting it, would wait for itself for ever.
     told = queue.SimpleQueue[bool]()  # the one thing that a handler may do wherever it interrupts
     signal.signal(signal.SIGTERM, lambda *_: told.put(True))

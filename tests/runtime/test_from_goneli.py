@@ -96,6 +96,43 @@ def test_closing_from_within_the_barrier(crew: Crew) -> None:
     assert mine[0].state == "closed"
 
 
+def test_pulsing_from_another_thread_while_a_barrier_runs(crew: Crew) -> None:
+    """W6: pulse(10 ms) took as long as the barrier did. The barriers here end when the pulse has answered, and not before."""
+    come = {kind: threading.Event() for kind in (pares.Acquired, pares.Revoked)}
+    go_on = {kind: threading.Event() for kind in come}
+    returned: list[type[pares.Event]] = []
+
+    def barrier(event: pares.Event) -> None:
+        kind = type(event)
+        if kind in come:
+            come[kind].set()
+            if go_on[kind].wait(3 * PATIENCE):
+                returned.append(kind)
+
+    def pulse_elsewhere() -> bool:
+        answers: list[bool] = []
+        pulsing = threading.Thread(target=lambda: answers.append(me.pulse(0.01)), daemon=True)
+        pulsing.start()
+        pulsing.join(PATIENCE)
+        assert answers, "it waits for the barrier"
+        return answers[0]
+
+    me = node(crew, barrier=barrier, barrier_timeout=3600)
+    assert come[pares.Acquired].wait(PATIENCE)
+    assert pulse_elsewhere()
+    assert returned == []
+    go_on[pares.Acquired].set()
+    other = node(crew, "b")
+    until(lambda: {peer.name for peer in me.members()} == {"a", "b"}, "the other is in the group")
+    me.hand_over(ROLE, to="b")
+    assert come[pares.Revoked].wait(PATIENCE)
+    assert not pulse_elsewhere()
+    assert returned == [pares.Acquired]
+    assert not other.holds(ROLE)
+    go_on[pares.Revoked].set()
+    assert other.wait(ROLE, PATIENCE)
+
+
 def test_pulsing_takes_no_longer_than_it_is_told_while_the_log_is_flooded(crew: Crew, memory: str) -> None:
     """W7: it never returned while there was a next message."""
     leader(crew)

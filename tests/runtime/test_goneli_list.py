@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from induction_tools import ROLE, leader, node
+from induction_tools import ROLE, OneAtATime, leader, node
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
 from pares.core.beacons import Foreign, Pulse, decode, encode
 from pares.core.errors import ConfigError
+from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
+from pares.runtime.induction_settings import usual_deadline_ms
 from standstill import stop_between_writes
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_is_not_given_is_made_of_host_and_process(crew: Crew) -> None:
-    """Each start has an id of its own besides: goNELI puts the time into the name for that."""
-    assert default_name().startswith(f"{os.uname().nodename}-{os.getpid()}")
+def test_a_name_that_is_not_given_is_made_of_host_process_and_time(crew: Crew) -> None:
+    """So a container that starts again, always as process 1, has another name each time."""
+    before = time.time_ns() // 1_000_000
+    found = re.fullmatch(rf"{re.escape(os.uname().nodename)}-{os.getpid()}-(\d+)(-\d+)?", default_name())
+    assert found is not None
+    assert before <= int(found[1]) <= time.time_ns() // 1_000_000
     one, two = (crew.member(None, (ROLE,), protocol="fast-neli") for _ in range(2))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert str(os.getpid()) in one.name
     assert one.name != two.name
@@ -57,6 +64,55 @@ def test_settings_that_do_not_go_together_are_refused_and_leave_nothing(crew: Cr
         node(crew, "refused", **settings)
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
     leader(crew, "next")
+
+
+@pytest.mark.parametrize(
+    ("session", "bound", "deadline", "interval"), [(6.7, 6090, 5000, 100), (1.0, 909, 757, 100), (0.3, 272, 226, 45)]
+)
+def test_with_nothing_set_a_group_whose_session_has_room_has_gonelis_settings(
+    crew: Crew, session: float, bound: int, deadline: int, interval: int
+) -> None:
+    """`bound`: what is left of a session where claims share out, whose challengers may have fast clocks."""
+    config: Any = node(crew, session=session)._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+    assert (config.session_ms, config.threshold_ms, config.interval_ms) == (bound, deadline, interval)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.1, 0.2, 0.5])
+@pytest.mark.parametrize("session", [0.02, 0.3, 1.0, 6.0, 60.0])
+def test_whatever_the_session_a_takeover_waits_for_the_group_only(session: float, drift: float) -> None:
+    """An owner that is cut off has stopped, and a successor's wait by a clock that is off is over, before the session is."""
+    session_ms = round(session * 1000)
+    deadline = usual_deadline_ms(session_ms, drift)
+    assert 0 < deadline * (1 + drift) < session_ms
+    assert lease_ns(deadline, drift) / (1 - drift) < challenge_ns(deadline, drift, drift) < session_ms * MS
+
+
+def test_no_task_for_a_role_that_the_group_has_not(crew: Crew) -> None:
+    """PulserWithError. A member leads whatever role the group has, so a name with a slip in it would wait for ever."""
+    me = leader(crew)
+    with pytest.raises(ConfigError, match="group 'g' has no role 'leadre'; it has: leader"):
+        me.background(lambda: None, "leadre")
+    runs = threading.Event()
+    me.add_role("other")
+    me.background(runs.set, "other")
+    assert runs.wait(PATIENCE)
+
+
+def test_a_role_that_turns_out_not_to_be_there_is_told(faulty: Faulty, caplog: pytest.LogCaptureFixture) -> None:
+    """Before the log was read nobody can say what the group has; a role may come later, and is waited for."""
+    faulty.away()
+    crew, runs = Crew(faulty), threading.Event()  # type: ignore[arg-type]
+    me = node(crew)
+    work = me.background(runs.set, "later")
+    own = me.background(lambda: None, ROLE)
+    faulty.back()
+    until(lambda: "waits for nothing: group 'g' has no role 'later'" in caplog.text, "it is said once it is known")
+    me.add_role("later")
+    assert runs.wait(PATIENCE)
+    assert f"no role {ROLE!r}" not in caplog.text
+    work.stop()
+    own.stop()
+    me.close()
 
 
 # A member's life -----------------------------------------------------------------------------------------------------
@@ -104,27 +160,12 @@ def test_a_log_that_comes_back_is_no_error_and_no_end(faulty: Faulty) -> None:
 
 
 def test_nodes_that_come_and_go_lead_one_at_a_time(any_crew: Crew) -> None:
-    """TestOneNode, TestFourNodes: at each Acquired exactly one leads, at each Revoked and Fenced nobody; closed in the order in
-    which they came. (goNELI counts only nodes that are Live, which hides W1.)"""
+    """TestOneNode, TestFourNodes: counted at each event; closed in the order in which they came."""
     names = ("one", "two", "three", "four")
-    leading: set[str] = set()
-    wrong: list[str] = []
-    guard = threading.Lock()
-
-    def told(name: str, event: pares.Event) -> None:
-        with guard:
-            if isinstance(event, pares.Acquired):
-                leading.add(name)
-                if len(leading) != 1:
-                    wrong.append(f"{sorted(leading)} at {event}")
-            elif isinstance(event, pares.Revoked | pares.Fenced):
-                leading.discard(name)
-                if leading:
-                    wrong.append(f"{sorted(leading)} at {event}")
-
+    seen = OneAtATime()
     nodes: list[pares.Member] = []
     for name in names:
-        nodes.append(node(any_crew, name, barrier=lambda event, name=name: told(name, event), session=2.0))
+        nodes.append(node(any_crew, name, barrier=seen.barrier(name), session=2.0))
         until(lambda: sum(n.holds(ROLE) for n in nodes) == 1, f"one leads after {name} came")
         until(lambda: nodes[-1].state == "live", f"{name} is in the group")
     tokens: list[int] = []
@@ -135,8 +176,8 @@ def test_nodes_that_come_and_go_lead_one_at_a_time(any_crew: Crew) -> None:
         closed = nodes.pop(0)
         closed.close()
         assert not closed.holds(ROLE)
-    assert wrong == []
-    assert leading == set()
+    assert seen.wrong == []
+    assert seen.leading == set()
     assert tokens == sorted(tokens)
 
 

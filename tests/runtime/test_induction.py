@@ -323,7 +323,7 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> 
         ({"protocol": "neli", "heartbeat_timeout": 1.0}, ConfigError, "is a setting of protocol 'fast-neli'"),
         ({"protocol": "claims", "T": 1.0}, ConfigError, "is a setting of protocol 'neli'"),
         ({"protocol": "fast-neli", "overlap": 1.0}, ConfigError, "Fast NELI is exclusive"),
-        ({"protocol": "fast-neli", "poll_interval": 0.3}, ConfigError, "two beats take 600 ms"),
+        ({"protocol": "fast-neli", "poll_interval": 0.6}, ConfigError, "two beats take 1200 ms"),
         ({"protocol": "fast-neli", "seats": 3}, ConfigError, "has 2; open it with .partitions=6"),
         ({"protocol": "neli", "eligible": ["0"]}, CapabilityError, "eligible is given"),
         ({"protocol": "neli", "overlap": 1.0, "clock_error": 0.1}, ConfigError, "compares no clocks"),

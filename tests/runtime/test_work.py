@@ -183,6 +183,15 @@ def test_background_of_a_standby_stops_with_its_member(crew: Crew) -> None:
     assert not work.thread.is_alive()
 
 
+@pytest.mark.parametrize("task", [None, 7, "task"])
+def test_a_task_that_can_not_be_called_is_refused_at_once(crew: Crew, task: Any) -> None:
+    me = crew.leader("a", ["A"])
+    before = threading.active_count()
+    with pytest.raises(ConfigError, match=f"task is {task!r}: give a callable"):
+        me.background(task, "A")
+    assert threading.active_count() == before
+
+
 def test_background_can_be_stopped(crew: Crew) -> None:
     me = crew.leader("a")
     runs = 0

@@ -180,6 +180,42 @@ def test_out_of_reach(me: FakeMember) -> None:
     assert not me.holds("mail")
 
 
+def test_a_call_can_be_made_to_fail(me: FakeMember) -> None:
+    term = me.lead("mail")
+    me.fail("pulse")
+    with pytest.raises(pares.LedgerUnavailable, match="pulse failed: the test says so"):
+        me.pulse(0)
+    assert me.pulse(0), "once, and no more"
+    me.fail("terms")
+    terms = me.terms("mail", timeout=5)
+    with pytest.raises(pares.LedgerUnavailable):
+        next(terms)
+    assert next(me.terms("mail", timeout=5)) is term
+    me.fail("hand_over", RuntimeError("mine"), times=2)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="mine"):
+            me.hand_over("mail")
+    assert not term.wait_lost(0.05), "what failed did nothing"
+    me.hand_over("mail")
+    assert term.wait_lost(10)
+    for call in ("nonesuch", "holds", "lead", "_work"):
+        with pytest.raises(ConfigError, match=f"call is '{call}': give one of add_role, "):
+            me.fail(call)
+
+
+def test_a_background_task_ends_with_the_error_of_its_member(me: FakeMember) -> None:
+    """goNELI's MockPulseError: the pulser has the error, and is over."""
+    runs = threading.Event()
+    me.fail("wait")
+    background = me.background(runs.set, "mail")
+    background.thread.join(10)
+    assert not background.thread.is_alive()
+    me.lead("mail")
+    assert not runs.is_set()
+    me.background(runs.set, "mail")
+    wait_until("another one runs", runs)
+
+
 def test_closing_ends_everything() -> None:
     me = FakeMember(roles=["mail"])
     term = me.lead("mail")

@@ -59,7 +59,8 @@ def run(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="This member's name. Default: host and process id.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="This member's name. Default: host, process id and time."),
     ] = None,
     ledger: LedgerUrl = None,
     once: Annotated[

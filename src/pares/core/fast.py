@@ -11,8 +11,9 @@ announcement. That record was sent before it was read, and whatever the old owne
 it reads that first, and stops. So no two believe at once, given the rates of clocks and the order of the log; neither the
 group's word nor anybody's wall clock is part of the argument, nor how long the group's session is.
 
-What the deadline has to do with the session is another matter: with a third of it an owner that is cut off from everything has
-stopped before the group even looks for another, so that a takeover waits for the group only.
+What the deadline has to do with the session is another matter: below the session, by as much as clocks and the owner's last
+word to the group may be off, an owner that is cut off from everything has stopped before the group even looks for another, so
+that a takeover waits for the group only.
 
 What breaks without these rules: if any record re-arms the deadline (goNELI, W4), a stale owner is kept alive by the beats of
 its successor; if a beat counts from when it was read, a belief outlives the wait of the successor by the delay of the log.

@@ -51,6 +51,11 @@ class Writing(Holding):
         """What to write when a beat is due here; None: nothing is ever due."""
         raise NotImplementedError
 
+    @property
+    def pace_ns(self) -> int:
+        """Between two beats, or beacons, as the budget has it at present."""
+        return self._interval_ns(self.parts[0])
+
     def _interval_ns(self, part: Part) -> int:
         return self.config.interval_ms * MS
 

@@ -26,7 +26,7 @@ class Admin:
     `ConfigError` for a role or member that the group doesn't have.
 
     `ledger`: a URL or an opened ledger, of which `options` are the options if it is a URL. `group`: which group. `name`:
-    shown as who asked (default: "admin-" and host and process id). Close it, or use it in a `with`.
+    shown as who asked (default: "admin-" and host, process id and time). Close it, or use it in a `with`.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
-from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, log
+from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -186,7 +186,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The name it was made with, or host and process id."""
+        """The name it was made with, or that of host, process id and time."""
         return self._member.name
 
     @property
@@ -366,8 +366,10 @@ class Member:
     ) -> asyncio.Task[None]:
         """Awaits `task()` again and again while this member leads `role`, until the member is closed or the returned asyncio
         task is cancelled. A run is cancelled when its term ends; an exception is logged, and the task runs again after a
-        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
+        moment. `give_up_on_error`, `stuck_after`: as in `only`. Raises what `pares.Member.background` raises."""
         self._member.term(role)  # raises for a role that this member never leads
+        self._member._requests.check_there(role)  # pyright: ignore[reportPrivateUsage]
+        check_task(task)
         check_stuck_after(stuck_after)
         repeated = self._repeat(task, role, give_up_on_error, stuck_after)
         return asyncio.create_task(repeated, name=f"pares background {role}")

@@ -72,6 +72,9 @@ class AllcallView:
     def known(self, role: str) -> bool:
         return role in self._loop.settings.roles
 
+    def expects(self, role: str) -> bool:
+        return True
+
     def resolve(self, member: str, group: str) -> str:
         raise CapabilityError(
             f"to is {member!r}, and ALLCALL has nobody chosen: of those who are there the lowest rank leads next; leave it "

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pares.core.claims import Claims, Config
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Log
-from pares.runtime.clock import stopwatch
+from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.proof import DeathLock, forks, sweep
 
 log: Final = logging.getLogger("pares.member")
@@ -23,9 +23,10 @@ _unnamed = itertools.count(1)
 
 
 def default_name() -> str:
-    """A name that nobody else on this host has now: not another process, nor another unnamed member of this one."""
+    """A name that nobody else has: not another process of this host, nor another unnamed member of this one, nor, as the time
+    in milliseconds is in it, an earlier start of a container, whose process id is the same each time."""
     number = next(_unnamed)
-    return f"{os.uname().nodename}-{os.getpid()}" + (f"-{number}" if number > 1 else "")
+    return f"{os.uname().nodename}-{os.getpid()}-{wall_us() // 1000}" + (f"-{number}" if number > 1 else "")
 
 
 def lock_folder(ledger: Log) -> Path | None:

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.fast import Fast
 from pares.core.induced import Induced
-from pares.core.lease import MS
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, Part
 from pares.core.protocol import (
@@ -296,9 +295,9 @@ class InductionLoop:
 
     def _rest(self) -> None:
         """What others write soon after a round is read together with what follows: on a topic that many groups share, each
-        record would wake every member of each."""
+        record would wake every member of each. The more there are, the slower they beat, and the longer the rest is."""
         now = stopwatch()
-        rest = self._rested_at + self.core.config.interval_ms * MS // ROUNDS - now
+        rest = self._rested_at + self.core.pace_ns // ROUNDS - now
         if rest > 0 and not self._events:
             self.doorbell.rest(min(rest, max(0, self._wake - now) if self._wake else rest) / SECOND)
         self._rested_at = stopwatch()

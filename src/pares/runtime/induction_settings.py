@@ -21,7 +21,11 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
 }
 """The settings that only this protocol has."""
 BEATS: Final = 5
-"""Beats, or beacons, in a threshold, unless an interval is given."""
+"""Beats, or beacons, in a threshold, unless an interval is given: Fast NELI's at the least."""
+HEARTBEAT_TIMEOUT_MS: Final = 5000
+"""Fast NELI's deadline, where the group's session has room for it; goNELI's."""
+POLL_INTERVAL_MS: Final = 100
+"""Between two beats of Fast NELI, where the deadline has room for it; goNELI's."""
 RESTATED: Final = 4
 """How often the group's roles are written down within the log's retention."""
 CLOCK_ERROR: Final = 0.05
@@ -101,8 +105,10 @@ def config(
                 f"overlap is {checked['overlap_ms'] / 1000:g}: Fast NELI is exclusive; use protocol='neli' or 'claims' for "
                 f"an overlap"
             )
-        threshold_ms = _ms("heartbeat_timeout", own["heartbeat_timeout"], session_ms // 3)
-        interval_ms = _ms("poll_interval", own["poll_interval"], threshold_ms // BEATS)
+        threshold_ms = _ms(
+            "heartbeat_timeout", own["heartbeat_timeout"], usual_deadline_ms(session_ms, checked["drift"])
+        )
+        interval_ms = _ms("poll_interval", own["poll_interval"], min(POLL_INTERVAL_MS, threshold_ms // BEATS))
     else:
         if exclusive:
             check_times(ledger)
@@ -136,6 +142,14 @@ def config(
         budget=BUDGET,
         restate_ms=0 if ledger.retention is None else max(1000, int(ledger.retention * 1000) // RESTATED),
     )
+
+
+def usual_deadline_ms(session_ms: int, drift: float) -> int:
+    """Fast NELI's deadline, unless one is given: so long that beats may be late, and no longer than lets a takeover after a
+    crash wait for the group only. An owner that is cut off has stopped, and its successor has waited for it by a stopwatch that
+    is off by `drift`, before the group looks for another: the deadline, stretched by `drift`, stays below the session. Five
+    sixths are what Kafka's client leaves of a session, as the owner's last heartbeat is up to a sixth of it old."""
+    return min(HEARTBEAT_TIMEOUT_MS, session_ms * 5 // 6, int(session_ms * 0.95 / (1 + drift)))
 
 
 def _ms(what: str, given: float | None, usual_ms: int) -> int:

@@ -74,6 +74,11 @@ class InductionView:
     def known(self, role: str) -> bool:
         return role in self._loop.core.roles
 
+    def expects(self, role: str) -> bool:
+        """The log has it, or this member is about to say so there."""
+        # In this order: what is about to be said comes to be known.
+        return any(role in list(part.add) for part in self._loop.core.parts) or self.known(role)
+
     def resolve(self, member: str, group: str) -> str:
         for peer in self.members():
             if member in (peer.id, peer.name):

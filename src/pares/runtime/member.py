@@ -43,8 +43,9 @@ class Member:
 
     `ledger`: a URL or an opened ledger. `group`: who contends for the same roles. `roles`: names that this member declares and
     is eligible for; `seats`: how many members hold each of them at once. `name`: stable over restarts, one live process each
-    (host and process id if not given). `host`, `zone`: seats of one role go to different ones. `rank`: lower first.
-    `weight`: its share of the roles. `eligible`: other roles than the declared ones; "*" for all.
+    (if not given it is made of host, process id and time: another one after each start). `host`, `zone`: seats of one role go
+    to different ones. `rank`: lower first. `weight`: its share of the roles. `eligible`: other roles than the declared ones;
+    "*" for all.
     `session`: seconds of silence (0.02 to 60) after which others may take what it holds. `overlap`: seconds for which it goes
     on believing after its lease: above 0 a leader that is cut off leaves no gap, and two may lead for that long (non-exclusive
     mode). A process that is dead leaves one all the same: use `seats`.
@@ -57,10 +58,10 @@ class Member:
     `protocol`: "claims", the default; "fast-neli" or "neli" (docs/neli.md), where a group shares out the ledger's
     partitions (Kafka's consumer group, elsewhere claims) and each role is led by the owner of its partition. Both are
     exclusive, unless `overlap` is above 0, which "neli" has. They have settings of their own, in seconds. "fast-neli":
-    `heartbeat_timeout`, within which a beat of one's own must come back (a third of the group's session), `poll_interval`
-    between two beats. "neli": `T`, for how long a beacon lets its reader lead, `interval` between two beacons, `clock_error`,
-    how far any member's clock and the broker's may be apart (exclusive mode; T + clock_error must stay below the group's
-    session).
+    `heartbeat_timeout`, within which a beat of one's own must come back (5 s, or five sixths of the group's session if that
+    is less), `poll_interval` between two beats (0.1 s, or a fifth of the timeout if that is less). "neli": `T`, for how long
+    a beacon lets its reader lead, `interval` between two beacons, `clock_error`, how far any member's clock and the broker's
+    may be apart (exclusive mode; T + clock_error must stay below the group's session).
 
     "allcall" needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
     while messages don't pass there is a leader on each side, and tokens are in order on one side only; when they pass again
@@ -320,9 +321,16 @@ class Member:
     ) -> Background:
         """Runs `task()` again and again on a thread of its own while this member leads `role`, until the member is closed or
         the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
-        moment. `give_up_on_error`, `stuck_after`: as in `only`."""
+        moment. `give_up_on_error`, `stuck_after`: as in `only`.
+
+        Raises `ConfigError` for a task that can't be called, and for a role that this member never leads; with "neli" and
+        "fast-neli", whose members lead whatever role the group has, for one that it has not. While this member is still joining
+        that isn't known: then it is logged as soon as it is, and the task waits for the role to be added.
+        """
         self._requests.check_eligible(role)
-        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after)
+        self._requests.check_there(role)
+        check_there = self._requests.check_there
+        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after, check_there)
 
     def events(self) -> Iterator[told.Event]:
         """What happens to this member and its group from this call on; ends when the member is closed."""

@@ -53,6 +53,11 @@ class Requests:
             there = ", ".join(sorted(self._view.roles())[:10]) or "none"
             raise ConfigError(f"group {self._group!r} has no role {role!r}; it has: {there}")
 
+    def check_there(self, role: str) -> None:
+        """The group has such a role, or is about to, as far as members that may lead any role have come to know."""
+        if self._life.state == "live" and not self._view.expects(role):
+            self.check_known(role)
+
     def resolve(self, member: str) -> str:
         """The id of a member given by id or name (of several incarnations the newest)."""
         return self._view.resolve(member, self._group)

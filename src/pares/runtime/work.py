@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from pares.core.errors import ParesError
+from pares.core.errors import ConfigError, ParesError
 from pares.runtime.barriers import Barriers
 from pares.runtime.settings import number
 from pares.runtime.term import Term
@@ -69,6 +69,12 @@ def check_stuck_after(seconds: object) -> None:
         number("stuck_after", seconds, 0.001, MAX_STUCK)
 
 
+def check_task(task: object) -> None:
+    """Raises `ConfigError`."""
+    if not callable(task):
+        raise ConfigError(f"task is {task!r}: give a callable")
+
+
 def only_while(
     member: Leader, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
@@ -100,8 +106,11 @@ class Background:
         role: str,
         give_up_on_error: bool,
         stuck_after: float | None,
+        check_there: Callable[[str], None],
     ) -> None:
+        check_task(task)
         check_stuck_after(stuck_after)
+        self._check_there = check_there
         self._stopping = threading.Event()
         self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
         self.thread = threading.Thread(target=self._run, name=f"pares background {role}", daemon=True)
@@ -115,6 +124,7 @@ class Background:
 
     def _run(self) -> None:
         member, _, _, role, _, _ = self._how
+        looked = False
         while not self._stopping.is_set():
             try:
                 term = member.wait(role, timeout=0.5)
@@ -124,9 +134,19 @@ class Background:
             if term is None:
                 if member.state in ("closed", "failed"):
                     return
+                if not looked and member.state == "live":
+                    looked = True
+                    self._look()
                 continue
             while term and not self._stopping.is_set():
                 self._once(term)
+
+    def _look(self) -> None:
+        """Whether there is such a role could not be said before this member had read its group's log. It may come yet."""
+        try:
+            self._check_there(self._how[3])
+        except ConfigError as error:
+            log.error("a background task waits for nothing: %s", error)
 
     def _once(self, term: Term) -> None:
         member, barriers, task, role, give_up_on_error, stuck_after = self._how

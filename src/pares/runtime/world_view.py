@@ -45,6 +45,10 @@ class View(Protocol):
 
     def known(self, role: str) -> bool: ...
 
+    def expects(self, role: str) -> bool:
+        """Whether there is any sense in waiting for this role: always, where members say what they are eligible for."""
+        ...
+
     def resolve(self, member: str, group: str) -> str: ...
 
     def check(self, what: str) -> None:
@@ -102,6 +106,9 @@ class WorldView:
 
     def known(self, role: str) -> bool:
         return role in self._loop.claims.reader.world.roles
+
+    def expects(self, role: str) -> bool:
+        return True
 
     def resolve(self, member: str, group: str) -> str:
         found = [m for m in list(self._loop.claims.reader.world.members.values()) if member in (m.id, m.name)]

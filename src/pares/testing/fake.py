@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
 
+from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.protocol import BarrierReturned
 from pares.core.records import check_name
 from pares.runtime import forks
@@ -13,10 +14,14 @@ from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.member import Member
 from pares.runtime.requests import Requests
-from pares.runtime.settings import Eligible, Roles, settings
+from pares.runtime.settings import Eligible, Roles, settings, whole
 from pares.runtime.term import Term
 from pares.runtime.world_view import WorldView
 from pares.testing.puppet import Puppet
+
+_MOVES: Final = ("add_role", "remove_role", "hand_over", "step_down", "drain", "pause", "resume", "mark")
+CAN_FAIL: Final = frozenset((*_MOVES, "pulse", "term", "terms", "wait", "members", "roles"))
+"""What `FakeMember.fail` can make raise: the methods of a member that may."""
 
 
 class FakeMember(Member):
@@ -102,6 +107,31 @@ class FakeMember(Member):
     def out_of_reach(self, why: str = "the test says so") -> None:
         """All beliefs are over, as when the ledger can't be reached for longer than the lease."""
         self._puppet.perform(lambda: self._puppet.break_down(why))
+
+    def fail(self, call: str, error: Exception | None = None, times: int = 1) -> None:
+        """The next `times` calls of this member's method `call` ("pulse", "hand_over", ...) raise `error`, and do nothing: as
+        when the ledger does not answer (`LedgerUnavailable`, if no error is given). A background task waits by `wait`, and ends
+        when that raises a `ParesError`. `terms` raises when the next term is asked for.
+
+        Raises `ConfigError` for what is no method of a member, or never raises.
+        """
+        if call not in CAN_FAIL:
+            raise ConfigError(f"call is {call!r}: give one of {', '.join(sorted(CAN_FAIL))}")
+        left = iter(range(whole("times", times, 1, 1_000_000)))
+        told = error or LedgerUnavailable(f"{call} failed: the test says so", unknown=True)
+        real = getattr(type(self), call)
+
+        def iterate(*args: Any, **kwargs: Any) -> Iterator[Term]:
+            if next(left, None) is not None:
+                raise told
+            yield from real(self, *args, **kwargs)
+
+        def once(*args: Any, **kwargs: Any) -> Any:
+            if next(left, None) is not None:
+                raise told
+            return real(self, *args, **kwargs)
+
+        setattr(self, call, iterate if call == "terms" else once)
 
     def _close_ledger(self) -> None:
         """There is none."""
