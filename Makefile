@@ -43,9 +43,9 @@ brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQ
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
-# shows, on one.
+# shows, on one; and the fence in a real PostgreSQL, some seven seconds with the start of its server.
 SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance*.py \
-	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py
+	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py tests/fence/test_sql_postgres.py
 
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: four minutes
 	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from celery import Celery
+
+from pares.frameworks.celery import send_token, token_of
 
 FOLDER = os.environ.get("BEAT_FOLDER", "beat")
 EVERY = 0.5
@@ -16,11 +19,11 @@ app.conf.broker_transport_options = {
     "control_folder": f"{FOLDER}/control",
 }
 app.conf.beat_max_loop_interval = 0.2
-app.conf.beat_schedule = {
-    "report": {"task": "report", "schedule": EVERY, "kwargs": {"token": int(os.environ.get("PARES_TOKEN", "0"))}}
-}
+app.conf.beat_schedule = {"report": {"task": "report", "schedule": EVERY}}
+send_token()
 
 
-@app.task(name="report")
-def report(token: int) -> None:
-    """What a worker would do, if the example had one."""
+@app.task(name="report", bind=True)
+def report(self: Any) -> int | None:
+    """What a worker would do, if the example had one: hand the token along with whatever it writes."""
+    return token_of(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pares
+from pares.frameworks.celery import HEADER
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 60.0
@@ -46,10 +46,10 @@ def messages(folder: Path) -> list[Message]:
     found: list[Message] = []
     for path in (folder / "messages").glob("*.msg"):
         try:
-            body = json.loads(base64.b64decode(json.loads(path.read_text())["body"]))
+            headers = json.loads(path.read_text())["headers"]
         except ValueError:
             continue  # it is just being written
-        found.append((int(path.name.partition("_")[0]) / 1000, body[1]["token"]))
+        found.append((int(path.name.partition("_")[0]) / 1000, headers[HEADER]))
     return sorted(found)
 
 

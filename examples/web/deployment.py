@@ -1,4 +1,5 @@
-"""python -m examples.web.deployment N MODULE: keeps N processes of a module running, and starts another for each that ends."""
+"""python -m examples.web.deployment N MODULE [ARGUMENT ...]: keeps N processes of a module running, and starts another for each
+that ends."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ def main() -> None:
     try:
         while True:
             while len(running) < int(sys.argv[1]):
-                started = subprocess.Popen([sys.executable, "-m", sys.argv[2]])
+                started = subprocess.Popen([sys.executable, "-m", *sys.argv[2:]])
                 running[started.pid] = started
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is not None:

@@ -22,15 +22,21 @@ EVERY = 0.1
 def tick(term: pares.Term | pares.aio.Term | None) -> None:
     """The job's work: a line of a file says who did it, when, and in which term."""
     if term:
-        with open(TICKS, "ab", buffering=0) as file:
-            file.write(f"{os.getpid()} {time.time():.6f} {term.token}\n".encode())
+        write(term.token)
+
+
+def write(token: int) -> None:
+    with open(TICKS, "ab", buffering=0) as file:
+        file.write(f"{os.getpid()} {time.time():.6f} {token}\n".encode())
 
 
 def schedule(member: pares.Member) -> None:
     """Starts this worker's scheduler: to be called once in each worker, after it was forked."""
     from apscheduler.schedulers.background import BackgroundScheduler
 
+    from pares.frameworks.apscheduler import Jobs
+
     scheduler = BackgroundScheduler()
-    job = member.only(ROLE)(lambda: tick(member.term(ROLE)))
-    scheduler.add_job(job, "interval", seconds=EVERY, max_instances=1, coalesce=True)
+    jobs = Jobs(scheduler, member, ROLE)
+    jobs.add_job(lambda: tick(member.term(ROLE)), "interval", seconds=EVERY, max_instances=1, coalesce=True)
     scheduler.start()

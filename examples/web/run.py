@@ -1,4 +1,4 @@
-"""Servers with three workers (and a service of three processes), whose leading worker is ended again and again."""
+"""Servers with three workers (and programs of three processes without one), whose leading worker is ended again and again."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 120.0
 _GUNICORN: Final = ["gunicorn", "-c", "examples/web/gunicorn_conf.py", "--log-level", "warning"]
 _UVICORN: Final = ["uvicorn", "--workers", "3", "--port", "0", "--log-level", "warning"]
+_DEPLOYMENT: Final = ["examples.web.deployment", "3"]
+_PARES_RUN: Final = ["pares", "run", "--role", ROLE, "--group", GROUP, "--session", "{session}"]
 SERVERS: Final = {
     "gunicorn": [*_GUNICORN, "examples.web.wsgi:app"],
     "preload": [*_GUNICORN, "--preload", "examples.web.wsgi:app"],
     "uvicorn": [*_UVICORN, "examples.web.asgi:app"],
     "fastapi": [*_UVICORN, "examples.web.api:app"],
-    "asyncio": ["examples.web.deployment", "3", "examples.web.service"],
+    "asyncio": [*_DEPLOYMENT, "examples.web.service"],
+    "script": [*_DEPLOYMENT, "examples.web.script"],
+    "run": [*_DEPLOYMENT, *_PARES_RUN, "--", sys.executable, "-m", "examples.web.command"],
 }
+"""By "{session}" the session is put in."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +66,25 @@ def run(kind: str, folder: Path, deploys: int, session: float = 1.0, how: int = 
     with _server(kind, folder, ledger, ticks, session) as server, pares.Observer(ledger, group=GROUP) as group:
         _until(lambda: len(_members(group)) >= 3, f"three workers of {kind} in the group", server)
         seen = {_replace(server, group, ticks, how) for _ in range(deploys)}
-        seen.add(_leader(group))
+        seen.add(_pid(group.leader(ROLE)))
     return Outcome(_ticks(ticks), *_gaps(ledger), seen)
 
 
 def _replace(server: subprocess.Popen[bytes], group: pares.Observer, ticks: Path, how: int) -> int:
     """Ends the worker that leads, and waits until another one works and the server has started one in its place."""
-    old: int = _until(lambda: _leader(group), "a leader", server)
-    _until(lambda: _pid(ticks) == old, "its job runs", server)
+    holder: pares.Holder = _until(lambda: group.leader(ROLE), "a leader", server)
+    _until(lambda: _token(ticks) >= holder.token, "its job runs", server)
+    old = _pid(holder)
     os.kill(old, how)
-    _until(lambda: _leader(group) not in (0, old) and _pid(ticks) not in (0, old), "another leader's job", server)
+    _until(lambda: _pid(group.leader(ROLE)) not in (0, old), "another leader", server)
+    _until(lambda: _token(ticks) > holder.token, "another leader's job", server)
     _until(lambda: len(_members(group) - {old}) >= 3, "a worker in its place", server)
     return old
 
 
 @contextmanager
 def _server(kind: str, folder: Path, ledger: str, ticks: Path, session: float) -> Iterator[subprocess.Popen[bytes]]:
-    program, *arguments = SERVERS[kind]
+    program, *arguments = (word.replace("{session}", str(session)) for word in SERVERS[kind])
     settings = {"PARES_LEDGER": ledger, "WEB_TICKS": str(ticks), "WEB_SESSION": str(session)}
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with (folder / "server.log").open("wb") as log:
@@ -119,9 +126,8 @@ def _members(group: pares.Observer) -> set[int]:
     return {_pid_of(member.name) for member in group.world.members.values() if not member.administrator}
 
 
-def _leader(group: pares.Observer) -> int:
+def _pid(holder: pares.Holder | None) -> int:
     """The process that leads; 0 for nobody."""
-    holder = group.leader(ROLE)
     return 0 if holder is None else _pid_of(holder.name)
 
 
@@ -135,10 +141,10 @@ def _ticks(path: Path) -> list[Tick]:
     return [Tick(int(pid), float(at), int(token)) for pid, at, token in (line.split() for line in lines)]
 
 
-def _pid(path: Path) -> int:
-    """Who ran the job last."""
+def _token(path: Path) -> int:
+    """The term in which the job ran last; 0 before it has."""
     ticks = _ticks(path)
-    return ticks[-1].pid if ticks else 0
+    return ticks[-1].token if ticks else 0
 
 
 def _gaps(ledger: str) -> tuple[list[float], list[float]]:

@@ -226,6 +226,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     ran = pares("audit", "--ledger", log.url, "--json", env=env)
     assert ran.code == 1
     assert "pip install 'pares[spark]'" in ran.one_line
+    assert "pip install 'pares[spark]'" in pares("audit", "--ledger", log.url, env=env).one_line  # and nothing starts
     assert pares("--help", env=env).code == 0
     assert pares("watch", "--ledger", log.url, "--json", env=env).code == 0
 

@@ -146,6 +146,22 @@ def test_doctor_finds_a_sound_group_sound(tmp_path: Path) -> None:
     assert "every record can be read" in text.out
 
 
+def test_doctor_has_nothing_against_a_group_that_is_not_running(tmp_path: Path) -> None:
+    """As `pares run` leaves it when its command has ended; but where somebody runs, each role is to be led."""
+    log = HandLog(tmp_path / "d.db", session=60_000)
+    log.join("ann")
+    log.role("feed")
+    log.claim("ann", "feed")
+    log.put(r.Leave, "ann")
+    found = pares("doctor", "--ledger", log.url, "--json")
+    assert found.code == 0, found.out
+    assert levels(found.json, "seats") == ["note"]
+    log.join("bob", eligible=["other"])
+    found = pares("doctor", "--ledger", log.url, "--json")
+    assert found.code == 1, found.out
+    assert "problem" in levels(found.json, "seats")
+
+
 def test_doctor_counts_garbage_by_reason_and_no_reader_stops(tmp_path: Path) -> None:
     log = HandLog(tmp_path / "d.db", session=60_000)
     log.join("ann")

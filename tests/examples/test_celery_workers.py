@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.signals import before_task_publish
 
 import pares
+from pares.frameworks.celery import UID, send_token
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 PATIENCE = 60.0
@@ -24,8 +26,8 @@ SESSION = 30.0
 APP = """
 import json, os, pathlib, time
 from celery import Celery
-from celery.signals import worker_process_init, worker_process_shutdown
 import pares
+from pares.frameworks.celery import MemberInWorkers, token_of
 
 LEDGER, FOLDER, SESSION = os.environ["PARES_LEDGER"], pathlib.Path(os.environ["FOLDER"]), float(os.environ["SESSION"])
 app = Celery("work", broker="filesystem://")
@@ -33,17 +35,11 @@ app.conf.broker_transport_options = json.loads(os.environ["TRANSPORT"])
 early = pares.Member(LEDGER, group="early", roles=["A"], session=SESSION)
 assert early.wait("A", 60)
 
-@worker_process_init.connect
-def begin(**_):
-    global member
-    member = pares.Member(LEDGER, group="late", roles=["A"], session=SESSION)
+late = MemberInWorkers(LEDGER, group="late", roles=["A"], session=SESSION)
 
-@worker_process_shutdown.connect
-def end(**_):
-    member.close()
-
-@app.task(name="look")
-def look(number):
+@app.task(name="look", bind=True)
+def look(self, number):
+    member = late.member
     end = time.monotonic() + 60
     while (member.state == "joining" or member.leader("A") is None) and time.monotonic() < end:
         time.sleep(0.01)  # others may have read that it has joined before it has read so itself
@@ -53,6 +49,7 @@ def look(number):
     except pares.ParesError as caught:
         error = f"{type(caught).__name__}: {caught}"
     found = {"pid": os.getpid(), "early": early.holds("A"), "error": error, "state": member.state}
+    found["token"] = token_of(self)
     found["led_by"] = str(member.leader("A") and member.leader("A").name)
     new = FOLDER / f"{number}.new"
     new.write_text(json.dumps(found))
@@ -61,7 +58,8 @@ def look(number):
 """
 
 
-def test_a_member_in_each_worker_made_after_the_fork(tmp_path: Path) -> None:
+def test_a_member_in_each_worker_made_after_the_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `pares.frameworks.celery`; and the sender's token comes with the messages that it sends under one."""
     (tmp_path / "work.py").write_text(APP)
     for name in ("messages", "control", "found"):
         (tmp_path / name).mkdir()
@@ -88,13 +86,23 @@ def test_a_member_in_each_worker_made_after_the_fork(tmp_path: Path) -> None:
             )
             sender = Celery("work", broker="filesystem://")
             sender.conf.broker_transport_options = transport
-            for number in range(8):
+            for number in range(4):
                 sender.send_task("look", [number])
+            monkeypatch.delenv("PARES_TOKEN", raising=False)
+            assert not send_token()
+            monkeypatch.setenv("PARES_TOKEN", "12345")
+            assert send_token()
+            try:
+                for number in range(4, 8):
+                    sender.send_task("look", [number])
+            finally:
+                before_task_publish.disconnect(dispatch_uid=UID)
             until(lambda: len(seen(tmp_path)) == 8, "all tasks have run")
             found = seen(tmp_path)
             holder = early.leader("A")
             assert holder is not None
             assert holder.name.endswith(f"-{worker.pid}"), "the parent's own, and alive there"
+            assert sorted(str(each["token"]) for each in found) == ["12345"] * 4 + ["None"] * 4
             assert worker.pid not in {each["pid"] for each in found}
             assert {each["early"] for each in found} == {False}
             assert all(each["error"].startswith("ForkedError") for each in found)

@@ -1,4 +1,5 @@
-"""The web example on the real servers: gunicorn with and without --preload, uvicorn with Starlette and with FastAPI."""
+"""The web example on the real servers: gunicorn with and without --preload, uvicorn with Starlette and with FastAPI;
+and without one: asyncio, a plain script, `pares run`."""
 
 from __future__ import annotations
 
@@ -13,8 +14,6 @@ from typing import Any
 import pytest
 from examples.web import jobs
 from examples.web.run import PATIENCE, ROOT, SERVERS, Outcome, Tick, run
-
-import pares
 
 pytestmark = pytest.mark.processes
 
@@ -83,7 +82,7 @@ def test_a_member_made_before_the_fork_says_what_to_do(tmp_path: Path) -> None:
 
 def test_probes_of_the_applications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starlette's and FastAPI's own lifespan, and the probes below the path where they are mounted."""
-    monkeypatch.setenv("PARES_LEDGER", f"sqlite:///{tmp_path}/web.db")
+    monkeypatch.setattr(jobs, "LEDGER", f"sqlite:///{tmp_path}/web.db")
     monkeypatch.setattr(jobs, "TICKS", str(tmp_path / "ticks.txt"))
     for module in [name for name in ("examples.web.asgi", "examples.web.api") if name in sys.modules]:
         monkeypatch.delitem(sys.modules, module)
@@ -112,5 +111,5 @@ def test_probes_of_the_applications(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     for app in (asgi.app, api.app):
         asyncio.run(main(app))
-        assert isinstance(asgi.member, pares.aio.Member)
-        assert asgi.member.state == "closed", "it has left with the application"
+        assert asgi.lifespan.member is not None
+        assert asgi.lifespan.member.state == "closed", "it has left with the application"

@@ -59,13 +59,15 @@ A = (("group", "g"), ("member", "a"))
 @pytest.mark.parametrize("described", [True, False])
 def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
     registry = CollectorRegistry(auto_describe=described)
+    _until(lambda: me.health().beats > 0 and sum(me._life.measures.read_backs.read()[0]) > 0)
     pares.metrics.prometheus(me, registry)
     pares.metrics.prometheus(me, registry)
     found = scraped(registry)
     for name, _, counts, _ in VALUES:
         assert set(found[name + "_total" * counts]) == {A}
     assert found["pares_live"][A] == found["pares_ready"][A] == 1
-    assert found["pares_records_written_total"][A] > 0
+    assert found["pares_records_written_total"][A] > found["pares_beats_total"][A] > 0
+    assert found["pares_read_back_seconds_count"][A] > 0
     assert found["pares_terms_total"][(("cause", "free"), *A)] == 2
     assert found["pares_leads"] == {(*A, ("role", "A")): 1, (*A, ("role", "B")): 1}
     count = found["pares_append_seconds_count"][A]
@@ -84,6 +86,21 @@ def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
         assert both["pares_lost_terms_total"] == {(*A, ("why", "handed over")): 1}
         assert both["pares_leads"][("group", "g"), ("member", "b"), ("role", "A")] == 1
     assert set(scraped(registry)["pares_live"]) == {A}, "who is closed is told of no more"
+
+
+def test_what_a_protocol_does_not_have_is_not_told(url: str) -> None:
+    registry, reader = CollectorRegistry(), InMemoryMetricReader()
+    missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count"}
+    with pares.Member(url, group="g", roles=["A"], name="a", protocol="allcall", lease=1.0, heartbeat=0.3) as me:
+        pares.metrics.prometheus(me, registry)
+        pares.metrics.otel(me, MeterProvider(metric_readers=[reader]).get_meter("test"))
+        assert me.wait("A", PATIENCE)
+        found = scraped(registry)
+        assert not missing & found.keys()
+        assert found["pares_beats_total"][A] > 0
+        assert not {"pares.read_back_age", "pares.read_back"} & {
+            metric.name for metric in _collected(reader) if list(metric.data.data_points)
+        }
 
 
 def test_prometheus_tells_of_a_member_that_failed(me: pares.Member, monkeypatch: pytest.MonkeyPatch) -> None:

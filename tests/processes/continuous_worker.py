@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -84,7 +84,7 @@ def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
         say(f"stops to lead {effect.seat[0]} by {effect.token}: {effect.why}")
         return follow(effect)
 
-    def wrote(records: int, seconds: float, landed: bool) -> None:
+    def wrote(records: Sequence[bytes], seconds: float, landed: bool) -> None:
         appended(records, seconds, landed)
         if seconds * 1e9 > STALL:
             say(f"an append {'took' if landed else 'failed after'}", seconds)

@@ -85,6 +85,8 @@ def test_closing_hands_over_after_the_barrier(ledger: Any, protocol: str) -> Non
     assert one.state == "closed"
     assert all(two.wait(role, PATIENCE) for role in ROLES)
     assert "Fenced" not in barrier.kinds()
+    assert two.health().terms == 2
+    assert two.health().takeovers == 0, "these moves were planned"
 
 
 def test_a_barrier_that_overruns_is_fenced(ledger: Any, protocol: str) -> None:
@@ -218,6 +220,7 @@ def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     over.set()
     watcher.join()
     assert not gaps
+    assert one.health().takeovers == two.health().takeovers == 0, "a leader that lingers is not silent"
 
 
 def test_who_leads_is_known_to_a_standby(ledger: Any, protocol: str) -> None:
@@ -306,6 +309,14 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> 
             term = heir.term("0")
             assert term is not None
             assert term.token > token
+            assert heir.health().takeovers >= 1
+            assert heir.health().takeovers == heir._life.measures.gained["silent"]
+            until(lambda: heir.health().beats >= 3, "it beats")
+            age, backs = heir.health().read_back_age, heir._life.measures.read_backs.read()
+            assert age is not None
+            assert 0 < age < PATIENCE
+            assert sum(backs[0]) > 0
+            assert 0 < backs[1] < sum(backs[0]) * PATIENCE
 
 
 # What can't be ---------------------------------------------------------------------------------------------------------------

@@ -91,6 +91,8 @@ def test_what_is_counted_where_there_is_no_log(memory: str) -> None:
     assert measures(c).gained["free"] == 1, "its holder had given it up"
     assert [m.health().fences for m in (a, b, c)] == [measures(a).lost["outbid"], 1, 0]
     assert all(m.health().records == sum(measures(m).appends.read()[0]) > 0 for m in (a, b, c))
+    assert all(0 < m.health().beats <= m.health().records for m in (a, b, c))
+    assert all(m.health().read_back_age is None for m in (a, b, c)), "there is no log"
     for one in (a, b, c):
         one.close()
     ledger.close()
@@ -127,6 +129,8 @@ def test_times(crew: Crew) -> None:
     backs, age = measures(me).read_backs.read()
     assert sum(backs) >= 3
     assert 0 < age <= sum(backs) * session, "who has its lease renewed has not lost it"
+    until(lambda: (me.health().read_back_age or PATIENCE) < session, "it is the newest record's")
+    assert 0 < me.health().beats < me.health().records, "there is its join, and its claim"
     appends, _ = measures(me).appends.read()
     assert sum(appends) <= measures(me).records <= me.health().records
     barrier.hold()

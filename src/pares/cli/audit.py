@@ -67,7 +67,9 @@ def audit(
     if out is not None:
         check_folder("--out", out)
     from pares.spark.audit import audit as run
+    from pares.spark.session import require
 
+    require()
     if not json:
         say("starting Spark ...")
     if also:

@@ -5,6 +5,8 @@ The phases are those of `part`. What the group says comes in here; what the log 
 
 from __future__ import annotations
 
+from typing import Final
+
 from pares.core.lease import MS
 from pares.core.others import Other
 from pares.core.part import BELIEVING, Part, Phase
@@ -14,6 +16,9 @@ from pares.core.records import Seat
 from pares.core.shares import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
 from pares.core.spread import partition_of_role, seat_of_partition
 from pares.core.track import Tenure
+
+SILENT: Final = "silent"
+"""Why a tenure leads whose predecessor is gone without a word."""
 
 
 class Holding:
@@ -61,7 +66,17 @@ class Holding:
             return
         part.phase, part.led, part.beat_now, part.began_at = Phase.LEADING, True, True, now
         part.seats = self._seats_of(part)
-        effects += [Lead(seat, part.token, part.until, "assigned") for seat in part.seats]
+        why = SILENT if self._follows_silence(part, now) else "assigned"
+        effects += [Lead(seat, part.token, part.until, why) for seat in part.seats]
+
+    def _follows_silence(self, part: Part, now: int) -> bool:
+        """Whether a tenure before this one was never closed. To be told, no more: nothing is decided by it."""
+        before = [part.track.open[token] for token in part.before if token in part.track.open]
+        return any(self._is_silent(tenure, now) for tenure in before if tenure.member != self.me)
+
+    def _is_silent(self, tenure: Tenure, now: int) -> bool:
+        """Of an open one before this member's own, when that begins to lead: what it waited for was its silence."""
+        return True
 
     def _waits_until(self, part: Part) -> int:
         others = [at for (number, token), at in self._others.items() if token in self.parts[number].track.open]

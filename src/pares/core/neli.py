@@ -125,6 +125,10 @@ class Neli(Induced):
         """T + e by the broker's clock take no longer than this by a fast stopwatch."""
         return int(within_ms * MS * (1 + self.config.drift)) + 1
 
+    def _is_silent(self, tenure: Tenure, now: int) -> bool:
+        """Non-exclusive: whoever lingers is open too, and beacons several times in a session."""
+        return self.exclusive or now >= tenure.read_at + self.config.session_ms * MS // 2
+
     def _silence_ns(self, tenure: Tenure) -> int:
         return self._grace_ns(tenure.within_ms if self.exclusive else self.config.session_ms)
 

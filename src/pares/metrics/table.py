@@ -25,7 +25,8 @@ class Value(NamedTuple):
     name: str
     help: str
     counts: bool
-    read: Callable[[Health], float]
+    read: Callable[[Health], float | None]
+    """None: there is nothing to tell, now or in this protocol."""
 
 
 class Split(NamedTuple):
@@ -43,13 +44,24 @@ class Times(NamedTuple):
 
     name: str
     help: str
-    read: Callable[[Measures], Histogram]
+    read: Callable[[Measures], Histogram | None]
+    """None: the protocol has no such times."""
+
+
+def _read_backs(measures: Measures) -> Histogram | None:
+    return measures.read_backs if measures.reads_back else None
 
 
 VALUES: Final = (
     Value("pares_live", "1 if the member's loop runs and knows how the ledger is", False, lambda h: h.ok),
     Value("pares_ready", "1 if it is in its group and the ledger is in reach", False, lambda h: h.ready),
     Value("pares_read_age_seconds", "since the ledger was last read", False, lambda h: h.read_age),
+    Value(
+        "pares_read_back_age_seconds",
+        "since the newest of its own records that it has read back was sent",
+        False,
+        lambda h: h.read_back_age,
+    ),
     Value(
         "pares_lease_left_seconds", "what is left of the lease; 0 if it leads nothing", False, lambda h: h.lease_left
     ),
@@ -58,6 +70,7 @@ VALUES: Final = (
     Value("pares_lapses", "of these, those whose lease ran out", True, lambda h: h.lapses),
     Value("pares_restarts", "how often the member began anew in its process", True, lambda h: h.restarts),
     Value("pares_records_written", "records written, most of them beats", True, lambda h: h.records),
+    Value("pares_beats", "of these, beats", True, lambda h: h.beats),
     Value("pares_failed_appends", "appends that failed, or of unknown outcome", True, lambda h: h.failed_appends),
     Value("pares_bad_records", "records read that could not be understood", True, lambda h: h.bad_records),
     Value("pares_uncounted_records", "records read that changed nothing", True, lambda h: h.uncounted_records),
@@ -69,7 +82,7 @@ SPLITS: Final = (
 )
 TIMES: Final = (
     Times("pares_append_seconds", "an append, until it is acknowledged or has failed", lambda m: m.appends),
-    Times("pares_read_back_seconds", "from handing a beat over to having read it back", lambda m: m.read_backs),
+    Times("pares_read_back_seconds", "from handing a beat over to having read it back", _read_backs),
     Times("pares_lease_slack_seconds", "what was left of the lease when it was renewed", lambda m: m.slack),
     Times("pares_barrier_seconds", "a planned end, until barrier and bodies are through", lambda m: m.barriers),
 )

@@ -19,13 +19,19 @@ def add(member: Member, meter: Meter | None) -> None:
     meter = get_meter("pares") if meter is None else meter
     labels = labels_of(member)
     for name, help, counts, read in VALUES:
-        _observe(meter, name, help, counts, member, lambda read=read: {"": float(read(member.health()))}, None)
+        _observe(meter, name, help, counts, member, lambda read=read: _alone(read(member.health())), None)
     for name, help, counts, label, split in SPLITS:
         _observe(meter, name, help, counts, member, lambda split=split: split(member), label)
     for name, help, times in TIMES:
-        histogram = meter.create_histogram(_name(name), "s", help, explicit_bucket_boundaries_advisory=list(BOUNDS))
         measured = times(measures_of(member))
+        if measured is None:
+            continue
+        histogram = meter.create_histogram(_name(name), "s", help, explicit_bucket_boundaries_advisory=list(BOUNDS))
         measured.listeners += (lambda seconds, histogram=histogram: histogram.record(seconds, labels),)
+
+
+def _alone(value: float | None) -> Mapping[str, float]:
+    return {} if value is None else {"": float(value)}
 
 
 def _observe(

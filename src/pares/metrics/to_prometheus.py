@@ -46,7 +46,8 @@ class Members(Collector):
         for name, help, counts, read in VALUES:
             family = (CounterMetricFamily if counts else GaugeMetricFamily)(name, help, labels=LABELS)
             for labels, _, health in told:
-                family.add_metric(labels, float(read(health)))
+                if (value := read(health)) is not None:
+                    family.add_metric(labels, float(value))
             yield family
         for name, help, counts, label, split in SPLITS:
             family = (CounterMetricFamily if counts else GaugeMetricFamily)(name, help, labels=[*LABELS, label])
@@ -57,7 +58,8 @@ class Members(Collector):
         for name, help, times in TIMES:
             family = HistogramMetricFamily(name, help, labels=LABELS)
             for labels, member, _ in told:
-                histogram = times(measures_of(member))
+                if (histogram := times(measures_of(member))) is None:
+                    continue
                 numbers, total = histogram.read()
                 bounds = [*map(str, histogram.bounds), "+Inf"]
                 family.add_metric(labels, list(zip(bounds, map(float, accumulate(numbers)), strict=True)), total)

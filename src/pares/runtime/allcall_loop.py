@@ -229,6 +229,11 @@ class AllcallLoop:
             self._reported.add(text)
             self._life.carry(Report(kind, text))
 
+    @property
+    def read_back_at(self) -> None:
+        """Nothing is read back where there is no log."""
+        return None
+
     def _publish(self, payload: bytes) -> None:
         began, done = stopwatch(), False
         try:
@@ -241,4 +246,4 @@ class AllcallLoop:
         except ClosedError:
             self._abandoned = True
             self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
-        self._life.measures.appended(1, (stopwatch() - began) / SECOND, done)
+        self._life.measures.appended([payload], (stopwatch() - began) / SECOND, done)

@@ -81,6 +81,7 @@ def assemble(
 
         made = settings_of(checked, own)
         calls = AllcallLoop(cast("Bus", ledger), made, life, away=not checked["ready"])
+        life.measures.reads_back = False
         # Its lease is the session.
         return Engine(
             cast("Loop", calls), AllcallView(calls), calls.work_over, checked["eligible"], made.lease_ms / 1000

@@ -19,6 +19,7 @@ SHORTEST: Final = 1.0
 def look(name: str, group: str, session: float, life: Life, loop: Loop, view: View) -> Health:
     age = (stopwatch() - loop.read_at) / 1e9
     alive = loop.thread.is_alive()
+    back = loop.read_back_at
     fresh = age < max(session, SHORTEST)
     unreachable = loop.unreachable or loop.unwritten
     knows = fresh or unreachable is not None
@@ -34,6 +35,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         leads=tuple(sorted(term.role for term in terms)),
         thread_alive=alive,
         read_age=age,
+        read_back_age=None if back is None else (stopwatch() - back) / 1e9,
         stuck=stuck,
         lease_left=max((term.remaining() for term in terms), default=0.0),
         unreachable=unreachable,
@@ -45,6 +47,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         lapses=life.journal.lapses,
         restarts=life.journal.restarts,
         records=life.measures.records,
+        beats=life.measures.beats,
         failed_appends=life.measures.failed_appends,
         bad_records=view.bad_records,
         uncounted_records=view.uncounted_records,

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.fast import Fast
+from pares.core.holding import SILENT
 from pares.core.induced import Induced
 from pares.core.neli import Neli
-from pares.core.part import BELIEVING, Part
+from pares.core.part import BELIEVING, STANDING, Part
 from pares.core.protocol import (
     Ask,
     Close,
@@ -27,6 +28,7 @@ from pares.core.protocol import (
     Declare,
     Event,
     HandOver,
+    Lead,
     Live,
     PauseFor,
     Ready,
@@ -334,6 +336,8 @@ class InductionLoop:
             elif isinstance(effect, Closed | Stop):
                 self.over = effect
             else:
+                if isinstance(effect, Lead) and effect.why == SILENT:
+                    self._life.measures.gains(effect.seat, SILENT)
                 self._life.carry(effect)
         if len(puts) > 1 and self._append_each is not None:
             self._put(puts, self._append_each)
@@ -367,9 +371,18 @@ class InductionLoop:
             answers = [Missed(put.ticket, unknown=False) for put in puts]
         else:
             answers = [Landed(put.ticket, offset) for put, offset in zip(puts, offsets, strict=True)]
-        self._life.measures.appended(len(puts), (stopwatch() - began) / 1e9, isinstance(answers[0], Landed))
+        payloads, seconds = [put.payload for put in puts], (stopwatch() - began) / 1e9
+        self._life.measures.appended(payloads, seconds, isinstance(answers[0], Landed))
         for answer in answers:
             self._step(answer)
+
+    @property
+    def read_back_at(self) -> int | None:
+        """When the newest of its own records that was read back was handed over, in the partition where that is longest ago.
+        With Fast NELI only owners beat. None before the first."""
+        everywhere = isinstance(self.core, Neli)
+        parts = [part for part in self.core.parts if everywhere or part.phase in STANDING]
+        return min((part.sent.counted for part in parts if part.sent.counted is not None), default=None)
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
@@ -405,8 +418,11 @@ class InductionLoop:
                 self.read_at = stopwatch()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
+                before = part.sent.counted
                 # The stopwatch was read before the wall clock: of what passes in between a belief loses, and gains nothing.
                 self._step(Heard(number, list(entries), wall_us()), self.read_at)
+                if part.sent.counted is not None and part.sent.counted != before:
+                    self._life.measures.read_backs.note((stopwatch() - part.sent.counted) / 1e9)
                 if not entries or (len(entries) < CHUNK and part.track.entered):
                     break
         except (LedgerGap, LedgerRewound) as error:

@@ -244,6 +244,11 @@ class Loop:
             time.sleep(BREATH)
         return appended
 
+    @property
+    def read_back_at(self) -> int | None:
+        """When the newest of its own records that was read back, and counted, was handed over; None before the first."""
+        return self.claims.outbox.sent.counted
+
     def _append(self, append: Append) -> None:
         began = stopwatch()
         try:
@@ -258,7 +263,7 @@ class Loop:
         else:
             answer, self.unwritten = Acked(append.ticket, offsets[-1]), None
         seconds, done = (stopwatch() - began) / 1e9, isinstance(answer, Acked)
-        self._life.measures.appended(len(append.payloads), seconds, done)
+        self._life.measures.appended(append.payloads, seconds, done)
         self._step(answer)
 
     def _restart(self, effect: Restart) -> None:

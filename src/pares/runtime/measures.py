@@ -22,7 +22,11 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 """Upper bounds of the histograms' buckets, in seconds. One more bucket has all above."""
 CAUSES: Final = ("free", "transfer", "silent", "died", "assigned", "outbid")
 """How a term is gained: the seat was free; its holder handed it over, was silent for its session, or is proven dead; a group
-gave out the partition (NELI); its own token had become too low (ALLCALL)."""
+gave out the partition, and nobody before was silent (NELI); its own token had become too low (ALLCALL)."""
+BEATS: Final = (b'"k":"beat"', b'"k":"beacon"', b'"k":"pulse"', b'"k":"ping"')
+"""How records begin that are signs of life: of claims, NELI, Fast NELI, and ALLCALL."""
+BEGINNING: Final = 24
+"""Bytes in which a record says its kind."""
 TAKEOVERS: Final = ("silent", "died")
 TAKEN: Final = "taken"
 """Why a term was lost: somebody else's claim or obituary was read."""
@@ -75,12 +79,16 @@ class Measures:
         """Terms ended, by why: the words of `core.reasons`, `TAKEN` or `OTHER`."""
         self.records = 0
         """Records written: most of them are beats."""
+        self.beats = 0
+        """Of these, the beats."""
         self.failed_appends = 0
         """Appends that failed, or of unknown outcome."""
         self.appends = Histogram()
         """An append, until it is acknowledged or has failed."""
         self.read_backs = Histogram()
-        """From handing a record over to having read it back, of those that renewed the lease. (Claims protocol.)"""
+        """From handing a record over to having read it back; with claims, of those that renewed the lease."""
+        self.reads_back = True
+        """Whether there is a log to read back from."""
         self.slack = Histogram()
         """What was left of the lease at the moment when it was renewed: near 0, and terms will be lost."""
         self.barriers = Histogram()
@@ -97,10 +105,11 @@ class Measures:
 
     # By the loop's thread ---------------------------------------------------------------------------------------------
 
-    def appended(self, records: int, seconds: float, done: bool) -> None:
+    def appended(self, payloads: Sequence[bytes], seconds: float, done: bool) -> None:
         self.appends.note(seconds)
         if done:
-            self.records += records
+            self.records += len(payloads)
+            self.beats += sum(any(kind in payload[:BEGINNING] for kind in BEATS) for payload in payloads)
         else:
             self.failed_appends += 1
 

@@ -61,6 +61,9 @@ class Health:
     thread_alive: bool
     read_age: float
     """Seconds since the ledger was last read."""
+    read_back_age: float | None
+    """Seconds since the newest of its own records that it has read back was sent: what its lease is counted from (claims; with
+    the NELI family, the oldest among the partitions in which it beats). None: nothing yet, or ALLCALL, which has no log."""
     lease_left: float
     """Seconds for which this member may go on believing; 0.0 if it holds nothing."""
     stuck: tuple[str, ...]
@@ -81,6 +84,8 @@ class Health:
     """How often it began anew in this process: another log, or a group that no longer knew it."""
     records: int
     """Records written; most are beats."""
+    beats: int
+    """Of these, the beats (NELI: beacons; ALLCALL: pings)."""
     failed_appends: int
     bad_records: int
     """Records read that could not be understood."""

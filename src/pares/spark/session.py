@@ -131,6 +131,23 @@ def session(app: str = "pares") -> SparkSession:
     return _begin(app, None, nice=False).wait()
 
 
+def require() -> None:
+    """Raises `CapabilityError` if a session can't be had for want of pyspark, of what that needs, or of a Java: before anybody
+    is told to wait for one. Costs their import, which a session needs anyway, and a run of `java`."""
+    _import()
+    if _existing() is None:
+        require_java()
+
+
+def _import() -> None:
+    try:
+        import pandas  # noqa: F401
+        import pyarrow  # noqa: F401
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
+
+
 def log_file() -> Path | None:
     """Where the JVM's output of the session started here goes; None if none was started."""
     return None if _current is None else _current.log
@@ -158,15 +175,12 @@ def _be_nice() -> None:
 
 
 def _start(app: str, folder: Path, log: Path) -> SparkSession:
-    try:
-        import pandas  # noqa: F401
-        import pyarrow  # noqa: F401
-        from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.logger import PySparkLogger
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
+    _import()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
     java = require_java()
     # It writes each failed query to the console, on its way to whoever asked; they are told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True

@@ -245,6 +245,7 @@ def _settings(case: _Case) -> Looks:
 
 def _seats(case: _Case) -> Looks:
     world, free = case.story.world, 0
+    anybody = any(health(case.story, m, case.now_ms) == "live" for m in case.members)
     for key in sorted(world.seats):
         seat = world.seats[key]
         if seat.holder is not None or world.paused(seat.role):
@@ -253,7 +254,9 @@ def _seats(case: _Case) -> Looks:
             m for m in case.members if world.may_hold(m, seat.role) and health(case.story, m, case.now_ms) == "live"
         ]
         free += 1
-        if not able:
+        if not anybody:
+            yield NOTE, f"nobody leads {seat.role}[{seat.index}]: no member of the group is running"
+        elif not able:
             yield (
                 PROBLEM,
                 f"nobody leads {seat.role}[{seat.index}], and no live member is eligible for it: start one with this role, "
