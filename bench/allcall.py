@@ -73,7 +73,7 @@ def cases(options: Namespace) -> Cases:
         "yield": lambda _: yields(SHORT, rounds),
         "heal": lambda _: heals(SHORT, rounds),
     }
-    several = 3 if options.quick else max(5, rounds // 5)
+    several = 2 if options.quick else max(5, rounds // 5)
     found |= {
         "freeze": lambda _: allcall_faults.freezes(SHORT, several),
         "restart": lambda _: allcall_faults.restarts(SHORT, several),

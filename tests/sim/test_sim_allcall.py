@@ -21,14 +21,13 @@ SEEDS = 12
 MUTANT_SEEDS = 40
 FIRST = {
     "absolute-expiry": 1,
-    "no-skew": 10,
+    "no-skew": 6,
     "relay-maximum": 3,
     "no-loopback": 1,
     "deaf-is-waited-for": 1,
-    "by-what-is-left": 5,
+    "by-what-is-left": 3,
     "bar-lifted-for-all": 5,
     "never-on-its-own": 1,
-    "copies-count": 3,
     "not-ready-is-waited-for": 11,
     "declined-for-ever": 4,
 }
