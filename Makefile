@@ -43,9 +43,11 @@ brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQ
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
-# shows, on one; and the fence in a real PostgreSQL, some seven seconds with the start of its server.
+# shows, on one; buses on NATS, and members there that lose one server after the other; and the fence in a real PostgreSQL, some
+# seven seconds with the start of its server.
 SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance*.py \
-	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py tests/fence/test_sql_postgres.py
+	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py tests/ledger/test_nats_bus.py tests/fence/test_sql_postgres.py \
+	tests/runtime/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader
 
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: four minutes
 	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -64,6 +64,8 @@ USUAL: Final = Times(1.0, 10.0, 1.0)
 
 def cases(options: Namespace) -> Cases:
     """What `--protocol allcall` measures: with short leases, and a fifth as often with the usual ones, which take minutes."""
+    from bench import allcall_faults  # which builds on this
+
     rounds: int = 3 if options.quick else options.rounds
     few = max(3, rounds // 5)
     found: Cases = {
@@ -71,16 +73,36 @@ def cases(options: Namespace) -> Cases:
         "yield": lambda _: yields(SHORT, rounds),
         "heal": lambda _: heals(SHORT, rounds),
     }
+    several = 2 if options.quick else max(5, rounds // 5)
+    found |= {
+        "freeze": lambda _: allcall_faults.freezes(SHORT, several),
+        "restart": lambda _: allcall_faults.restarts(SHORT, several),
+        "node": lambda _: allcall_faults.losses(SHORT, several),
+    }
     if not options.quick:
+        found["network"] = lambda _: allcall_faults.networks(SHORT, several)
         found["usual-takeover"] = lambda _: takeovers(USUAL, few)
         found["usual-heal"] = lambda _: heals(USUAL, few)
     return found
 
 
 def start(troupe: Troupe, nats: Nats, name: str, rank: int, times: Times, order: str = "lease") -> Player:
-    words = [str(word) for word in (rank, times.heartbeat, times.lease, times.skew)]
-    url = f"nats://{nats.bootstrap}"
-    return troupe.cast(name, [sys.executable, "-m", "bench.allcall_worker", url, name, *words, order])
+    return cast(troupe, f"nats://{nats.bootstrap}", name, rank, times, order)
+
+
+def cast(
+    troupe: Troupe,
+    url: str,
+    name: str,
+    rank: int,
+    times: Times,
+    order: str = "lease",
+    alone: str = "lead",
+    prefix: Sequence[str] = (),
+) -> Player:
+    """`alone`: what it does then; `prefix`: what goes before its command, such as what puts it into a network of its own."""
+    words = [str(word) for word in (rank, times.heartbeat, times.lease, times.skew, order, alone)]
+    return troupe.cast(name, [*prefix, sys.executable, "-m", "bench.allcall_worker", url, name, *words])
 
 
 def begin(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") -> None:

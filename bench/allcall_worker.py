@@ -1,6 +1,6 @@
 """A member that runs ALLCALL in a process of its own, for the benchmarks; it speaks as `bench.part` says.
 
-    python -m bench.allcall_worker URL NAME RANK HEARTBEAT LEASE SKEW ORDER
+    python -m bench.allcall_worker URL NAME RANK HEARTBEAT LEASE SKEW ORDER WHEN_ISOLATED
 
 Lines out: `ready - NS`, `lead x NS TOKEN`, `lost x NS`, `handing x NS`. Lines in: `hand` yields the role.
 """
@@ -17,7 +17,7 @@ from pares.runtime.clock import stopwatch
 
 
 def main() -> None:
-    url, name, rank, heartbeat, lease, skew, order = sys.argv[1:8]
+    url, name, rank, heartbeat, lease, skew, order, alone = sys.argv[1:9]
     member = pares.Member(
         url,
         group="bench",
@@ -29,6 +29,7 @@ def main() -> None:
         lease=float(lease),
         skew=float(skew),
         order="rank" if order == "rank" else "lease",
+        when_isolated="step_down" if alone == "step_down" else "lead",
     )
 
     def heard() -> None:

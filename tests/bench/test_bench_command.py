@@ -15,7 +15,7 @@ KINDS = {
     "neli": (["--protocol", "neli"], "no case on neli: idle; there are crash-goneli"),
     "allcall": (
         ["--protocol", "allcall"],
-        "no case on allcall: idle; there are takeover, yield, heal, usual-takeover, usual-heal",
+        "no case on allcall: idle; there are takeover, yield, heal, freeze, restart, node, network, usual-",
     ),
 }
 MARKS = [(kind.BEGIN, kind.END) for kind in (on_kafka, on_neli, allcall)]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dev_home import Home, one_of_three_is_killed_and_comes_back, processes
+from dev_home import PATIENCE, Home, one_of_three_is_killed_and_comes_back, processes
+
+import pares
 
 pytestmark = pytest.mark.processes
 
@@ -30,7 +34,7 @@ def test_up_status_down(home: Home) -> None:
     ran = home.run("up")
     url = ran.stdout.strip()
     assert url.startswith("nats://127.0.0.1:")
-    assert url.endswith("/pares")
+    assert "/pares?monitor=127.0.0.1:" in url
     assert "NATS 2." in ran.stderr
     status = home.json("status")
     assert (status["up"], status["url"]) == (True, url)
@@ -48,6 +52,14 @@ def test_up_status_down(home: Home) -> None:
     assert home.json("up")["url"] == url
     assert "its data is removed" in home.run("down", "--remove").stderr
     assert not home.data.exists()
+
+
+def test_doctor_sees_on_it_whether_writes_are_synced(home: Home) -> None:
+    url = home.run("--nodes", "3", "up").stdout.strip()
+    pares.open(url).close()  # which makes the stream
+    command = [sys.executable, "-m", "pares", "doctor", "--ledger", url, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.stdout.count("syncs each write to disk") == 3, done.stdout + done.stderr
 
 
 def test_three_nodes_without_a_log_and_one_that_is_missing(home: Home) -> None:

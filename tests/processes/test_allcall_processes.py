@@ -1,8 +1,9 @@
-"""ALLCALL between real processes, over a SQLite log and over core NATS: frozen, thawed, stopped, killed."""
+"""ALLCALL between real processes, over a SQLite log, a Kafka topic and core NATS: frozen, thawed, stopped, killed."""
 
 from __future__ import annotations
 
 import signal
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from standstill import stop_between_writes
 TIMES: dict[str, Any] = {"heartbeat": 0.4, "lease": 1.6, "skew": 0.2}
 
 
-@pytest.fixture(params=["sqlite", "core nats"])
+@pytest.fixture(params=["sqlite", "kafka", "core nats"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/work.db"
+        return
+    if request.param == "kafka":
+        yield f"kafka://{request.getfixturevalue('kafka').bootstrap}/t-{uuid.uuid4().hex}"
         return
     with Nats(jetstream=False) as nats:
         yield f"nats://{nats.bootstrap}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from pares.sim.allcall.knobs import FAULTS, Weather, draw
@@ -20,14 +21,13 @@ SEEDS = 12
 MUTANT_SEEDS = 40
 FIRST = {
     "absolute-expiry": 1,
-    "no-skew": 10,
+    "no-skew": 6,
     "relay-maximum": 3,
     "no-loopback": 1,
     "deaf-is-waited-for": 1,
-    "by-what-is-left": 5,
+    "by-what-is-left": 3,
     "bar-lifted-for-all": 5,
     "never-on-its-own": 1,
-    "copies-count": 3,
     "not-ready-is-waited-for": 11,
     "declined-for-ever": 4,
 }
@@ -88,6 +88,17 @@ def _said_per_beat(count: int) -> tuple[float, float]:
     published, delivered = scene.net.published, scene.net.delivered
     scene.engine.run(5 * SECOND)
     return (scene.net.published - published) / 2, (scene.net.delivered - delivered) / 2
+
+
+def test_in_some_seeds_everybody_wakes_late() -> None:
+    drawn = [draw(seed) for seed in range(20)]
+    assert 0 < sum(knobs.wakes_late == 0 for knobs in drawn) < 20
+    assert all(knobs.wakes_late < knobs.beat_ms * MS / 2 for knobs in drawn), "half a beat is what the rules allow for"
+    on_time = play(draw(5, {**CHEAP, "wakes_late": 0}), told=True)
+    late = play(draw(5, {**CHEAP, "wakes_late": 30 * MS}), told=True)
+    assert not late.broken, late.what
+    assert late.trace != on_time.trace
+    assert late.knobs == msgspec.structs.replace(on_time.knobs, wakes_late=30 * MS)
 
 
 def test_messages_grow_with_the_square_of_the_members() -> None:

@@ -74,7 +74,7 @@ def started(server: LocalCluster, before: Cluster | None, place: Path, json: boo
         return
     how = "was up already" if was_up else f"is up after {took:.1f} s"
     say(f"{server.title} {found.version} {how}: {_count(len(found.nodes))}, data in {place}")
-    print(server.url, flush=True)
+    print(found.looked_after_url, flush=True)
 
 
 def end(kind: str, folder: Path | None, remove: bool, json: bool) -> None:
@@ -144,7 +144,7 @@ def document(kind: str, place: Path, found: Cluster | None) -> dict[str, Any]:
     return {
         "folder": str(place),
         kind: found.version,
-        "url": found.url,
+        "url": found.looked_after_url,
         "bootstrap": found.bootstrap,
         "up": all(node["state"] == "serving" for node in nodes),
         "nodes": nodes,

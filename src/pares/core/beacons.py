@@ -127,6 +127,10 @@ class Foreign(msgspec.Struct, frozen=True, gc=False):
     g: str
     record: AnyRecord | Unknown
 
+    @property
+    def m(self) -> str:
+        return self.record.m
+
 
 def decode(payload: bytes) -> InductionRecord | Foreign:
     """The record in `payload`; `BadRecord` for what is none. The answer depends on the bytes alone."""

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from pares.core.errors import ConfigError
-from pares.dev.place import Place
+from pares.dev.place import Place, address
 from pares.dev.process import Identity
 
 FILE: Final = "cluster.json"
@@ -47,6 +47,12 @@ class Cluster(msgspec.Struct):
     @property
     def url(self) -> str:
         return f"{self.kind}://{self.bootstrap}/{self.log}".rstrip("/")
+
+    @property
+    def looked_after_url(self) -> str:
+        """The ledger's URL, with where servers say how they are, if they do: so `pares doctor` sees whether they sync."""
+        monitors = [address(place.host, place.monitor_port) for place in self.nodes if place.monitor_port]
+        return f"{self.url}?monitor={','.join(monitors)}" if self.log and monitors else self.url
 
     def alive(self) -> dict[int, Identity]:
         return {node: identity for node, identity in self.running.items() if identity.alive()}

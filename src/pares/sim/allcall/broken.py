@@ -103,6 +103,19 @@ def deaf_offers() -> list[Patch]:
     return [(AllCall, "_offers", offers)]
 
 
+def last_beat_only() -> list[Patch]:
+    """The role is given up at the last beat before the end, and not at one that is up to half a beat earlier."""
+    usual = AllCall._renew
+
+    def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
+        mine = election.mine
+        if mine is not None and self._company.better(role) is not None and mine.deadline > now + self._beat:
+            return None
+        return usual(self, role, election, now, effects)
+
+    return [(AllCall, "_renew", renew)]
+
+
 def no_release() -> list[Patch]:
     """Who must not renew lets its term end, and says nothing."""
     usual, give_up = AllCall._renew, AllCall._give_up

@@ -6,7 +6,7 @@ from typing import Final
 
 from pares.core.allcall_wire import token as token_of
 from pares.core.protocol import Follow, Lead
-from pares.core.reasons import OUTBID
+from pares.core.reasons import LEASE_RAN_OUT, OUTBID
 from pares.core.records import Seat
 from pares.sim.allcall.knobs import Bounds
 from pares.sim.allcall.net import LONG_AGO, Message
@@ -309,6 +309,26 @@ class Alone(AllCallChecker):
             among = now < self.others[process.id] + bounds.window // 2
             if among and now > max(back, self.among[process.id]) + wait + bounds.lease + bounds.window:
                 raise self.broken(f"{process.id} leads among others who don't hear it, and its term does not end")
+
+
+class Planned(AllCallChecker):
+    """Who has nothing in its way, and hears itself, ends its terms by plan: for a better ranked one, by a wish of its user's,
+    by closing. Its lease does not run out, neither while it leads nor while the barrier runs that it then waits for."""
+
+    promise = "what ends by plan is no fence"
+
+    def __init__(self, scene: AllCallScene, bounds: Bounds) -> None:
+        super().__init__(scene)
+        self.wait = bounds.lease + bounds.window + 2 * bounds.beat + 2 * bounds.delay
+        """So long ago is the last trouble that could have kept it from prolonging what ends now."""
+
+    def followed(self, process: AllCallProcess, effect: Follow) -> None:
+        if effect.why != LEASE_RAN_OUT or not process.well(self.wait):
+            return
+        if self.scene.engine.now > self.scene.net.hindered(process.name, process.name) + self.wait:
+            raise self.broken(
+                f"{process.id} is fenced from {effect.seat[0]} ({effect.why}), and nothing was in its way"
+            )
 
 
 class NoGap(AllCallChecker):

@@ -14,8 +14,9 @@ best     L + B + d + barrier  who leads has just renewed when the best one is he
 quiet    L + S + W + 2B + 3d  whatever went before: claims of the dead are over, the dead are no longer taken to be there,
          + barrier            silences are over, and who may claim has called and claimed
 
-Where wall clocks are more than a lease apart, all have W + 2B more: so long it takes until a newcomer's calls are known for
-new by their pace.
+Whoever wakes up later than it asked for calls as much later, and notices as much later that something is over: B has that more,
+and `cold`, `crash` and `quiet` once again. Where wall clocks are more than a lease apart, all have W + 2B more: so long it
+takes until a newcomer's calls are known for new by their pace.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class AllCallKnobs(Struct, frozen=True):
     """Within what part of a lease all are started."""
     barrier: float
     """How long barriers take at most, in leases; they time out after three."""
+    wakes_late: int
+    """Nanoseconds by which everybody wakes up later than asked for, at most."""
 
     @property
     def barrier_ms(self) -> int:
@@ -114,21 +117,24 @@ class Bounds:
         slow = 1 / (1 - knobs.drift)
         beat, lease, skew = (int(ms * MS * slow) for ms in (knobs.beat_ms, knobs.lease_ms, knobs.skew_ms))
         self.delay = knobs.weather.delay[1] + 50 * US
-        self.beat, self.lease, self.skew = beat, lease, skew
         self.window = int(WINDOW * beat)
+        late = int(knobs.wakes_late * slow)
+        beat += late
+        self.beat, self.lease, self.skew = beat, lease, skew
         self.step = MS
         """What whole milliseconds on the wire may add."""
         # Whose wall clock is wrong by more than a lease is believed after a window of calls at one pace.
         self.clocks = self.window + 2 * beat if knobs.wall_s * 1000 > knobs.lease_ms else 0
-        self.cold = lease + skew + beat + self.delay + self.step + self.clocks
-        self.crash = lease + skew + beat + 2 * self.delay + self.step + self.clocks
+        self.cold = lease + skew + beat + late + self.delay + self.step + self.clocks
+        self.crash = lease + skew + beat + late + 2 * self.delay + self.step + self.clocks
         self.barrier = int(knobs.barrier * lease)
         self.stop = beat + 2 * self.delay + self.step + self.barrier + self.clocks
         self.heal = beat + self.delay + self.step + self.clocks
         self.best = beat + self.delay + self.step + self.clocks
         if knobs.order == "lease":
             self.best += lease + self.barrier
-        self.quiet = lease + skew + self.window + 2 * beat + 3 * self.delay + self.step + self.clocks + self.barrier
+        self.quiet = lease + skew + self.window + 2 * beat + late + 3 * self.delay + self.step
+        self.quiet += self.clocks + self.barrier
 
 
 def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
@@ -166,11 +172,17 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> AllCallKnobs:
         weather=_weather(rng, beat, lease),
         dawn=rng.choice((0.0, 0.1, 1.0)),
         barrier=rng.choice((0.0, 0.0, 0.1, 0.7)),
+        wakes_late=_wakes_late(seed, beat),
     )
     weather = bias.pop("weather", None)
     if weather is not None:
         bias["weather"] = msgspec.structs.replace(knobs.weather, **weather)
     return msgspec.structs.replace(knobs, **bias)
+
+
+def _wakes_late(seed: int, beat_ms: int) -> int:
+    """Drawn by itself: a seed's other knobs are what they were before this one was there."""
+    return int(beat_ms * MS * Random(f"{seed}/allcall/wakes").choice((0.0, 0.02, 0.1, 0.3)))
 
 
 def _some(rng: Random, most: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from pares.core.records import Seat
-from pares.sim.allcall.checkers import Alone, Claims, Emergence, NoGap, OneGoesOn, OneSide, Silence, Terms
+from pares.sim.allcall.checkers import Alone, Claims, Emergence, NoGap, OneGoesOn, OneSide, Planned, Silence, Terms
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds, fair
 from pares.sim.allcall.net import Cut
 from pares.sim.allcall.others import Members, Settled, Traffic
@@ -46,6 +46,7 @@ class AllCallPlay:
                 Silence(scene, lease, knobs.skew_ms * MS),
                 Alone(scene, bounds, lease),
                 self.no_gap,
+                Planned(scene, bounds),
                 self.one_goes_on,
                 Members(scene, bounds, knobs),
                 Traffic(scene, knobs),
@@ -108,6 +109,7 @@ class AllCallPlay:
         swing = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
         stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
         process = self.scene.add(chr(ord("a") + number), settings, stopwatch=stopwatch, wall=WallClock())
+        process.wakes_late = knobs.wakes_late
         self.set_wall(process, rng)
         self.usual_barrier(process)
         return process

@@ -47,6 +47,9 @@ class AllCallProcess:
         self.stopwatch = stopwatch
         self.wall = wall
         self.rng = rng
+        self.wakes_late = 0
+        """Nanoseconds by which it wakes up later than it asked for, at most."""
+        self._oversleeps = scene.random(f"{name}/wakes")
         self.station = Station()
         self.incarnations = 0
         self.id = f"{name}~0"
@@ -284,7 +287,8 @@ class AllCallProcess:
 
     def _wake(self, reading: int) -> None:
         self._stamp += 1
-        self.scene.engine.at(self.stopwatch.when(reading), self._woken, self._stamp)
+        late = self._oversleeps.randint(0, self.wakes_late) if self.wakes_late else 0
+        self.scene.engine.at(self.stopwatch.when(reading) + late, self._woken, self._stamp)
 
     def _woken(self, stamp: int) -> None:
         if stamp == self._stamp and self.acts:
