@@ -264,9 +264,13 @@ class Scene:
             self.read_log()
             there = {member.partition("~")[0] for member in self._observer.world.members}
             return there >= set(self.crew.names().values())
-        from confluent_kafka import ConsumerGroupState
+        from confluent_kafka import ConsumerGroupState, KafkaException
 
-        found = self.admin.describe_consumer_groups([GROUP], request_timeout=2)[GROUP].result()
+        try:
+            found = self.admin.describe_consumer_groups([GROUP], request_timeout=2)[GROUP].result()
+        except KafkaException:
+            self._admin = None  # a client that knows a coordinator goes on asking it, though another one is meanwhile
+            raise
         return found.state == ConsumerGroupState.STABLE and len(found.members) == len(self.crew.names())
 
     def other_broker(self, than: int) -> int:
