@@ -51,6 +51,12 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="the members' session, or their Kafka group's (1.0; NELI's 2.0)",
     )
+    parser.add_argument(
+        "--aftermath",
+        type=float,
+        metavar="SECONDS",
+        help="how long to wait, once all are led again, for what the fault may still do, before the next (a session)",
+    )
     parser.add_argument("--members", type=int, default=3, metavar="N", help="how many members (3)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument(
@@ -67,6 +73,10 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(words)
     if options.session is None:
         options.session = 1.0 if options.protocol == "claims" else 2.0
+    if options.aftermath is None:
+        options.aftermath = options.session
+    if not 0 <= options.aftermath <= 600:
+        parser.error("--aftermath is 0 to 600")
     if options.mutant is not None and options.protocol != "claims":
         parser.error("--mutant is for --protocol claims")
     if options.faults < 1 or not 1 <= options.members <= 9 or not 0.1 <= options.session <= 60:
@@ -148,7 +158,7 @@ def main(words: list[str] | None = None) -> int:
     options = _options(words)
     signal.signal(signal.SIGTERM, _interrupt)
     seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
-    result = Result(seed, options.session, options.faults, protocol=options.protocol)
+    result = Result(seed, options.session, options.faults, protocol=options.protocol, aftermath=options.aftermath)
     said = Console(stderr=True)
     said.print(f"seed {seed}", highlight=False)
     began = time.monotonic()

@@ -51,6 +51,8 @@ class Result:
     """None: not asked for."""
     seconds: float = 0.0
     protocol: str = "claims"
+    aftermath: float = 0.0
+    """Seconds after which the next fault may come, once all are led again."""
 
     @property
     def bound(self) -> float:
@@ -123,7 +125,7 @@ def run(scene: Scene, result: Result, kinds: Sequence[str], tell: Tell) -> None:
     for number, name in enumerate(schedule(kinds, result.wanted, result.seed), 1):
         tell(f"{number} of {result.wanted}: waiting until all is well", None)
         _calm(scene, result, number)
-        outcome, window = _fault(scene, judge, number, KINDS[name], tell)
+        outcome, window = _fault(scene, judge, number, KINDS[name], result.aftermath, tell)
         windows.append(window)
         result.outcomes.append(outcome)
         tell("", outcome)
@@ -143,7 +145,9 @@ def _calm(scene: Scene, result: Result, number: int) -> None:
         result.notes.append(f"before fault {number}: {error}")
 
 
-def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> tuple[Outcome, tuple[int, int]]:
+def _fault(
+    scene: Scene, judge: Judge, number: int, kind: Kind, aftermath: float, tell: Tell
+) -> tuple[Outcome, tuple[int, int]]:
     lasts = scene.dice.uniform(*kind.lasts) * scene.session
     began = made = lasted = stopwatch()
     what, unmade = kind.what, ""
@@ -163,7 +167,7 @@ def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> t
         since = acknowledged
         led = _wait(lambda: led_since(scene.crew.beliefs(), len(ROLES), since))
     ended = led if led is not None else stopwatch()
-    calm = _aftermath(scene, led)
+    calm = _aftermath(scene, led, aftermath)
     scene.read_log()
     beliefs = scene.crew.beliefs()
     double, falling = judge.beliefs(beliefs)
@@ -186,12 +190,12 @@ def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> t
     return outcome, (began - _UNJUDGED, ended + _UNJUDGED)
 
 
-def _aftermath(scene: Scene, led: int | None) -> int:
-    """A session and a look after all were led again: what is lost until then, this fault has cost. The instant at which all are
+def _aftermath(scene: Scene, led: int | None, seconds: float) -> int:
+    """Some seconds and a look after all were led again: what is lost until then, this fault has cost. When all are
     led once more."""
     if led is None:
         return stopwatch()
-    time.sleep(scene.session + _LOOK)
+    time.sleep(seconds + _LOOK)
     since = stopwatch()
     again = _wait(lambda: led_since(scene.crew.beliefs(), len(ROLES), since))
     return stopwatch() if again is None else again

@@ -258,6 +258,7 @@ def test_a_table_for_the_document(tmp_path: Path) -> None:
         ["--only", "meteor"],
         ["--session", "0"],
         ["--faketime", "/no"],
+        ["--aftermath", "-1"],
         ["--protocol", "allcall"],
         ["--mutant", "lease-longer-than-session", "--protocol", "neli"],
     ],
