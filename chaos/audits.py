@@ -57,9 +57,10 @@ def together(audits: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, An
         bad = [(n, p) for n, p in said if p["verdict"] == worst]
         if worst == "kept":
             evidence = f"in {len(said)} of {len(audits)} logs; in the last: {said[-1][1]['evidence']}"
-        else:
+        elif worst == "broken":
             evidence = "; ".join(f"log {n} of {len(audits)}: {p['evidence']}" for n, p in bad)
-            evidence += f"; otherwise in {len(said) - len(bad)}" if len(said) > len(bad) else ""
+        else:
+            evidence = f"in {len(bad)} of {len(audits)} logs, such as log {bad[0][0]}: {bad[0][1]['evidence']}"
         merged.append({"promise": name, "verdict": worst, "evidence": evidence})
     return merged
 

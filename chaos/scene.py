@@ -262,7 +262,8 @@ class Scene:
             return False
         if self.protocol == "claims":
             self.read_log()
-            there = {member.partition("~")[0] for member in self._observer.world.members}
+            # Not its `world`: that reads on by itself, and what it reads would never come to `tokens`.
+            there = {member.partition("~")[0] for member in self._observer.reader.world.members}
             return there >= set(self.crew.names().values())
         from confluent_kafka import ConsumerGroupState, KafkaException
 

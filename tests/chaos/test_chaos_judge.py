@@ -167,7 +167,7 @@ def test_how_much_the_audits_have_judged_is_said() -> None:
     for text in (shown(result), report.markdown(result)):
         assert "2 of 2 logs, 9 of 10 terms, 100 of 101 writes were judged" in text
     assert report.to_json(result)["audit"]["promises"] == [
-        {"promise": "one leader", "verdict": "slow", "evidence": "log 2 of 2: slow here; otherwise in 1"}
+        {"promise": "one leader", "verdict": "slow", "evidence": "in 1 of 2 logs, such as log 2: slow here"}
     ]
 
 
