@@ -20,12 +20,12 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from chaos import report
+from chaos import induced, report
 from chaos.faults import KINDS
-from chaos.judge import Outcome
+from chaos.judge import PROTOCOLS, Outcome
 from chaos.mutant import SHOWN, script
 from chaos.run import Result, Tell, audit, possible, run
-from chaos.scene import Scene, find_faketime, scratch
+from chaos.scene import GROUP, Scene, find_faketime, scratch
 from pares.core.errors import ParesError
 
 
@@ -44,7 +44,19 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", default=[], choices=KINDS, metavar="KIND", help="only this kind; repeatable"
     )
-    parser.add_argument("--session", type=float, default=1.0, metavar="SECONDS", help="the members' session (1.0)")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="claims", help="what the members run (claims)")
+    parser.add_argument(
+        "--session",
+        type=float,
+        metavar="SECONDS",
+        help="the members' session, or their Kafka group's (1.0; NELI's 2.0)",
+    )
+    parser.add_argument(
+        "--aftermath",
+        type=float,
+        metavar="SECONDS",
+        help="how long to wait, once all are led again, for what the fault may still do, before the next (a session)",
+    )
     parser.add_argument("--members", type=int, default=3, metavar="N", help="how many members (3)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument(
@@ -59,10 +71,19 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args(words)
+    if options.session is None:
+        options.session = 1.0 if options.protocol == "claims" else 2.0
+    if options.aftermath is None:
+        options.aftermath = options.session
+    if not 0 <= options.aftermath <= 600:
+        parser.error("--aftermath is 0 to 600")
+    if options.mutant is not None and options.protocol != "claims":
+        parser.error("--mutant is for --protocol claims")
     if options.faults < 1 or not 1 <= options.members <= 9 or not 0.1 <= options.session <= 60:
         parser.error("--faults is 1 or more, --members 1 to 9, --session 0.1 to 60")
-    if options.write is not None and (not options.write.is_file() or report.BEGIN not in options.write.read_text()):
-        parser.error(f"--write: {options.write} has no line {report.BEGIN}")
+    mark = report.begin(options.protocol)
+    if options.write is not None and (not options.write.is_file() or mark not in options.write.read_text()):
+        parser.error(f"--write: {options.write} has no line {mark}")
     if options.faketime is not None and not options.faketime.is_file():
         parser.error(f"--faketime: {options.faketime} is no file")
     return options
@@ -101,6 +122,8 @@ def _line(outcome: Outcome) -> str:
     led = "NOT LED AGAIN" if outcome.led is None else f"led again after {outcome.led:.3f} s"
     wrong = "".join(f" BROKEN: {words}." for words in outcome.broken())
     wrong += "".join(f" {words}." for words in outcome.fallen)
+    wrong += f" lost again for {outcome.lost:.3f} s." if outcome.lost > 0.1 else ""
+    wrong += f" NOT MADE: {outcome.unmade}." if outcome.unmade else ""
     return (
         f"{outcome.number:4} {outcome.kind:16} {outcome.what}, {outcome.lasted:.1f} s; {led}, no leader for "
         f"{outcome.without:.3f} s.{wrong}"
@@ -109,20 +132,22 @@ def _line(outcome: Outcome) -> str:
 
 def _run(options: argparse.Namespace, result: Result, folder: Path, console: Console) -> None:
     faketime = options.faketime or find_faketime()
-    kinds, result.not_made = possible(faketime, options.only)
+    kinds, result.not_made = possible(faketime, options.only, options.protocol)
+    program = (
+        script(options.mutant) if options.protocol == "claims" else induced.script("pares", GROUP, options.protocol)
+    )
     if not kinds:
         result.aborted = "none of the faults can be made here"
         return
     try:
         with (
             _progress(console, options.faults) as tell,
-            Scene(folder, options.session, options.members, result.seed, faketime, script(options.mutant)) as scene,
+            Scene(folder, options.session, options.members, result.seed, faketime, program, options.protocol) as scene,
         ):
             result.notes = scene.notes
             run(scene, result, kinds, tell)
             if not options.no_audit:
-                tell("Spark audits the log", None)
-                audit(scene, result)
+                audit(scene, result, tell)
     except ParesError as error:
         result.aborted = str(error)
     except KeyboardInterrupt:
@@ -133,7 +158,7 @@ def main(words: list[str] | None = None) -> int:
     options = _options(words)
     signal.signal(signal.SIGTERM, _interrupt)
     seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
-    result = Result(seed, options.session, options.faults)
+    result = Result(seed, options.session, options.faults, protocol=options.protocol, aftermath=options.aftermath)
     said = Console(stderr=True)
     said.print(f"seed {seed}", highlight=False)
     began = time.monotonic()

@@ -14,6 +14,7 @@ from process_beliefs import Belief, beliefs
 from process_judge import Write
 
 from chaos import WORKERS
+from chaos.kept import Stretch
 from chaos.net import Net
 from pares.dev.process import Started, start
 from pares.runtime.clock import stopwatch
@@ -88,6 +89,11 @@ class Crew:
         process.identity.signal(signal.SIGTERM)
         self._leaving.append(process)
 
+    def all_begun(self) -> bool:
+        """Whether each member's program has come to its work: none of them is still being made."""
+        files = [self.folder / f"{name}.events" for name, _ in self._running.values()]
+        return all(file.exists() and '"ready"' in file.read_text() for file in files)
+
     # Beliefs ---------------------------------------------------------------------------------------------------------
 
     def beliefs(self) -> list[Belief]:
@@ -117,14 +123,20 @@ class Crew:
             self._last = rows[-1][0]
         return [Write(*row[1:]) for row in rows]
 
-    def last_writes(self, base: int) -> str:
-        """The name of a table in the sink with the writes under tokens from `base` on, in the order in which they were made."""
+    def writes_of(self, stretch: Stretch, number: int) -> tuple[str, int]:
+        """The name of a table in the sink with the writes under a log's tokens, in the order in which they were made, and how
+        many they are. `number`: the log's."""
+        name = f"writes_{number}"
+        high = 2**63 - 1 if stretch.high is None else stretch.high
         sink = sqlite3.connect(self.folder / "sink.db", timeout=30)
-        with sink:
-            sink.execute("DROP TABLE IF EXISTS last_writes")
-            sink.execute("CREATE TABLE last_writes AS SELECT * FROM writes WHERE token >= ? ORDER BY id", (base,))
-        sink.close()
-        return "last_writes"
+        try:
+            with sink:
+                sink.execute(f"DROP TABLE IF EXISTS {name}")
+                query = f"CREATE TABLE {name} AS SELECT * FROM writes WHERE token BETWEEN ? AND ? ORDER BY id"
+                sink.execute(query, (stretch.low, high))
+            return name, sink.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+        finally:
+            sink.close()
 
     def end(self) -> None:
         processes = [*(process for _, process in self._running.values()), *self._leaving]

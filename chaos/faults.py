@@ -160,6 +160,7 @@ def _topic_anew(scene: Scene) -> Iterator[str]:
     from confluent_kafka import KafkaException
 
     scene.read_log()
+    scene.keep_log()
     try:
         scene.admin.delete_topics([TOPIC], operation_timeout=10)[TOPIC].result(15)
     except KafkaException as error:
@@ -201,36 +202,58 @@ def _disk_full(scene: Scene) -> Iterator[str]:
 # Clocks --------------------------------------------------------------------------------------------------------------
 
 
-@_kind("clock-ahead", "a broker's clock steps forward by an hour", (1.0, 2.0))
+@_kind("clock-ahead", "the clock of the partition's leader is an hour ahead", (1.0, 2.0))
 def _clock_ahead(scene: Scene) -> Iterator[str]:
-    yield from _clock(scene, f"+{STEP}")
+    yield from _clock(scene, STEP)
 
 
-@_kind("clock-behind", "a broker's clock steps back by an hour", (1.0, 2.0))
+@_kind("clock-behind", "the clock of the partition's leader is an hour behind", (1.0, 2.0))
 def _clock_behind(scene: Scene) -> Iterator[str]:
-    yield from _clock(scene, f"-{STEP}")
+    yield from _clock(scene, -STEP)
 
 
 STEP: Final = 3600
 """Seconds by which they step."""
 CLOCKS: Final = ("clock-ahead", "clock-behind")
 """Kinds that need libfaketime."""
+_NEAR: Final = 60
+"""Seconds: how far a record's time may be from now and the step together, to be one that the stepped clock has given."""
 
 
-def _clock(scene: Scene, step: str) -> Iterator[str]:
-    """The broker is started again at another time of day, and for healing once more at the right one."""
+class NotMade(CapabilityError):
+    """A fault that did not come about, though everything that was to bring it about was done. It is healed all the same."""
+
+
+def _clock(scene: Scene, step: int) -> Iterator[str]:
+    """The broker is started again at another time of day, made the partition's leader, so that its clock is what records are
+    stamped by, and for healing started once more at the right time.
+
+    Raises `NotMade` unless a record of the members' group was stamped so while the fault lasted."""
     assert scene.faketime is not None
-    victim = scene.leader()
+    victim = scene.preferred()  # the one to which leadership can be handed
     node = scene.kafka.nodes[victim - 1]
     before = node.prefix
-    other = ["env", f"LD_PRELOAD={scene.faketime}", f"FAKETIME={step}", "DONT_FAKE_MONOTONIC=1"]
+    other = ["env", f"LD_PRELOAD={scene.faketime}", f"FAKETIME={step:+d}", "DONT_FAKE_MONOTONIC=1"]
     # Without this the library turns Java's timed waits into ones that end at once: a broker spins on all cores.
     other.append("FAKETIME_FORCE_MONOTONIC_FIX=0")
     scene.kafka.kill(victim)
     node.prefix = [*before, *other]
     try:
         scene.kafka.restart(victim)
-        yield f"b{victim}'s clock is off by {step} s"
+        try:
+            scene.until(scene.whole, "all replicas are in step again")
+            scene.hand_over(victim)
+            end = scene.log_end()
+        except CapabilityError as error:
+            raise NotMade(f"b{victim}, whose clock was off, did not come to lead the partition: {error}") from error
+        yield f"b{victim}'s clock is off by {step:+d} s, and it leads the partition"
+        stamped, others = scene.stamps(end, step, _NEAR)
+        scene.stepped.add(len(scene.kept))
+        scene.stamped += stamped
+        if not stamped:
+            raise NotMade(f"b{victim}'s clock was off by {step:+d} s, and stamped none of the group's {others} records")
+        if others:
+            scene.notes.append(f"while b{victim}'s clock was off, {others} of the group's records had the right time")
     finally:
         node.prefix = before
         if node.running:

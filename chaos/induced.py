@@ -1,6 +1,6 @@
-"""A member that runs Fast NELI by our rules, or by goNELI's. Run by path, like the worker itself:
+"""A member that runs NELI, or Fast NELI by our rules or by goNELI's. Run by path, like the worker itself:
 
-    python induced.py RULE GROUP LEDGER NAME ROLES SESSION FOLDER [BREATH]
+    python induced.py PROTOCOL RULE GROUP LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
 goNELI's rule is a mutant of the simulation (`pares.sim.neli.mutants`): any record that is read re-arms the deadline, and nobody
 looks at a successor's announcement. It is planted in this process only. SESSION is the group's. The deadline is a third of
@@ -19,21 +19,21 @@ from pares.sim.neli.mutants import MUTANTS
 RULES: Final = {"pares": None, "goneli": MUTANTS["any-beat-re-arms"].mutant}
 
 
-def script(rule: str, group: str) -> list[str]:
+def script(rule: str, group: str, protocol: str = "fast-neli") -> list[str]:
     """What a crew of such members runs."""
-    return [__file__, rule, group]
+    return [__file__, protocol, rule, group]
 
 
 def main() -> None:
     sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "processes"))
     import process_worker
 
-    rule, group = sys.argv.pop(1), sys.argv.pop(1)
+    protocol, rule, group = (sys.argv.pop(1) for _ in range(3))
     session = float(sys.argv[4])
     client = {"session.timeout.ms": str(round(session * 1000))}
-    own = {"heartbeat_timeout": session / 3, "poll_interval": session / 15}
+    own = {} if protocol == "neli" else {"heartbeat_timeout": session / 3, "poll_interval": session / 15}
     with applied(RULES[rule]):
-        process_worker.main(group=group, protocol="fast-neli", options={"options": client}, **own)
+        process_worker.main(group=group, protocol=protocol, options={"options": client}, **own)
 
 
 if __name__ == "__main__":

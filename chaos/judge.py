@@ -16,8 +16,25 @@ from typing import Final
 from process_beliefs import Belief
 from process_judge import Write, falling_tokens, overlaps, zombie_writes
 
+from pares.runtime.induction_settings import CLOCK_ERROR
+
+DRIFT: Final = 0.1
+"""A member's usual one."""
+PROTOCOLS: Final = ("claims", "fast-neli", "neli")
 ALLOWANCE: Final = 1.0
-"""Seconds beside the session in which leadership has to be back."""
+"""Seconds beside the session, and beside what a new owner waits, in which leadership has to be back."""
+
+
+def bound(protocol: str, session: float) -> float:
+    """Seconds in which leadership has to be back. A new owner of NELI's waits, beside the group's session, until its
+    predecessor can't believe any more: with Fast NELI for one deadline, stretched by drift, with NELI for T and the clock
+    error."""
+    waits = {
+        "claims": 0.0,
+        "fast-neli": session / 3 * (1 + DRIFT) / (1 - DRIFT),
+        "neli": (session - CLOCK_ERROR) / 2 + CLOCK_ERROR,
+    }
+    return session + ALLOWANCE + waits[protocol]
 
 
 @dataclass
@@ -42,10 +59,14 @@ class Outcome:
     falling: list[str] = field(default_factory=list[str])
     fallen: list[str] = field(default_factory=list[str])
     """Members that ended by themselves."""
+    lost: float = 0.0
+    """The longest time for which a role had no leader after all were led again, up to the next fault."""
+    unmade: str = ""
+    """Why the fault did not come about; else empty. What happened meanwhile is judged all the same."""
 
-    def missed(self, session: float) -> bool:
-        """Whether leadership was not back in time."""
-        return self.led is None or self.led > session + ALLOWANCE
+    def missed(self, bound: float) -> bool:
+        """Whether leadership was not back in time, or was lost again for as long."""
+        return self.led is None or self.led > bound or self.lost > bound
 
     def broken(self) -> list[str]:
         return [*self.overlaps, *self.stale, *self.falling]
@@ -149,24 +170,27 @@ class Row:
     led_max: float | None
     without_p50: float
     without_max: float
+    lost_max: float
     misses: int
     never: int
+    unmade: int
+    """Faults that did not come about; they are not in `count`."""
 
 
-def rows(outcomes: Sequence[Outcome], session: float) -> list[Row]:
+def rows(outcomes: Sequence[Outcome], bound: float) -> list[Row]:
     """The report's table, a row for each kind, in the order in which kinds came first, and one for all."""
     kinds = list(dict.fromkeys(outcome.kind for outcome in outcomes))
-    table = [_row(kind, [o for o in outcomes if o.kind == kind], session) for kind in kinds]
-    return [*table, _row("all", outcomes, session)] if outcomes else []
+    table = [_row(kind, [o for o in outcomes if o.kind == kind], bound) for kind in kinds]
+    return [*table, _row("all", outcomes, bound)] if outcomes else []
 
 
-def _row(kind: str, outcomes: Sequence[Outcome], session: float) -> Row:
+def _row(kind: str, outcomes: Sequence[Outcome], bound: float) -> Row:
     led = [o.led for o in outcomes if o.led is not None]
     acknowledged = [o.acknowledged for o in outcomes if o.acknowledged is not None]
     without = [o.without for o in outcomes]
     return Row(
         kind=kind,
-        count=len(outcomes),
+        count=sum(not o.unmade for o in outcomes),
         overlaps=sum(len(o.overlaps) for o in outcomes),
         stale=sum(len(o.stale) for o in outcomes),
         falling=sum(len(o.falling) for o in outcomes),
@@ -177,6 +201,8 @@ def _row(kind: str, outcomes: Sequence[Outcome], session: float) -> Row:
         led_max=max(led, default=None),
         without_p50=statistics.median(without),
         without_max=max(without),
-        misses=sum(o.missed(session) for o in outcomes),
+        misses=sum(o.missed(bound) for o in outcomes),
+        lost_max=max(o.lost for o in outcomes),
         never=sum(o.led is None for o in outcomes),
+        unmade=sum(bool(o.unmade) for o in outcomes),
     )

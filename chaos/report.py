@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.faults import KINDS
-from chaos.judge import ALLOWANCE, Row, rows
+from chaos.judge import Row, rows
 from chaos.run import Result
 
 _TITLES = (
@@ -30,12 +30,17 @@ _TITLES = (
     "led again\nmax s",
     "no leader\np50 s",
     "no leader\nmax s",
+    "lost again\nmax s",
     "misses",
 )
 
 
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
-"""Marks of the place in docs/chaos.md where a run's table goes."""
+END = "<!-- end of figures -->"
+
+
+def begin(protocol: str) -> str:
+    """The mark of the place in docs/chaos.md where the table of a run with this protocol goes, up to the next `END`."""
+    return f"<!-- figures of {protocol} -->"
 
 
 def machine() -> str:
@@ -46,12 +51,13 @@ def machine() -> str:
 def to_json(result: Result) -> dict[str, Any]:
     return {
         "seed": result.seed,
+        "protocol": result.protocol,
         "session": result.session,
         "machine": machine(),
         "wanted": result.wanted,
         "made": len(result.outcomes),
         "seconds": round(result.seconds, 1),
-        "kinds": [asdict(row) for row in rows(result.outcomes, result.session)],
+        "kinds": [asdict(row) for row in rows(result.outcomes, result.bound)],
         "broken": result.broken,
         "misses": result.misses,
         "members_ended": result.fallen,
@@ -61,8 +67,9 @@ def to_json(result: Result) -> dict[str, Any]:
         "terms": result.terms,
         "writes": result.writes,
         "probe_appends": result.appends,
-        "audit": result.audit,
-        "no_audit": result.no_audit,
+        "unmade": result.unmade,
+        "audit": None if result.audits is None or result.audits.failed else result.audits.to_json(),
+        "no_audit": None if result.audits is None else result.audits.failed or None,
         "faults": [asdict(outcome) for outcome in result.outcomes],
         "exit_code": result.exit_code,
     }
@@ -74,34 +81,35 @@ def write(result: Result, folder: Path) -> None:
 
 def put(result: Result, file: Path) -> None:
     """Puts the table, as Markdown, between the marks of a file."""
-    text = file.read_text()
-    before, _, rest = text.partition(BEGIN)
+    text, mark = file.read_text(), begin(result.protocol)
+    before, _, rest = text.partition(mark)
     _, _, after = rest.partition(END)
-    file.write_text(f"{before}{BEGIN}\n{markdown(result)}\n{END}{after}")
+    file.write_text(f"{before}{mark}\n{markdown(result)}\n{END}{after}")
 
 
 def markdown(result: Result) -> str:
     """What `show` prints, for a document."""
     titles = [title.replace("\n", " ") for title in _TITLES]
     lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
-    lines += [f"| {' | '.join(str(cell) for cell in _cells(row))} |" for row in rows(result.outcomes, result.session)]
+    lines += [f"| {' | '.join(str(cell) for cell in _cells(row))} |" for row in rows(result.outcomes, result.bound)]
     lines += [f"| {kind} | not made: {why} |{' |' * (len(titles) - 2)}" for kind, why in result.not_made.items()]
     told = [
         ("broken", result.broken),
         ("missed", result.misses),
         ("member ended", result.fallen),
+        ("not made", result.unmade),
         ("note", result.notes),
     ]
     said = [f"- {title}: {text}" for title, texts in told for text in texts]
     if result.aborted:
         said.insert(0, f"- **aborted**: {result.aborted}")
-    if result.audit is None:
-        said.append(f"- no audit: {result.no_audit or 'it was not asked for'}")
-    else:
-        said += [f"- audit: {p['promise']}: {p['verdict']} ({p['evidence']})" for p in result.audit["promises"]]
+    said += [f"- {title}: {text}" for title, text in _audited(result)]
+    if result.audits is not None:
+        said += [f"- audit: {p['promise']}: {p['verdict']} ({p['evidence']})" for p in result.audits.promises]
     head = (
-        f"{machine()}; seed {result.seed}, session {result.session:g} s: {len(result.outcomes)} of {result.wanted} faults in "
-        f"{result.seconds:.0f} s, {result.terms} terms, {result.writes} writes, {result.appends} appends of the probe."
+        f"{machine()}; {result.protocol}, seed {result.seed}, session {result.session:g} s: "
+        f"{len(result.outcomes)} of {result.wanted} faults in {result.seconds:.0f} s, "
+        f"{result.terms} terms, {result.writes} writes, {result.appends} appends of the probe."
     )
     return "\n".join([head, "", *lines, "", *said])
 
@@ -110,7 +118,7 @@ def show(result: Result, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in _TITLES:
         table.add_column(title, justify="left" if title == "fault" else "right")
-    for row in rows(result.outcomes, result.session):
+    for row in rows(result.outcomes, result.bound):
         if row.kind == "all":
             table.add_section()
         table.add_row(*_cells(row))
@@ -118,14 +126,15 @@ def show(result: Result, console: Console) -> None:
         table.add_row(kind, Text("0 NOT MADE", style="bold red"), *[""] * (len(_TITLES) - 2))
         console.print(Text(f"NOT MADE: {kind}, {KINDS[kind].what}: {why}", style="bold red"), soft_wrap=True)
     console.print(table)
-    bound = result.session + ALLOWANCE
     console.print(
         Text(
-            f"seed {result.seed}, session {result.session:g} s, {len(result.outcomes)} of {result.wanted} faults in "
-            f"{result.seconds:.0f} s; {result.terms} terms, {result.writes} writes, {result.appends} appends of the probe.\n"
+            f"{result.protocol}, seed {result.seed}, session {result.session:g} s, "
+            f"{len(result.outcomes)} of {result.wanted} faults in {result.seconds:.0f} s; "
+            f"{result.terms} terms, {result.writes} writes, {result.appends} appends of the probe.\n"
             "no append: the longest time without one acknowledged to the probe, fault included; first ack: after the heal.\n"
             "led again: from the probe's first acknowledged append after the heal until every role is led; a miss is more "
-            f"than {bound:g} s.\nno leader: the longest time a role had none, fault included."
+            f"than {result.bound:.2f} s.\nno leader: the longest time a role had none, fault included; lost again: in the "
+            "session after that."
         ),
         soft_wrap=True,
     )
@@ -133,15 +142,28 @@ def show(result: Result, console: Console) -> None:
     _say(console, "BROKEN", result.broken, "bold red")
     _say(console, "MISSED", result.misses, "bold red")
     _say(console, "MEMBER ENDED", result.fallen, "bold red")
+    _say(console, "NOT MADE", result.unmade, "bold red")
     _say(console, "note", result.notes, "yellow")
     _show_audit(result, console)
 
 
+def _audited(result: Result) -> list[tuple[str, str]]:
+    """How much of the run the audits have judged, or why they have not."""
+    audits = result.audits
+    if audits is None:
+        return [("no audit", "it was not asked for")]
+    found = [("no audit", audits.failed)] if audits.failed else []
+    judged = (
+        f"{len(audits.found)} of {audits.logs} logs, {audits.terms} of {result.terms} terms, {audits.writes} of "
+        f"{result.writes} writes were judged"
+    )
+    return [*found, ("audit", judged)]
+
+
 def _show_audit(result: Result, console: Console) -> None:
-    if result.audit is None:
-        _say(console, "NO AUDIT", [result.no_audit or "it was not asked for"], "yellow")
-        return
-    for promise in result.audit["promises"]:
+    for title, text in _audited(result):
+        _say(console, title.upper() if title != "audit" else title, [text], "yellow")
+    for promise in result.audits.promises if result.audits is not None else ():
         style = {"kept": "green", "broken": "bold red"}.get(promise["verdict"], "yellow")
         line = (
             Text("audit: ")
@@ -175,5 +197,6 @@ def _cells(row: Row) -> list[Text | str]:
         seconds(row.led_max),
         seconds(row.without_p50),
         seconds(row.without_max),
+        seconds(row.lost_max),
         count(row.misses),
     ]

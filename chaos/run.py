@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from chaos.audits import Audits, audit_all
 from chaos.crew import ROLES
-from chaos.faults import CLOCKS, KINDS, STEP, Kind
-from chaos.judge import Judge, Outcome, led_since, longest_without
-from chaos.scene import GROUP, TOPIC, Scene
+from chaos.faults import CLOCKS, KINDS, STEP, Kind, NotMade
+from chaos.judge import Judge, Outcome, bound, led_since, longest_without
+from chaos.scene import Scene
 from pares.core.errors import CapabilityError
 from pares.runtime.clock import stopwatch
 
@@ -46,29 +47,34 @@ class Result:
     terms: int = 0
     writes: int = 0
     appends: int = 0
-    audit: dict[str, Any] | None = None
-    no_audit: str = ""
-    """Why there is none, though it was asked for."""
+    audits: Audits | None = None
+    """None: not asked for."""
     seconds: float = 0.0
+    protocol: str = "claims"
+    aftermath: float = 0.0
+    """Seconds after which the next fault may come, once all are led again."""
+
+    @property
+    def bound(self) -> float:
+        """Seconds in which leadership has to be back."""
+        return bound(self.protocol, self.session)
 
     @property
     def broken(self) -> list[str]:
         found = [f"fault {o.number} ({o.kind}): {words}" for o in self.outcomes for words in o.broken()]
         found += [*self.unlogged, *(f"at the end: {words}" for words in self.at_the_end)]
-        if self.audit is not None:
-            found += [
-                f"audit: {promise['promise']}: {promise['evidence']}"
-                for promise in self.audit["promises"]
-                if promise["verdict"] == "broken"
-            ]
+        if self.audits is not None:
+            promises = self.audits.promises
+            found += [f"audit: {p['promise']}: {p['evidence']}" for p in promises if p["verdict"] == "broken"]
         return found
 
     @property
     def misses(self) -> list[str]:
         found: list[str] = []
         for o in self.outcomes:
-            if o.missed(self.session):
+            if o.missed(self.bound):
                 took = f"after {o.led:.3f} s" if o.led is not None else f"not within {PATIENCE:g} s"
+                took += f", and lost again for {o.lost:.3f} s" if o.lost > self.bound else ""
                 found.append(f"fault {o.number} ({o.kind}: {o.what}): leadership was back {took}")
         return found
 
@@ -77,12 +83,16 @@ class Result:
         return [f"fault {o.number} ({o.kind}): {words}" for o in self.outcomes for words in o.fallen]
 
     @property
+    def unmade(self) -> list[str]:
+        return [f"fault {o.number} ({o.kind}): {o.unmade}" for o in self.outcomes if o.unmade]
+
+    @property
     def exit_code(self) -> int:
-        """3: a promise was broken, leadership came back late, or a member ended by itself; 1: the run or its audit could not be
-        finished."""
+        """3: a promise was broken, leadership came back late, or a member ended by itself; 1: the run, one of its faults or its
+        audit could not be made or finished."""
         if self.broken or self.misses or self.fallen:
             return 3
-        return 1 if self.aborted or self.no_audit else 0
+        return 1 if self.aborted or self.unmade or (self.audits is not None and self.audits.failed) else 0
 
 
 def schedule(kinds: Sequence[str], count: int, seed: int) -> list[str]:
@@ -94,14 +104,17 @@ def schedule(kinds: Sequence[str], count: int, seed: int) -> list[str]:
     return found[:count]
 
 
-def possible(scene_faketime: Path | None, only: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def possible(
+    scene_faketime: Path | None, only: Sequence[str], protocol: str = "claims"
+) -> tuple[list[str], dict[str, str]]:
     """The kinds to be made, and those that can't be, with the reason."""
     kinds = list(only) or list(KINDS)
-    missing = {
-        kind: "libfaketime is not installed (Debian: apt install libfaketime; or name it with --faketime)"
-        for kind in kinds
-        if kind in CLOCKS and scene_faketime is None
-    }
+    missing: dict[str, str] = {}
+    for kind in kinds:
+        if kind in CLOCKS and scene_faketime is None:
+            missing[kind] = "libfaketime is not installed (Debian: apt install libfaketime; or name it with --faketime)"
+        elif kind in CLOCKS and protocol == "neli" and kind not in only:
+            missing[kind] = "exclusive NELI is promised only while brokers' clocks are right within clock_error"
     return [kind for kind in kinds if kind not in missing], missing
 
 
@@ -112,7 +125,7 @@ def run(scene: Scene, result: Result, kinds: Sequence[str], tell: Tell) -> None:
     for number, name in enumerate(schedule(kinds, result.wanted, result.seed), 1):
         tell(f"{number} of {result.wanted}: waiting until all is well", None)
         _calm(scene, result, number)
-        outcome, window = _fault(scene, judge, number, KINDS[name], tell)
+        outcome, window = _fault(scene, judge, number, KINDS[name], result.aftermath, tell)
         windows.append(window)
         result.outcomes.append(outcome)
         tell("", outcome)
@@ -123,21 +136,29 @@ def run(scene: Scene, result: Result, kinds: Sequence[str], tell: Tell) -> None:
 def _calm(scene: Scene, result: Result, number: int) -> None:
     try:
         scene.until(
-            lambda: scene.whole() and scene.crew.all_led(), "all replicas are in step and every role is led", CALM
+            lambda: scene.whole() and scene.joined() and scene.crew.all_led(),
+            "all replicas are in step, all members have joined, and every role is led",
+            CALM,
         )
     except CapabilityError as error:
         # Said, not waited for: the next fault comes on top of what is still wrong.
         result.notes.append(f"before fault {number}: {error}")
 
 
-def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> tuple[Outcome, tuple[int, int]]:
+def _fault(
+    scene: Scene, judge: Judge, number: int, kind: Kind, aftermath: float, tell: Tell
+) -> tuple[Outcome, tuple[int, int]]:
     lasts = scene.dice.uniform(*kind.lasts) * scene.session
-    began = stopwatch()
-    with kind.make(scene) as what:
-        made = stopwatch()
-        tell(f"{number}: {what}", None)
-        time.sleep(lasts)
-        lasted = stopwatch()
+    began = made = lasted = stopwatch()
+    what, unmade = kind.what, ""
+    try:
+        with kind.make(scene) as what:
+            made = stopwatch()
+            tell(f"{number}: {what}", None)
+            time.sleep(lasts)
+            lasted = stopwatch()
+    except NotMade as error:
+        unmade = str(error)
     healed = stopwatch()
     tell(f"{number}: {what}; healed", None)
     acknowledged = _wait(lambda: scene.acks.first_after(healed))
@@ -146,6 +167,7 @@ def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> t
         since = acknowledged
         led = _wait(lambda: led_since(scene.crew.beliefs(), len(ROLES), since))
     ended = led if led is not None else stopwatch()
+    calm = _aftermath(scene, led, aftermath)
     scene.read_log()
     beliefs = scene.crew.beliefs()
     double, falling = judge.beliefs(beliefs)
@@ -162,8 +184,21 @@ def _fault(scene: Scene, judge: Judge, number: int, kind: Kind, tell: Tell) -> t
         stale=judge.stale(scene.crew.new_writes()),
         falling=falling,
         fallen=scene.crew.fallen(),
+        lost=longest_without(beliefs, len(ROLES), ended, calm) / 1e9,
+        unmade=unmade,
     )
     return outcome, (began - _UNJUDGED, ended + _UNJUDGED)
+
+
+def _aftermath(scene: Scene, led: int | None, seconds: float) -> int:
+    """Some seconds and a look after all were led again: what is lost until then, this fault has cost. When all are
+    led once more."""
+    if led is None:
+        return stopwatch()
+    time.sleep(seconds + _LOOK)
+    since = stopwatch()
+    again = _wait(lambda: led_since(scene.crew.beliefs(), len(ROLES), since))
+    return stopwatch() if again is None else again
 
 
 def _wait(look: Callable[[], int | None]) -> int | None:
@@ -193,18 +228,9 @@ def _finish(scene: Scene, judge: Judge, result: Result, replaced: Sequence[tuple
     result.terms, result.writes, result.appends = len(beliefs), judge.writes, len(scene.acks.all())
 
 
-def audit(scene: Scene, result: Result) -> None:
-    """Has Spark audit the log, and the writes made under its tokens. If the topic was made anew, that is the last log."""
-    from pares.spark.audit import audit as look
-
-    stepped = any(outcome.kind in CLOCKS for outcome in result.outcomes)
-    if stepped:
-        result.notes.append(f"the audit was told that clocks are off by {STEP} s, as the brokers' were")
-    try:
-        table = scene.crew.last_writes(scene.base())
-        writes = f"{scene.folder / 'sink.db'}#{table}"
-        found = look(scene.url, GROUP, writes=writes, clock_error_ms=1000 * STEP if stepped else 0)
-    except Exception as error:  # whatever it is: what the run has found out is not to be lost with it
-        result.no_audit = f"topic {TOPIC}: {error!r}"
-    else:
-        result.audit = found.to_json()
+def audit(scene: Scene, result: Result, tell: Tell) -> None:
+    """Has Spark audit every log that the run has had, and the writes made under its tokens."""
+    if scene.stamped:
+        told = f"{scene.stamped} of the group's records were stamped {STEP} s off, and the audit of a log with such was told so"
+        result.notes.append(told)
+    result.audits = audit_all(scene, lambda what: tell(what, None))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import pares
 from chaos.crew import Crew
+from chaos.kept import copy
 from chaos.net import Net, mount_memory, require_rights, sweep, unmount
 from chaos.probe import Acks
 from pares.core.changes import SeatChanged
@@ -22,6 +23,8 @@ from pares.core.errors import CapabilityError, ParesError
 from pares.dev import Kafka, jars
 from pares.dev.process import Started, start
 from pares.dev.settings import QUICK_RETURN
+from pares.ledger.batches import batches
+from pares.runtime.which import newest
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -51,8 +54,9 @@ class Scene:
         seed: int,
         faketime: Path | None = None,
         script: Sequence[str] = (),
+        protocol: str = "claims",
     ) -> None:
-        self.folder, self.session, self._script = folder, session, script
+        self.folder, self.session, self._script, self.protocol = folder, session, script, protocol
         self.dice = random.Random(seed)
         self.faketime = faketime or find_faketime()
         self.net = Net()
@@ -62,6 +66,12 @@ class Scene:
         """What is not a fault of pares, but should be known of the run."""
         self.tokens: dict[tuple[str, int], str] = {}
         """(role, token) -> name of the holder, as the log has decided it."""
+        self.kept: list[str] = []
+        """URLs of copies of the logs that were deleted, in their order."""
+        self.stepped: set[int] = set()
+        """Which logs have records that a stepped clock has stamped, counted from 0."""
+        self.stamped = 0
+        """How many records of the group those are."""
         self.kafka: Kafka
         self.crew: Crew
         self.acks: Acks
@@ -191,6 +201,28 @@ class Scene:
 
         return self.until(look, f"partition {partition} of {topic} has a leader")
 
+    def preferred(self) -> int:
+        """The broker that Kafka would have lead the group's partition: the first of those that have a copy."""
+
+        def look() -> int:
+            return self.admin.list_topics(TOPIC, timeout=2).topics[TOPIC].partitions[0].replicas[0]
+
+        return self.until(look, f"the topic {TOPIC} has replicas")
+
+    def hand_over(self, broker: int) -> None:
+        """Has the preferred broker lead the group's partition. It must be in step."""
+        from confluent_kafka import ElectionType, KafkaException, TopicPartition
+
+        def look() -> bool:
+            if self.leader() != broker:
+                # Without keywords: confluent-kafka 2.16 names one too few of them and raises a SystemError for any.
+                asked = self.admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(TOPIC, 0)])
+                with contextlib.suppress(KafkaException):
+                    asked.result(6)
+            return self.leader() == broker
+
+        self.until(look, f"b{broker} leads the partition", 30)
+
     def coordinator(self, group: str = GROUP) -> int:
         """The broker that coordinates a consumer group: by Kafka's rule, the leader of the partition of
         `__consumer_offsets` that the hash of the group's name picks."""
@@ -224,6 +256,24 @@ class Scene:
             part.leader > 0 and len(part.isrs) == len(part.replicas) for part in partitions
         )
 
+    def joined(self) -> bool:
+        """Whether all members that run are in the group, and the group knows of no other."""
+        if not self.crew.all_begun():
+            return False
+        if self.protocol == "claims":
+            self.read_log()
+            # Not its `world`: that reads on by itself, and what it reads would never come to `tokens`.
+            there = {member.partition("~")[0] for member in self._observer.reader.world.members}
+            return there >= set(self.crew.names().values())
+        from confluent_kafka import ConsumerGroupState, KafkaException
+
+        try:
+            found = self.admin.describe_consumer_groups([GROUP], request_timeout=2)[GROUP].result()
+        except KafkaException:
+            self._admin = None  # a client that knows a coordinator goes on asking it, though another one is meanwhile
+            raise
+        return found.state == ConsumerGroupState.STABLE and len(found.members) == len(self.crew.names())
+
     def other_broker(self, than: int) -> int:
         return self.dice.choice([node.id for node in self.kafka.nodes if node.id != than])
 
@@ -251,9 +301,43 @@ class Scene:
 
     # The log ---------------------------------------------------------------------------------------------------------
 
-    def base(self) -> int:
-        """What the tokens of the log, as it is now, begin with."""
-        return self.until(lambda: self._observer.world.base, "the log has a beginning")
+    def log_end(self) -> int:
+        """Where the log ends now."""
+
+        def look() -> tuple[int]:
+            with contextlib.closing(pares.open(self.url, readonly=True)) as ledger:
+                return (ledger.end(0),)
+
+        return self.until(look, "the log's end is known")[0]
+
+    def stamps(self, offset: int, step: float, near: float) -> tuple[int, int]:
+        """Of the members' records from an offset on: how many have a time that is `step` seconds from now, give or take `near`,
+        and how many another."""
+
+        def look() -> list[bool]:
+            with contextlib.closing(pares.open(self.url, readonly=True)) as ledger:
+                end = ledger.end(0)
+                entries = [entry for part in batches(ledger, 0, offset, end, 2000) for entry in part]
+            return [
+                abs(entry.timestamp_ms / 1000 - time.time() - step) < near
+                for entry in entries
+                if newest([entry], GROUP) is not None
+            ]
+
+        found = self.until(look, "members write", 10)
+        return sum(found), len(found) - sum(found)
+
+    def keep_log(self) -> None:
+        """Copies the log, which is about to be deleted, for the audit."""
+
+        def look() -> str:
+            path = self.folder / f"log-{len(self.kept) + 1}.db"
+            for left in self.folder.glob(f"{path.name}*"):
+                left.unlink()  # of a copy that was broken off
+            with contextlib.closing(pares.open(self.url, readonly=True)) as ledger:
+                return copy(ledger, path)
+
+        self.kept.append(self.until(look, "the log can be copied"))
 
     def read_log(self) -> None:
         """Takes note of whom the log has given which token, up to its end."""

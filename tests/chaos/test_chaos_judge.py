@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import struct
@@ -10,15 +11,19 @@ from pathlib import Path
 
 import pytest
 from chaos.__main__ import main
+from chaos.audits import Audits
 from chaos.faults import KINDS
-from chaos.judge import Judge, Outcome, led_since, longest_without, rows
+from chaos.judge import Judge, Outcome, bound, led_since, longest_without, rows
+from chaos.kept import Stretch, copy, span
 from chaos.probe import Acks
 from chaos.run import Result, possible, schedule
 from process_beliefs import Belief
 from process_judge import Write
 from rich.console import Console
 
+import pares
 from chaos import report
+from pares.ledger.batches import batches
 
 SECOND = 1_000_000_000
 
@@ -100,6 +105,8 @@ def test_clocks_that_cannot_be_stepped_are_said_to_be_missing() -> None:
     kinds, missing = possible(None, [])
     assert missing.keys() == {"clock-ahead", "clock-behind"}
     assert not missing.keys() & set(kinds)
+    assert possible(Path("/lib"), [], "neli")[1].keys() == missing.keys(), "outside of what NELI rests on"
+    assert possible(Path("/lib"), [], "fast-neli")[1] == {}
     result = Result(1, 1.0, 1, [outcome()], missing)
     text = shown(result)
     assert text.count("NOT MADE") == 4, "above the table and in it"
@@ -123,6 +130,9 @@ def shown(result: Result) -> str:
         ({"stale": ["w1"]}, 3),
         ({"falling": ["w1"]}, 3),
         ({"fallen": ["member w1 ended with 1"]}, 3),
+        ({"lost": 2.0}, 0),
+        ({"lost": 2.001}, 3),
+        ({"unmade": "its clock stamped nothing"}, 1),
     ],
 )
 def test_whatever_is_wrong_with_one_fault_makes_the_run_fail(wrong: dict[str, object], code: int) -> None:
@@ -134,25 +144,76 @@ def test_whatever_is_wrong_with_one_fault_makes_the_run_fail(wrong: dict[str, ob
     assert json.loads(json.dumps(report.to_json(result)))["exit_code"] == code
     text = shown(result)
     assert ("MISSED" in text or "BROKEN" in text or "MEMBER ENDED" in text) == (code == 3)
+    assert ("NOT MADE" in text) == (code == 1)
+
+
+def audited(*verdicts: str, failed: str = "") -> Audits:
+    """Audits of as many logs, each with one promise."""
+    found = [{"promises": [{"promise": "one leader", "verdict": v, "evidence": f"{v} here"}]} for v in verdicts]
+    return Audits(found, logs=len(verdicts), terms=9, writes=100, failed=failed)
 
 
 def test_an_audit_that_finds_something_makes_the_run_fail_and_so_does_breaking_off() -> None:
-    audit = {"promises": [{"promise": "one leader", "verdict": "broken", "evidence": "two at 12:00"}]}
-    assert Result(1, 1.0, 1, [outcome()], audit=audit).exit_code == 3
-    audit["promises"][0]["verdict"] = "kept"
-    assert Result(1, 1.0, 1, [outcome()], audit=audit).exit_code == 0
+    broken = Result(1, 1.0, 1, [outcome()], audits=audited("kept", "broken", "kept"))
+    assert broken.exit_code == 3
+    assert any("log 2 of 3: broken here" in words for words in broken.broken), "which log it is, is said"
+    assert Result(1, 1.0, 1, [outcome()], audits=audited("kept", "kept")).exit_code == 0
     assert Result(1, 1.0, 1, [outcome()], aborted="a broker did not start").exit_code == 1
-    assert Result(1, 1.0, 1, [outcome()], no_audit="there is no Java").exit_code == 1
+    assert Result(1, 1.0, 1, [outcome()], audits=audited("kept", failed="there is no Java")).exit_code == 1
+
+
+def test_how_much_the_audits_have_judged_is_said() -> None:
+    result = Result(1, 1.0, 1, [outcome()], audits=audited("kept", "slow"), terms=10, writes=101)
+    for text in (shown(result), report.markdown(result)):
+        assert "2 of 2 logs, 9 of 10 terms, 100 of 101 writes were judged" in text
+    assert report.to_json(result)["audit"]["promises"] == [
+        {"promise": "one leader", "verdict": "slow", "evidence": "in 1 of 2 logs, such as log 2: slow here"}
+    ]
+
+
+def test_of_several_logs_the_worst_verdict_counts() -> None:
+    verdicts = ("broken", "unsure", "slow", "kept")
+    for number, worst in enumerate(verdicts):
+        assert [p["verdict"] for p in audited(*reversed(verdicts[number:])).promises] == [worst]
+
+
+def test_a_copy_of_a_log_is_the_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/first.db"
+    with contextlib.closing(pares.open(url)) as log:
+        for member in ("one", "two"):
+            with pares.Member(log, group="g", name=member, roles=["A", "B"], session=1.0) as me:
+                assert me.wait("A", timeout=60)
+        again = copy(log, tmp_path / "copy.db")
+        log.append(b"later")
+        entries = [entry for part in batches(log, 0, 0, log.end(0) - 1, 100) for entry in part]
+    with contextlib.closing(pares.open(again)) as log:
+        assert [entry for part in batches(log, 0, 0, log.end(0), 100) for entry in part] == entries
+        assert log.append(b"next") == len(entries), "offsets go on where the original's would"
+    found = span(again, "g")
+    assert found is not None
+    assert found.high is not None
+    assert found.low < found.high, "two terms at least"
+    assert [found.holds(token) for token in (found.low - 1, found.low, found.high, found.high + 1)] == [0, 1, 1, 0]
+    assert Stretch(again, found.low, None).holds(found.high + 1), "one that goes on"
+    assert span(again, "nobody") is None
+
+
+def test_a_new_owner_has_as_long_as_its_protocol_waits() -> None:
+    assert bound("claims", 1.0) == 2.0
+    assert bound("claims", 3.0) < bound("fast-neli", 3.0) < bound("neli", 3.0) < 2 * 3.0 + 1.0
 
 
 def test_the_table_has_a_row_for_each_kind_and_one_for_all() -> None:
-    table = rows([outcome(led=0.2), outcome(led=None), outcome("disk-full", led=5.0)], 1.0)
+    table = rows([outcome(led=0.2), outcome(led=None), outcome("disk-full", led=5.0)], 2.0)
     assert [(row.kind, row.count, row.misses, row.never) for row in table] == [
         ("member-cut", 2, 1, 1),
         ("disk-full", 1, 1, 0),
         ("all", 3, 2, 1),
     ]
     assert table[-1].led_max == 5.0
+    bad = outcome(number=2)
+    bad.unmade = "its clock stamped nothing"
+    assert [(row.count, row.unmade) for row in rows([outcome(), bad], 2.0)] == [(1, 1), (1, 1)], "it counts as none"
 
 
 def test_the_probes_acknowledgements(tmp_path: Path) -> None:
@@ -172,7 +233,7 @@ def test_the_probes_acknowledgements(tmp_path: Path) -> None:
 
 def test_a_table_for_the_document(tmp_path: Path) -> None:
     file = tmp_path / "chaos.md"
-    file.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    file.write_text(f"before\n{report.begin('claims')}\nold\n{report.END}\nafter\n")
     result = Result(1, 1.0, 3, [outcome(), outcome("disk-full", led=None)], not_made={"clock-ahead": "no library"})
     report.put(result, file)
     text = file.read_text()
@@ -197,6 +258,9 @@ def test_a_table_for_the_document(tmp_path: Path) -> None:
         ["--only", "meteor"],
         ["--session", "0"],
         ["--faketime", "/no"],
+        ["--aftermath", "-1"],
+        ["--protocol", "allcall"],
+        ["--mutant", "lease-longer-than-session", "--protocol", "neli"],
     ],
 )
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

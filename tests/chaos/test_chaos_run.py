@@ -49,12 +49,15 @@ def test_a_fault_of_each_sort(tmp_path: Path) -> None:
         pytest.skip(why)
     only = [word for kind in KINDS for word in ("--only", kind)]
     out = tmp_path / "out"
-    done = chaos("--faults", str(len(KINDS)), "--seed", "1", *only, "--no-audit", "--json", "--out", str(out))
+    few = ["--faults", str(len(KINDS)), "--seed", "1", *only, "--aftermath", "0.2"]
+    done = chaos(*few, "--no-audit", "--json", "--out", str(out))
     told = json.loads(done.stdout)
     assert told["aborted"] is None, done.stderr
     assert told["broken"] == []
     assert told["misses"] == []
     assert told["members_ended"] == []
+    assert told["unmade"] == []
+    assert (out / "log-1.db").exists(), "what the log was before it was deleted"
     assert done.returncode == 0
     assert sorted(fault["kind"] for fault in told["faults"]) == sorted(KINDS)
     assert told["terms"] >= len(KINDS), "there was something to believe"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 import pytest
@@ -97,6 +97,28 @@ def test_a_topic_made_anew_where_another_broker_leads(three: Kafka) -> None:
     for one in (ledger, other):
         one.close()
     cluster.delete(topic)
+
+
+@pytest.mark.processes
+def test_a_group_is_joined_while_a_broker_that_was_asked_is_gone(three: Kafka) -> None:
+    """What a topic is, a client asks one certain broker, which may have been killed just now: until it has another it waits, as
+    long as opening a ledger may take, and the member that is being made does not end."""
+    topic = Cluster(three).name()
+    url = three.topic_url(topic)
+    ledger = pares.ledger.open(url)
+    assert isinstance(ledger, KafkaLedger)
+    for node in (1, 2, 3):  # one of them is the one that is asked
+        three.kill(node)
+        try:
+            ledger.join(topic, 1, ignored, ignored, ignored).leave()
+        finally:
+            three.restart(node)
+    ledger.close()
+    Cluster(three).delete(topic)
+
+
+def ignored(numbers: Sequence[int]) -> None:
+    """What a member of a group is told."""
 
 
 def reached(ask: Callable[[], T]) -> T | None:

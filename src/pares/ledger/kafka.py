@@ -84,10 +84,11 @@ class _Shared:
     def readonly(self) -> bool:
         return self.settings.readonly
 
-    def look(self, topic: str) -> tuple[str, int]:
+    def look(self, topic: str, wait: float | None = None) -> tuple[str, int]:
+        """`wait`: seconds for the brokers' answer, if others than for any."""
         self._asked.pop(topic, None)
         asked = time.monotonic()
-        found = self.topics.describe(topic)
+        found = self.topics.describe(topic, wait)
         while found is None and time.monotonic() < asked + _NEWS:
             # Any broker may be asked, and one that hears of a new topic later than the others says that there is none.
             time.sleep(_PAUSE)
@@ -223,12 +224,12 @@ class KafkaLedger(KafkaLog):
             shared.topics.connect()
             if settings.readonly:
                 shared.topics.found(settings.topic)
-                shared.look(settings.topic)
+                shared.look(settings.topic, settings.connect)
                 return
             there = shared.topics.settle(settings.topic, settings.partitions or 1).partitions
             if grown_partitions(self.url, there, settings.partitions) > there:
                 self._grow(settings.partitions or there)
-            shared.look(settings.topic)
+            shared.look(settings.topic, settings.connect)
             shared.appender.refresh(settings.topic)
         except BaseException:
             self.close()
@@ -270,7 +271,8 @@ class KafkaLedger(KafkaLog):
         shared = self._shared
         check_partitions(partitions, f"group {group!r}")
         topic = self._topic
-        if shared.look(topic)[1] != partitions:
+        # As long as opening may take: what a topic is only the controller says, and there may be none for some seconds.
+        if shared.look(topic, shared.settings.connect)[1] != partitions:
             # Kafka shares out all partitions of a topic: so one that has just as many, and carries nothing.
             topic = f"{self._topic[:200]}.group-{partitions}"
             shared.topics.settle(topic, partitions)

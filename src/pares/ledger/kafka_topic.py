@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 
 from .base import MAX_PAYLOAD
-from .client_options import CONNECT
+from .client_options import CONNECT, TIMEOUT
 from .kafka_append import LARGEST, OVERHEAD
 from .kafka_client import client_module, new_client
 from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
@@ -40,6 +41,8 @@ USUAL_LARGEST: Final = 1_048_588
 """`max.message.bytes` of a topic for which nobody has said anything."""
 SMALLEST: Final = 128 << 10
 """A topic that takes less than this can't carry a group: one of its records may have 64 KiB, and they come in batches."""
+_LEAST: Final = 0.1
+"""Seconds of the shortest request."""
 _REPLICAS: Final = 3
 _SEGMENT_MS: Final = 600_000
 _SEGMENT_BYTES: Final = 64 << 20
@@ -104,9 +107,28 @@ class Topics:
                 )
 
     def describe(self, topic: str, timeout: float | None = None, *, hidden: bool = False) -> Topic | None:
-        """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it."""
+        """The topic as it is now; None if it isn't there, or, with `hidden`, if the user has no right to see it.
+
+        `timeout`: seconds, if others than for any request. It is asked for again in that time if no answer comes.
+        """
         wait = timeout or self._settings.timeout
-        return self.answer(topic, self.ask(topic, wait), wait, hidden=hidden)
+        deadline = time.monotonic() + wait
+        while True:
+            left = max(_LEAST, deadline - time.monotonic())
+            turn = min(left, max(TIMEOUT, left / 2))  # an answer may be slow, too
+            try:
+                return self.answer(topic, self.ask(topic, turn), turn, hidden=hidden)
+            except LedgerUnavailable:
+                if time.monotonic() + _LEAST >= deadline:
+                    raise
+            self._look_around(max(_LEAST, deadline - time.monotonic()))
+
+    def _look_around(self, left: float) -> None:
+        """Such questions go to the broker that another one has named as the controller, and the client does not ask anew who
+        that is, however long the one it knows is gone. Brokers name any that they take for alive: for a session also a dead
+        one."""
+        with suppress(client_module().KafkaException):
+            self._admin.list_topics(timeout=min(left, TIMEOUT))
 
     def ask(self, topic: str, timeout: float | None = None) -> Asked:
         """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
