@@ -155,7 +155,8 @@ def test_a_group_that_says_nothing_is_reported_too(
     monkeypatch.setattr(assignment, "SILENCE", 0.1)
     monkeypatch.setattr(Door, "reassignment_bound", 0.5)
     me = member(crew, "one", "fast-neli")
-    why = until(lambda: me.health().unreachable, "the group is silent") or ""
+    why = until(lambda: me.health().unreachable, "the group is silent")
+    assert why is not None
     assert "has not let it in for 1 s" in why
     assert "look at its members" in why
     assert not me.health().ready

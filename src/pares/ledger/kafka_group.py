@@ -45,8 +45,6 @@ _SILENT: Final = (-187, -195)
 """No broker can be reached."""
 _NOT_LET_IN: Final = (GROUP_MAX_SIZE, OTHER_ASSIGNMENT, INVALID_GROUP, INVALID_SESSION)
 """Answers to who wants to join. The client goes on asking, and says each time what it was answered."""
-_LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at whether the client still has a place: it loses one without a word, if it has no partition."""
 
 Told = Callable[[Sequence[int]], None]
 
@@ -68,7 +66,6 @@ class KafkaMembership:
         self._held: set[int] = set()
         self._left = False
         self._joined = False
-        self._looked_at = 0.0
         self._trouble: KafkaError | None = None
         self._told = ""
         self._raised: BaseException | None = None
@@ -123,8 +120,6 @@ class KafkaMembership:
                 told = f"session.timeout.ms={self._session_ms}" if trouble.code() == INVALID_SESSION else self._told
                 doing = "join the group" if trouble.code() in _NOT_LET_IN else "poll the group"
                 raise unavailable(trouble, self._where, doing, told=told, right=right)
-            if self._joined and time.monotonic() >= self._looked_at + _LOOK_EVERY:
-                self._looked_at, self._joined = time.monotonic(), bool(self._consumer.memberid())
             if time.monotonic() >= deadline - _LEAST:
                 return
 
