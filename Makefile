@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox web shop beat sim clean distclean
+.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox web shop beat fresh sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -80,6 +80,9 @@ shop: $(VENV)/.ready-test ## a Django command on several hosts, of which one wri
 
 beat: $(VENV)/.ready-test ## Celery beat behind `pares run` on two hosts; who leads is killed
 	$(BIN)/python -m examples.beat $(ARGS)
+
+fresh: $(VENV)/.ready-test ## each example in an environment of its own, with nothing but what examples/README.md names (from PyPI)
+	$(BIN)/pytest -m brokers --durations=6 tests/examples/test_fresh.py $(ARGS)
 
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)

@@ -11,11 +11,14 @@ import sys
 
 def main() -> None:
     running: dict[int, subprocess.Popen[bytes]] = {}
+    number = 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         while True:
             while len(running) < int(sys.argv[1]):
-                started = subprocess.Popen([sys.executable, "-m", *sys.argv[2:]])
+                number += 1
+                environment = {**os.environ, "WEB_WORKER": str(number)}
+                started = subprocess.Popen([sys.executable, "-m", *sys.argv[2:]], env=environment)
                 running[started.pid] = started
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is not None:

@@ -26,8 +26,10 @@ def tick(term: pares.Term | pares.aio.Term | None) -> None:
 
 
 def write(token: int) -> None:
+    # A command of `pares run` may be ended and started again within a term: its worker is the one that runs it.
+    worker = os.environ.get("WEB_WORKER") or os.getpid()
     with open(TICKS, "ab", buffering=0) as file:
-        file.write(f"{os.getpid()} {time.time():.6f} {token}\n".encode())
+        file.write(f"{worker} {time.time():.6f} {token}\n".encode())
 
 
 def schedule(member: pares.Member) -> None:

@@ -38,7 +38,7 @@ SERVERS: Final = {
 
 @dataclass(frozen=True)
 class Tick:
-    pid: int
+    worker: int
     at: float
     token: int
 
@@ -56,7 +56,7 @@ class Outcome:
     def clean(self) -> bool:
         """Each term is one worker's, and terms come one after the other: nobody ran the job while somebody else did."""
         tokens = [tick.token for tick in self.ticks]
-        holders = {(tick.token, tick.pid) for tick in self.ticks}
+        holders = {(tick.token, tick.worker) for tick in self.ticks}
         return bool(tokens) and tokens == sorted(tokens) and len(holders) == len({token for token, _ in holders})
 
 
@@ -138,7 +138,7 @@ def _pid_of(name: str) -> int:
 
 def _ticks(path: Path) -> list[Tick]:
     lines = path.read_text().splitlines() if path.exists() else []
-    return [Tick(int(pid), float(at), int(token)) for pid, at, token in (line.split() for line in lines)]
+    return [Tick(int(worker), float(at), int(token)) for worker, at, token in (line.split() for line in lines)]
 
 
 def _token(path: Path) -> int:
