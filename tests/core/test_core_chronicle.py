@@ -56,6 +56,21 @@ def test_a_planned_move_is_exact() -> None:
     assert {one.sender.name for one in log.of(Known)} == {"a", "b"}
 
 
+def test_a_term_ends_where_its_successor_announced_itself_though_its_owner_says_so_later() -> None:
+    """The group had lost the owner, who heard of it when its successor had already written: one record behind another."""
+    log = Log()
+    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    token = log.write(Announce, "a~1", 10)
+    log.write(Pulse, "a~1", 20, term=token, lead=True)
+    heir = log.write(Announce, "b~1", 1000)
+    log.write(Yield, "a~1", 1009, term=token, led=True, began=T0 + 20, ended=T0 + 1008, why="lost")
+    log.write(Pulse, "b~1", 1016, term=heir, lead=True)
+    (over,) = log.of(Over)
+    assert (over.cause, over.ended_ms, over.offset) == ("yield", T0 + 1008, 3)
+    led = [one for one in log.of(Led) if one.tenancy.member == "b~1"]
+    assert led[0].tenancy.offset == 3, "so no two terms stand in the log at once"
+
+
 def test_of_who_was_killed_it_is_known_when_it_was_over_at_the_latest() -> None:
     log = Log()
     log.write(Width, "a~1", 0, of=1, roles=("r",))

@@ -325,6 +325,9 @@ class Chronicle:
         if record.why.startswith(SUPERSEDED):
             cause = "superseded" if tenancy.exclusive else "handover"
         at = (tenancy.heir, tenancy.heir_ms) if tenancy.heir else (offset, stamp_ms)
+        if tenancy.exclusive and not tenancy.heir:
+            # An announcement ends the terms before it, though its own may be told of later than this.
+            at = min([at, *(place for token, place in self._announced.items() if token > record.term)])
         self._over(tenancy, *at, record.m, cause, record.why, record.ended or None, found)
 
     def _over(
