@@ -20,7 +20,7 @@ from process_judge import Write
 
 import pares
 from pares.core.beacons import Announce, decode
-from pares.core.changes import SeatChanged
+from pares.core.changes import MemberLeft, SeatChanged
 from pares.ledger import Log
 from pares.runtime.clock import stopwatch
 
@@ -182,6 +182,12 @@ class Troupe:
                 for change in changes
                 if isinstance(change, SeatChanged) and change.holder is not None
             }
+
+    def proven_dead(self) -> set[str]:
+        """Of whom the log has an obituary."""
+        with pares.Observer(self.url, group="g") as observer:
+            changes = observer.read()
+        return {change.name for change in changes if isinstance(change, MemberLeft) and change.cause == "died"}
 
     def _announced(self) -> dict[tuple[str, int], str]:
         """The same where an announcement in a role's partition begins a tenure. (Who is killed as it comes to lead leaves no
