@@ -132,8 +132,8 @@ def _pid(holder: pares.Holder | None) -> int:
 
 
 def _pid_of(name: str) -> int:
-    """A member that was given no name is called after its host and its process."""
-    return int(name.rpartition("-")[2])
+    """A member that was given no name is called after its host, its process, and the time."""
+    return int(name.removeprefix(f"{os.uname().nodename}-").partition("-")[0])
 
 
 def _ticks(path: Path) -> list[Tick]:

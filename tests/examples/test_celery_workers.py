@@ -101,7 +101,7 @@ def test_a_member_in_each_worker_made_after_the_fork(tmp_path: Path, monkeypatch
             found = seen(tmp_path)
             holder = early.leader("A")
             assert holder is not None
-            assert holder.name.endswith(f"-{worker.pid}"), "the parent's own, and alive there"
+            assert f"-{worker.pid}-" in holder.name, "the parent's own, and alive there"
             assert sorted(str(each["token"]) for each in found) == ["12345"] * 4 + ["None"] * 4
             assert worker.pid not in {each["pid"] for each in found}
             assert {each["early"] for each in found} == {False}
