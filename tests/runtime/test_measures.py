@@ -173,6 +173,8 @@ def test_health_has_everything(crew: Crew) -> None:
     assert health.pop("read_age") >= 0
     assert 0 < health.pop("lease_left") <= CALM
     assert health.pop("records") > 0
+    assert 0 <= health.pop("beats") <= me.health().records
+    assert health.pop("read_back_age") >= 0
     assert health == {
         "ok": True,
         "ready": True,

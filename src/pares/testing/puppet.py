@@ -75,6 +75,7 @@ class Puppet:
         self.unreachable: str | None = None
         self.unwritten: str | None = None
         self.joined = True
+        self.read_back_at: int | None = None
         self.failure: BaseException | None = None
         self.each_round: Callable[[], None] = lambda: None
         self._write(records.Genesis, me, base=BASE)
