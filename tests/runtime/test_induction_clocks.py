@@ -14,7 +14,7 @@ from pares.core.shares import Extend, Heard
 from pares.runtime import induction
 from pares.runtime.clock import stopwatch, wall_us
 
-PAUSE = 0.4
+PAUSE = 0.1
 
 
 def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,9 +62,9 @@ class Entered(Struct, frozen=True, gc=False):
 
 
 class Heard(Struct, frozen=True):
-    """The entries that follow `protocol.position(partition)`; none, when there was nothing to read. `wall_us` is the wall
-    clock, read at this step's `now` or later, never before: NELI in exclusive mode compares it with the broker's, within its
-    error bound, and counts what is left of a belief from `now`. [read before, a pause in between made beliefs longer by it]"""
+    """The entries that follow `protocol.position(partition)`; none, when there was nothing to read. `wall_us` is what the wall
+    clock shows at this step's `now`, or more, never less: exclusive NELI compares it with the broker's, within its error
+    bound, and counts what is left of a belief from `now`. [read before, a pause in between made beliefs longer by it]"""
 
     partition: int
     entries: list[EntryLike]

@@ -419,8 +419,11 @@ class InductionLoop:
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
                 before = part.sent.counted
-                # The stopwatch was read before the wall clock: of what passes in between a belief loses, and gains nothing.
-                self._step(Heard(number, list(entries), wall_us()), self.read_at)
+                shown = wall_us()
+                now = stopwatch()
+                # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
+                shown += int((now - self.read_at) / (1 - core.config.drift)) // 1000 + 1
+                self._step(Heard(number, list(entries), shown), now)
                 if part.sent.counted is not None and part.sent.counted != before:
                     self._life.measures.read_backs.note((stopwatch() - part.sent.counted) / 1e9)
                 if not entries or (len(entries) < CHUNK and part.track.entered):

@@ -289,7 +289,9 @@ class NeliProcess:
                     return
             for clock in self.CLOCKS[1:]:
                 self._look(looks, clock)
-            self._step(Heard(number, list(entries), looks["wall"]), looks["stopwatch"])
+            now = self.now
+            passed_us = int((now - looks["stopwatch"]) / (1 - core.config.drift)) // US
+            self._step(Heard(number, list(entries), looks["wall"] + passed_us), now)
             looks = None
         if core is not self.core:
             return
