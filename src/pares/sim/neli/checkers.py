@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.beacons import Announce, Beacon, Pulse, decode
+from pares.core.beacons import Announce, Beacon, Foreign, InductionRecord, Pulse, decode
 from pares.core.protocol import Lead
 from pares.core.reasons import SUPERSEDED
 from pares.core.records import BadRecord, Seat
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 SETTLED: Final = 4
 """Sessions of calm, after which everybody has heard everybody."""
+
+
+def decoded(payload: bytes) -> InductionRecord | Foreign | None:
+    """What stands in a log; None for what is no record."""
+    try:
+        return decode(payload)
+    except BadRecord:
+        return None
 
 
 class OneLeader(NeliChecker):
@@ -63,7 +71,7 @@ class Tokens(NeliChecker):
 
     def _landed(self, number: int, entries: list[Any]) -> None:
         for offset, _, payload in entries:
-            record = _decoded(payload)
+            record = decoded(payload)
             if isinstance(record, Announce):
                 self.announced.setdefault((record.m, record.b + offset), []).append((number, offset))
 
@@ -180,7 +188,7 @@ class Frugal(NeliChecker):
 
     def _landed(self, entries: list[Any]) -> None:
         if self.scene.engine.now >= self.since:
-            self.beats += sum(isinstance(_decoded(payload), Pulse | Beacon) for _, _, payload in entries)
+            self.beats += sum(isinstance(decoded(payload), Pulse | Beacon) for _, _, payload in entries)
 
     def followed(self, process: NeliProcess, effect: Any) -> None:
         if process.name in self.neighbours and self.scene.engine.now >= self.since:
@@ -204,10 +212,3 @@ class Frugal(NeliChecker):
                 f"{self.beats} beats in {seconds:.3f} s of calm, where {most:.0f} are allowed: the budget is {knobs.budget} a "
                 "second"
             )
-
-
-def _decoded(payload: bytes) -> Any:
-    try:
-        return decode(payload)
-    except BadRecord:
-        return None

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pares.core.beacons import Foreign, decode
+from pares.core.beacons import Foreign
 from pares.core.budget import REMEMBERED
 from pares.core.neli import BEACONS
 from pares.core.protocol import Lead
-from pares.core.records import BadRecord, Seat
+from pares.core.records import Seat
 from pares.sim.engine import MS, SECOND
+from pares.sim.neli.checkers import decoded
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
 from pares.sim.story import seat_name
@@ -52,11 +53,8 @@ class Crowd:
     def _landed(self, number: int, entries: list[Any]) -> None:
         now, written = self._scene.engine.now, self._written[number]
         for _, _, payload in entries:
-            try:
-                record = decode(payload)
-            except BadRecord:
-                continue
-            if not isinstance(record, Foreign):
+            record = decoded(payload)
+            if not isinstance(record, Foreign | None):
                 written[f"{record.g} {record.m}"] = now
         self._reckoned = [(until, interval) for until, interval in self._reckoned if until >= now]
         longest = max([self._wanted, *(interval for _, interval in self._reckoned)])
