@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from allcall_players import Player, Players, until
+from bench.allcall_faults import network, servers
 from chaos.net import Net
 
 from chaos import net as chaos_net
@@ -19,8 +20,6 @@ from pares.dev import Nats
 
 pytestmark = [pytest.mark.brokers, pytest.mark.processes]
 TIMES: dict[str, Any] = {"heartbeat": 0.3, "lease": 3.0, "skew": 0.1}
-QUICK_TO_NOTICE: dict[str, Any] = {"ping_interval": "1s", "ping_max": 2, "write_deadline": "2s"}
-"""A stock server takes minutes to see that the other one is gone; what is to be seen here is what members do then."""
 COMPONENTS = (("s1", "m1"), ("s2", "m2"), ("s3", "m3"))
 
 
@@ -30,22 +29,8 @@ def net() -> Iterator[Net]:
         chaos_net.require_rights()
     except CapabilityError as error:
         pytest.skip(str(error))
-    chaos_net.sweep()
-    net = Net()
-    try:
-        net.open()
-        for node in (*itertools.chain(*COMPONENTS), "desk"):
-            net.add(node)
-        net.enter("desk")
+    with network(*itertools.chain(*COMPONENTS)) as net:
         yield net
-    finally:
-        net.close()
-
-
-def servers(net: Net, *names: str) -> Nats:
-    hosts = [net.address(name) for name in names]
-    prefix = {number + 1: net.prefix(name) for number, name in enumerate(names)}
-    return Nats(len(names), jetstream=False, host=hosts, prefix=prefix, settings=QUICK_TO_NOTICE)
 
 
 def start(players: Players, net: Net, nats: Nats, node: int, name: str, rank: int, **more: Any) -> Player:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -41,6 +40,7 @@ from pares.core.protocol import (
 from pares.core.reasons import DRAINED, HANDED_OVER
 from pares.core.shares import Extend, WorkOver
 from pares.ledger import Bus
+from pares.runtime.answers import Answer, Answers
 from pares.runtime.barriers import Key
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.life import Life
@@ -66,7 +66,7 @@ class AllcallLoop:
         self._bus = bus
         self._life = life
         self._came: SimpleQueue[bytes | CallEvent | None] = SimpleQueue()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._answers = Answers()
         self._drained = False
         self._abandoned = False
         self._wake = 0
@@ -104,15 +104,13 @@ class AllcallLoop:
         else:
             self.lost += 1
 
-    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+    def request(self, event: Event, answer: Answer | None = None) -> None:
         """What the user wants. Raises `CapabilityError` for what ALLCALL has not."""
         if isinstance(event, Declare):
             raise CapabilityError(
                 "add_role and remove_role are not in protocol 'allcall': a member may lead the roles that it is made with; "
                 "close it and make another, or use protocol='claims'"
             )
-        if when_done is not None:
-            self._waiting.append(when_done)
         if isinstance(event, HandOver):
             if self._life.beliefs.valid(event.role) is not None:
                 self._came.put(StepDown(event.role, event.why or HANDED_OVER))
@@ -125,6 +123,8 @@ class AllcallLoop:
                 self._came.put(event)
         elif isinstance(event, StepDown | Close):
             self._came.put(event)
+        if answer is not None:
+            self._answers.ask(answer)
         self._came.put(None)
 
     def work_over(self, key: Key) -> None:
@@ -148,10 +148,10 @@ class AllcallLoop:
             self.failure = error
             self._life.fail(error)
         finally:
-            self._life.carry(self.over or Stop("abandoned", "closed before it could say goodbye"))
-            waiting, self._waiting = self._waiting, deque()
-            for done in waiting:
-                done()
+            try:
+                self._life.carry(self.over or Stop("abandoned", "closed before it could say goodbye"))
+            finally:
+                self._answers.end()  # last: whoever is told finds out why
             with contextlib.suppress(ClosedError, ForkedError):  # the bus was closed first
                 self._stop_listening()
 
@@ -162,10 +162,9 @@ class AllcallLoop:
             self._epoch = epoch
             self._step(Missed())
         self._step(event)
-        if self._waiting and self._came.empty() and not self.core.giving:
-            waiting, self._waiting = self._waiting, deque()
-            for done in waiting:
-                done()
+        asked = len(self._answers)
+        if asked and self._came.empty() and not self.core.giving:
+            self._answers.done(asked)
         if self.each_round is not None:
             self.each_round()
 

@@ -45,6 +45,7 @@ from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put
 from pares.core.shares import Event as ShareEvent
 from pares.core.spread import partition_of_role
 from pares.ledger import Group, Ledger, Membership, expire
+from pares.runtime.answers import Answer, Answers
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
 from pares.runtime.claims_group import CALLBACK_LIMIT, ClaimsMembership, group_of
@@ -95,7 +96,7 @@ class InductionLoop:
         self._make = make
         self._join = join
         self._events: deque[ShareEvent] = deque()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._answers = Answers()
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
@@ -177,7 +178,7 @@ class InductionLoop:
         """Whether its group has let it in (or it stays away on purpose)."""
         return self.assignment.joined
 
-    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+    def request(self, event: Event, answer: Answer | None = None) -> None:
         """What the user wants. The group does what is the group's; the rest is the protocol's."""
         if isinstance(event, Close):
             self._closing = True
@@ -203,8 +204,8 @@ class InductionLoop:
             self.assignment.stay_away(None)
         elif isinstance(event, Declare):
             self._events.append(Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,)))
-        if when_done is not None:
-            self._waiting.append(when_done)
+        if answer is not None:
+            self._answers.ask(answer)
         self.doorbell.ring()
 
     def _steer(self) -> ClaimsMembership:
@@ -249,7 +250,10 @@ class InductionLoop:
                     last()
                 except BaseException as error:
                     self._failed(error)
-            self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+            try:
+                self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+            finally:
+                self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
         """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
@@ -268,9 +272,6 @@ class InductionLoop:
         if not isinstance(self.over, Closed):
             self.assignment.leave()
         self.doorbell.close()
-        waiting, self._waiting = self._waiting, deque()
-        for done in waiting:
-            done()
 
     def _round(self) -> None:
         self._rest()
@@ -287,10 +288,9 @@ class InductionLoop:
             self.doorbell.wait(0)  # what this member has just written is read now, and need not wake it once more
             self._serve()
             self._read()
-        if self._waiting and not self._events and self.core.settled:
-            waiting, self._waiting = self._waiting, deque()
-            for done in waiting:
-                done()
+        asked = len(self._answers)
+        if asked and not self._events and self.core.settled:
+            self._answers.done(asked)
         self._trim()
         if self.each_round is not None:
             self.each_round()

@@ -62,7 +62,11 @@ class Life:
         """Seconds that a barrier may take."""
         self.id = ""
         """Of the present incarnation; set before the loop begins and at each restart."""
-        self.state = "joining"
+        self._entered = False
+        """Of the present incarnation: its join has counted. Written by the loop's thread alone, as is `_outcome`."""
+        self._closing = False
+        """Written by users alone, on any thread; nothing takes it back."""
+        self._outcome: str | None = None
         self.beliefs = Beliefs()
         self.journal = Journal()
         self.barriers = barriers
@@ -75,8 +79,13 @@ class Life:
         self._end: Stop | None = None
 
     @property
+    def state(self) -> str:
+        """Made of what each thread writes for itself, so that none overwrites what another has just found out."""
+        return self._outcome or ("closing" if self._closing else "live" if self._entered else "joining")
+
+    @property
     def ended(self) -> bool:
-        return self.state in ("closed", "failed")
+        return self._outcome is not None
 
     def failure(self) -> ParesError:
         """What a call on a failed member raises."""
@@ -89,12 +98,19 @@ class Life:
         if handler is not None:
             handler(self, effect)
 
+    def begin_closing(self) -> bool:
+        """False when it is closing already, or over."""
+        if self.state not in ("joining", "live"):
+            return False
+        self._closing = True  # twice at the same time does no harm
+        return True
+
     def fail(self, error: BaseException) -> None:
         """The loop itself has failed: nothing is believed from here on, and everybody can see it."""
         self._end = Stop("failed", f"its loop failed: {error!r}")
 
     def die_in_child(self) -> None:
-        self.forked, self.state = True, "failed"
+        self.forked, self._outcome = True, "failed"
         self._end = Stop("forked", "this member belongs to the parent process; make a new one after the fork")
         self.beliefs.die_in_child()
         self.journal.die_in_child()
@@ -102,8 +118,7 @@ class Life:
     # Effects -----------------------------------------------------------------------------------------------------------
 
     def _live(self, effect: Live) -> None:
-        if self.state == "joining":
-            self.state = "live"
+        self._entered = True
         log.info("%s is in its group", self.id)
         self.beliefs.notify()
 
@@ -167,8 +182,7 @@ class Life:
 
     def _restart(self, effect: Restart) -> None:
         self.journal.restarts += 1
-        if self.state == "live":
-            self.state = "joining"
+        self._entered = False
         self.journal.problem("restarted", effect.why)
 
     def _over(self, effect: Closed | Stop) -> None:
@@ -179,7 +193,7 @@ class Life:
             self._end = effect
         if self._end is not None:
             self.journal.problem(self._end.kind, self._end.text)  # first: whoever finds it failed finds out why
-        self.state = "closed" if self._end is None else "failed"
+        self._outcome = "closed" if self._end is None else "failed"
         self.beliefs.notify()
         self.journal.end()
 

@@ -44,6 +44,7 @@ from pares.core.protocol import (
 )
 from pares.core.records import Lock
 from pares.ledger import Log, expire
+from pares.runtime.answers import Answer, Answers
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.deathwatch import DeathWatch
 from pares.runtime.doorbell import Doorbell
@@ -83,8 +84,7 @@ class Loop:
         self._standing: dict[type, Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
-        self._waiting: deque[Callable[[], None]] = deque()
-        """Called when every request made before has been written and read back."""
+        self._answers = Answers()
         self.doorbell = Doorbell(ledger, partition)
         self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
@@ -114,14 +114,15 @@ class Loop:
 
     # From other threads ----------------------------------------------------------------------------------------------
 
-    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
-        """Hands `event` to the protocol; `when_done` is called once what follows from it stands in the log and was read."""
+    def request(self, event: Event, answer: Answer | None = None) -> None:
+        """Hands `event` to the protocol. `answer` is called once what follows from it stands in the log and was read, or the
+        loop has ended before."""
         if isinstance(event, Ready | Close):
             self._standing[type(event)] = event
         self._drained = self._drained or (isinstance(event, Ask) and event.drain == self.claims.me)
         self._requests.append(event)
-        if when_done is not None:
-            self._waiting.append(when_done)
+        if answer is not None:
+            self._answers.ask(answer)
         self.doorbell.ring()
 
     def abandon(self) -> None:
@@ -143,7 +144,10 @@ class Loop:
                     last()
                 except BaseException as error:
                     self._failed(error)
-            self._carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+            try:
+                self._carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+            finally:
+                self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
         """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
@@ -165,9 +169,6 @@ class Loop:
             self.incarnation.end()
         else:
             self.incarnation.abandon()
-        waiting, self._waiting = self._waiting, deque()
-        for done in waiting:
-            done()
 
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
@@ -212,10 +213,9 @@ class Loop:
                     self._read()
                 continue
             break
-        if self._waiting and not self._requests and self.claims.settled:
-            waiting, self._waiting = self._waiting, deque()
-            for done in waiting:
-                done()
+        asked = len(self._answers)
+        if asked and not self._requests and self.claims.settled:
+            self._answers.done(asked)
 
     # Effects ---------------------------------------------------------------------------------------------------------
 

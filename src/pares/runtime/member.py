@@ -355,8 +355,7 @@ class Member:
             return
         wait = self._barrier_timeout + 2 * self.session + self._view.linger + 1.0 if timeout is None else timeout
         thread = self._loop.thread
-        if self._life.state in ("joining", "live"):
-            self._life.state = "closing"  # twice at the same time does no harm
+        if self._life.begin_closing():
             self._loop.request(Close())
         if threading.current_thread() is not thread:
             self._barriers.finish_mine()

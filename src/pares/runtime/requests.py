@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
@@ -67,12 +68,16 @@ class Requests:
         self.check_usable()
         if threading.current_thread() is self._loop.thread:
             raise ParesError("this call would wait for the thread that it is made on: make it from another one")
-        done = threading.Event()
-        self._loop.request(request, done.set)
-        if not self._loop.thread.is_alive():
-            done.set()
-        if not done.wait(timeout):
+        answers: SimpleQueue[bool] = SimpleQueue()
+        self._loop.request(request, answers.put)
+        try:
+            done = answers.get(timeout=timeout)
+        except Empty:
             why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
-            raise LedgerUnavailable(f"not done within {timeout:g} s ({why}); it may still happen", unknown=True)
-        if self._life.state == "failed":
-            raise self._life.failure()
+            raise LedgerUnavailable(
+                f"not done within {timeout:g} s ({why}); it may still happen", unknown=True
+            ) from None
+        if not done:
+            if self._life.state == "failed":
+                raise self._life.failure()
+            raise ClosedError(f"{self._life.who} was closed before this was done; it may still happen")

@@ -40,6 +40,7 @@ from pares.core.protocol import (
 from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
 from pares.core.records import Seat
 from pares.core.world import World
+from pares.runtime.answers import Answer
 from pares.runtime.clock import stopwatch
 
 BASE: Final = 1_000_000
@@ -91,10 +92,10 @@ class Puppet:
 
     # What a member asks of its loop ----------------------------------------------------------------------------------
 
-    def request(self, event: Event, when_done: Callable[[], None] | None = None) -> None:
+    def request(self, event: Event, answer: Answer | None = None) -> None:
         self._do(lambda: self._serve(event))
-        if when_done is not None:
-            self._do(when_done)
+        if answer is not None:
+            self._do(lambda: answer(True))
 
     def abandon(self) -> None:
         self._jobs.put(None)
