@@ -1,5 +1,7 @@
 """The file of a SQLite ledger: how it is made, what is refused, and that nothing foreign is ever written to."""
 
+import errno
+import fcntl
 import hashlib
 import os
 import sqlite3
@@ -16,6 +18,7 @@ from sqlite_tools import open_file, refused
 
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
+from pares.ledger import sqlite_schema
 from pares.ledger.sqlite import SqliteLedger
 from pares.ledger.sqlite_schema import inspect
 
@@ -122,6 +125,43 @@ def test_what_a_killed_maker_left_is_cleared_away(tmp_path: Path) -> None:
     with closing(open_file(path)) as ledger:
         assert ledger.append(b"x") == 0
     assert sorted(os.listdir(tmp_path)) == ["ledger.db", "ledger.db-bell"]
+    assert integrity(path) == "ok"
+
+
+def test_what_is_not_on_the_disk_yet_is_not_to_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole of it is brought there once, before it gets its name: not by SQLite, time and again while others wait."""
+    path = tmp_path / "ledger.db"
+    sync = os.fsync
+
+    def broken(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", broken)
+    refused(path, LedgerUnavailable, "can't be made now: Input/output error")
+    assert not path.exists()
+    monkeypatch.setattr(os, "fsync", sync)
+    with closing(open_file(path)) as ledger:
+        assert ledger.append(b"x") == 0
+    assert integrity(path) == "ok"
+
+
+def test_whoever_waits_for_a_maker_goes_on_when_it_is_through_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    with (tmp_path / "ledger.db-bell").open("w") as maker:
+        fcntl.flock(maker, fcntl.LOCK_EX)
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_schema, "_CREATION_PATIENCE", 0.1)
+            refused(path, LedgerUnavailable, "being made by another process for over 0.1 s: look for a stopped process")
+        waiting = threading.Thread(target=lambda: open_file(path).close())
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        assert not path.exists()
+    waiting.join(60)
     assert integrity(path) == "ok"
 
 

@@ -6,7 +6,7 @@ with the empty name): `first` is the lowest offset left, `next` the one to be gi
 the highest entry, so that trimming everything can't make an offset be given out twice.
 
 Making. A database that several processes begin at once, or whose maker is killed half way, must not be seen half made.
-So it is built whole under another name and then linked to its place, by one process at a time.
+So it is built whole under another name, brought to the disk, and then linked to its place, by one process at a time.
 
 Telling. Before SQLite is let near an existing file, its header is read through a connection that takes no locks and
 writes nothing (`immutable`). Reading it with open() and close() would be simpler and wrong: closing *any* descriptor of
@@ -54,7 +54,9 @@ CREATE TABLE entries (id INTEGER PRIMARY KEY, timestamp_ms INTEGER NOT NULL, pay
 """
 
 _HEADER_BYTES: Final = 100
-_CREATION_PATIENCE: Final = 10.0
+_CREATION_PATIENCE: Final = 60.0
+"""Seconds for which a maker may hold up the others; only one that stands still, or waits for its disk, takes longer than a few
+milliseconds."""
 _CHECKPOINT_PATIENCE: Final = 2.0
 _PAUSE: Final = 0.005
 _PASSING: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -183,6 +185,9 @@ def _build(path: str, partitions: int) -> None:
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = connect(new, "mode=rw")
     try:
+        # Nobody has seen the file yet, so that one sync at the end does. SQLite's own are thirty, which on a busy disk keep
+        # all others waiting for seconds.
+        connection.execute("PRAGMA synchronous=OFF")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
@@ -195,12 +200,13 @@ def _build(path: str, partitions: int) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
     finally:
         connection.close()
+    _sync(new)
     try:
         os.link(new, path)
         os.unlink(new)
     except PermissionError:  # a file system without hard links
         os.rename(new, path)
-    _sync_folder(os.path.dirname(path))
+    _sync(os.path.dirname(path), os.O_DIRECTORY)
 
 
 def add_partitions(connection: sqlite3.Connection, topic: str, there: int, wanted: int) -> None:
@@ -209,8 +215,9 @@ def add_partitions(connection: sqlite3.Connection, topic: str, there: int, wante
     connection.executemany("INSERT INTO logs (topic, partition) VALUES (?, ?)", rows)
 
 
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(path: str, flags: int = 0) -> None:
+    """A folder, or a file that no connection has open: closing it would drop SQLite's locks."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -249,7 +256,7 @@ def _alone(path: str, lock: str) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise LedgerUnavailable(
-                        f"{path} is being made by another process for over {_CREATION_PATIENCE:.0f} s: "
+                        f"{path} is being made by another process for over {_CREATION_PATIENCE:g} s: "
                         "look for a stopped process"
                     ) from None
                 time.sleep(0.001)
