@@ -7,6 +7,7 @@ waited for, so none can hit a stranger that got a recycled id.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,11 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pares.demo.hands import file_of, full
 from pares.demo.quotes import TICK_MS, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, member_name
 
 CLOSE_SECONDS: Final = 8.0
-FREEZE_TRIES: Final = 20
+FREEZE_TRIES: Final = 40
+WELL_TIMED_TRIES: Final = 20
+"""So many of them for a moment in which it has quotes in its hands. Who leads nothing any more never has."""
 LOOKING_MS: Final = 12
 """So long after the beginning of a tick every leader has looked at its term and waits for the exchange."""
 
@@ -92,13 +96,14 @@ class Cast:
 
         A process that stands still *inside* a SQLite transaction keeps that file's write lock, and everybody waits for
         it: a matter of SQLite, which would hide what this is to show. `harmless` says that it did not happen; if it
-        did, the next tick is tried.
+        did, or if on this machine the moment was not the one that it should have been, the next tick is tried.
         """
-        for _ in range(FREEZE_TRIES):
+        hands = file_of(self.settings.folder, actor.name)
+        for tried in range(FREEZE_TRIES):
             phase = (now_ms() - self.epoch_ms) % TICK_MS
             time.sleep(((LOOKING_MS - phase) % TICK_MS) / 1000)
-            actor.process.send_signal(signal.SIGSTOP)
-            if harmless():
+            _stop(actor.process)
+            if (full(hands) or tried >= WELL_TIMED_TRIES) and harmless():
                 actor.state = "frozen"
                 return
             actor.process.send_signal(signal.SIGCONT)
@@ -164,3 +169,11 @@ class Cast:
             actor.process.stdin.flush()
         except OSError:
             pass  # It is gone already; `look` notes that.
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP; returns when it stands still, where the system can say so."""
+    process.send_signal(signal.SIGSTOP)
+    if hasattr(os, "waitid"):
+        with contextlib.suppress(ChildProcessError):  # it has ended, and was waited for
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

@@ -113,6 +113,8 @@ class Stage:
         self.started_ms = now_ms()
         self._refused = 0
         self._frozen: list[Actor] = []
+        self._late = 0.0
+        """By how many seconds the schedule lies back, because on this machine something took longer than it had been given."""
 
     # The play --------------------------------------------------------------------------------------------------------
 
@@ -124,9 +126,8 @@ class Stage:
         self._settle()
         self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
         steps = schedule(self.options.seconds, overlap=self.options.overlap)
-        while self.at < self.options.seconds:
-            due = bool(steps) and self.at >= steps[0].at
-            if due:
+        while self.on_schedule < self.options.seconds:
+            if steps and self.on_schedule >= steps[0].at and self._may_come(steps[0]):
                 self._do(steps.pop(0))
             self._look(steps[0] if steps else None)
             time.sleep(LOOK_SECONDS)
@@ -136,6 +137,22 @@ class Stage:
     def at(self) -> float:
         """Seconds since all were settled."""
         return time.monotonic() - self.begun
+
+    @property
+    def on_schedule(self) -> float:
+        """The same on the schedule's clock, which waits for what is slow."""
+        return self.at - self._late
+
+    def _may_come(self, step: Step) -> bool:
+        """Nobody is thawed before others publish what it led: else the thaw would show nothing. On a busy machine the rest of
+        the schedule waits for that."""
+        if step.what != "thaw" or self._late > SETTLE_SECONDS:
+            return True
+        last = {quote.member for quote in self.quotes.last().values()}
+        if not last & {actor.name for actor in self._frozen}:
+            return True
+        self._late += self.on_schedule - step.at
+        return False
 
     def _settle(self) -> None:
         """Waits until every member is there and every instrument has a leader and a quote."""
@@ -174,7 +191,9 @@ class Stage:
         for actor in self.cast.actors.values():
             if actor.state == "drains" and actor.name not in self._leaders():
                 self.cast.close(actor)
-        self.screen.show(Frame(self.at, self.options.seconds, self.story, self.cast.actors, self.quotes.last, coming))
+        self.screen.show(
+            Frame(self.on_schedule, self.options.seconds, self.story, self.cast.actors, self.quotes.last, coming)
+        )
 
     def _leaders(self) -> set[str]:
         return {name_of(seat.holder) for seat in self.story.world.seats.values() if seat.holder is not None}
@@ -201,7 +220,9 @@ class Stage:
             self._fault(actor.name, "killed", "{} is killed (SIGKILL)")
             self.cast.kill(actor)
         elif what == "freeze":
+            before = self.at
             self.cast.freeze(actor, self._nobody_holds_a_file)
+            self._late += self.at - before
             self._fault(actor.name, "frozen", "{} is frozen (SIGSTOP) between its look at the term and its write")
             self._frozen.append(actor)
         elif what == "cut":

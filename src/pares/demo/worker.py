@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pares.core.errors import LedgerUnavailable, Stale
+from pares.demo.hands import Hands, file_of
 from pares.demo.quotes import TICK_MS, Quotes, now_ms
 from pares.ledger import Ledger
 from pares.ledger import open as open_ledger
@@ -77,8 +78,8 @@ def locks_in(folder: Path) -> Path:
 class Publisher:
     """Publishes the ticks of the instruments that this member leads."""
 
-    def __init__(self, quotes: Quotes, name: str, epoch_ms: int) -> None:
-        self.quotes, self.name, self.epoch_ms = quotes, name, epoch_ms
+    def __init__(self, quotes: Quotes, hands: Hands, name: str, epoch_ms: int) -> None:
+        self.quotes, self.hands, self.name, self.epoch_ms = quotes, hands, name, epoch_ms
         self.lock = threading.Lock()
 
     def run(self, member: Member, role: str) -> None:
@@ -95,7 +96,8 @@ class Publisher:
                 tick = self.next_tick(term, last)
                 if tick is None:
                     return
-                time.sleep(EXCHANGE_SECONDS)
+                with self.hands.hold(term.role):
+                    time.sleep(EXCHANGE_SECONDS)
                 with self.lock:
                     self.quotes.publish(term, tick, self.name)
                 last = tick
@@ -148,7 +150,8 @@ def main() -> None:
     roles = options.roles.split(",")
     ledger = Unplugged(open_ledger(options.ledger), locks_in(options.quotes.parent))
     quotes = Quotes(options.quotes, fenced=options.overlap == 0, seed=options.seed)
-    publisher = Publisher(quotes, options.name, options.epoch_ms)
+    hands = Hands(file_of(options.quotes.parent, options.name), roles)
+    publisher = Publisher(quotes, hands, options.name, options.epoch_ms)
     member = Member(
         cast(Ledger, ledger),
         group=options.group,
