@@ -239,7 +239,8 @@ class Member:
         member.term(role)
 
         def newer() -> bool:
-            term = member.term(role)
+            with member._life.beliefs.changed:  # pyright: ignore[reportPrivateUsage]  # as the member's own wait does
+                term = member.term(role)
             return term is not None and term.token > last
 
         await self._until(newer, timeout)

@@ -186,7 +186,11 @@ class AllcallLoop:
     def _step(self, event: CallEvent) -> None:
         if self.over is not None:
             return
-        for effect in self.core.step(event, stopwatch()):
+        effects = self.core.step(event, stopwatch())
+        if self.core.live and not self._told_live:  # first: whoever finds that it leads finds it live
+            self._told_live = True
+            self._life.carry(Live())
+        for effect in effects:
             match effect:
                 case Publish(payload):
                     self._publish(payload)
@@ -211,9 +215,6 @@ class AllcallLoop:
                     self.over = effect
                 case _:
                     self._life.carry(effect)
-        if self.core.live and not self._told_live:
-            self._told_live = True
-            self._life.carry(Live())
 
     def _led(self, role: str, holder: str | None) -> None:
         if holder is None:

@@ -126,9 +126,10 @@ class Life:
         if self.ended:
             return
         self.measures.begins(effect.seat)  # first: whoever finds the term finds it counted
-        term = self.beliefs.lead(effect, self.id)
+        with self.beliefs.changed:  # whoever has waited for the term listens to what comes after it
+            term = self.beliefs.lead(effect, self.id)
+            self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
         self.beliefs.notify()
-        self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
     def _renew(self, effect: Renew) -> None:

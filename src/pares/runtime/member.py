@@ -161,7 +161,8 @@ class Member:
         return self._life.beliefs.valid(role)
 
     def wait(self, role: str, timeout: float | None = None) -> Term | None:
-        """Waits until this member leads `role`; None after `timeout` seconds (None: no limit), or when it is closed."""
+        """Waits until this member leads `role`; None after `timeout` seconds (None: no limit), or when it is closed. Events
+        from then on do not tell of the beginning of this term any more."""
         return self._wait_newer(role, -1, timeout)
 
     def terms(self, role: str, timeout: float | None = None) -> Iterator[Term]:
