@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, until
+from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
 
@@ -85,7 +85,7 @@ def test_the_barrier_is_told_the_same(crew: Crew) -> None:
 def test_a_lease_that_runs_out_is_fenced(faulty: Faulty) -> None:
     crew = Crew(faulty)
     lost: queue.Queue[pares.Term] = queue.Queue()
-    me = crew.leader("a", session=QUICK, on_lost=lost.put)
+    me = crew.leader("a", session=1.0, on_lost=lost.put)
     listener = Listener(me)
     term = me.term("A")
     assert term is not None

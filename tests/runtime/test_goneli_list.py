@@ -234,18 +234,23 @@ def test_messages_of_others_keep_nobody_leading(memory: str) -> None:
         inner.close()
 
 
-def test_a_wall_clock_that_is_set_changes_nothing(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """W9: a step back delayed polling and fencing by the step, a step forward fenced without cause."""
-    barrier = Recorder()
-    me = leader(crew, barrier=barrier, session=1.0)
+    crew, barrier = Crew(faulty), Recorder()  # type: ignore[arg-type]
+    me = leader(crew, barrier=barrier, session=3.0)
     term = me.term(ROLE)
     assert term is not None
     real = induction.wall_us
     for hours in (-30, 30, 0):
         monkeypatch.setattr(induction, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
-        time.sleep(0.5)  # longer than the deadline
+        beats = me.health().beats
+        until(lambda beats=beats: me.health().beats >= beats + 3, f"it beats on, {hours} hours off")
         assert term, f"{hours} hours"
     until(lambda: barrier.kinds() == ["Acquired"], "nothing else was told")
+    monkeypatch.setattr(induction, "wall_us", lambda: real() - 30 * 3_600_000_000)
+    faulty.away()
+    until(lambda: barrier.kinds() == ["Acquired", "Fenced"], "a step back does not put off the end")
+    assert not term
 
 
 def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory: str) -> None:

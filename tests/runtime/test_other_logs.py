@@ -82,7 +82,7 @@ def test_a_lone_leader_starts_over(kind: str, change: Callable[[str], None], mem
         assert health.restarts >= 1
         assert any(problem.startswith("restarted: ") for problem in health.problems)
         assert health.ok
-        until(lambda: barrier.kinds() == ["Acquired", "Fenced", "Acquired"], "the user was told")
+        until(lambda: barrier.kinds()[:3] == ["Acquired", "Fenced", "Acquired"], "the user was told")
         fenced = next(event for event in barrier.events if isinstance(event, pares.Fenced))
         assert fenced.token == first.token
         assert fenced.why != ""
@@ -183,6 +183,7 @@ def test_a_gap_by_a_trim(url: str) -> None:
     first = me.term("A")
     assert first is not None
     faulty.away()
+    until(lambda: me.health().unreachable, "nothing that it has written is still under way")
     with contextlib.closing(pares.open(url)) as ledger:
         ledger.append_many([b"x"] * 50)
         ledger.trim(ledger.end())
@@ -193,7 +194,7 @@ def test_a_gap_by_a_trim(url: str) -> None:
     assert second is not None
     assert second.token > first.token
     assert "start over" in me.health().problems[0]
-    until(lambda: barrier.kinds() == ["Acquired", "Fenced", "Acquired"], "the user was told")
+    until(lambda: barrier.kinds()[:3] == ["Acquired", "Fenced", "Acquired"], "the user was told")
 
 
 def test_what_is_trimmed_behind_the_readers_is_no_gap(url: str) -> None:
