@@ -74,7 +74,7 @@ def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
     beliefs, appended = me._life.beliefs, me._life.measures.appended
     lead, follow = beliefs.lead, beliefs.follow
 
-    def led(effect: Lead, member: str) -> pares.Term:
+    def led(effect: Lead, member: str) -> pares.Term | None:
         term = lead(effect, member)
         look(effect.seat[0])
         return term

@@ -1,7 +1,8 @@
 """What this process believes now, for checks that cost about a hundred nanoseconds: a deadline for each role.
 
 The member's loop writes, everybody else reads, and there is no lock between them: each write is one step for the interpreter,
-and a reader that sees the deadline before it is renewed is only too careful.
+and a reader that sees the deadline before it is renewed is only too careful. Who closes the member may end everything without
+waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody.
 """
 
 from __future__ import annotations
@@ -26,47 +27,76 @@ class Beliefs:
         self.listeners: list[Callable[[], None]] = []
         """Called after every change, on the loop's thread: for event loops."""
         self.begun = 0
+        self._lock = (
+            threading.RLock()
+        )  # a signal's handler may close the member while the thread that it interrupts does
+        self._over = False
+        """Nothing is believed any more, whatever comes."""
 
-    def lead(self, effect: Lead, member: str) -> Term:
+    def lead(self, effect: Lead, member: str) -> Term | None:
+        """The term that begins; None when it is too late for one."""
         role, seat = effect.seat
-        term = Term(role, seat, effect.token, member, effect.until)
-        self.begun += 1  # first: whoever finds the term finds it counted
-        self.terms[role] = term
-        self.until[role] = effect.until
-        return term
-
-    def renew(self, effect: Renew) -> None:
-        for role, term in self.terms.items():
-            term._renew(effect.until)  # pyright: ignore[reportPrivateUsage]
+        with self._lock:
+            if self._over:
+                return None
+            term = Term(role, seat, effect.token, member, effect.until)
+            self.begun += 1  # first: whoever finds the term finds it counted
+            self.terms[role] = term
             self.until[role] = effect.until
+            return term
 
-    def extend(self, effect: Extend) -> None:
+    def renew(self, effect: Renew) -> int:
+        """Until when what is renewed was believed before; 0 if there is nothing."""
+        with self._lock:
+            before = next(iter(self.until.values()), 0)
+            for term in self._standing():
+                self._renew(term, effect.until)
+            return before
+
+    def extend(self, effect: Extend) -> int:
         """As `renew`, for some seats."""
-        for role, seat in effect.seats:
-            term = self.terms.get(role)
-            if term is not None and term.seat == seat:
-                term._renew(effect.until)  # pyright: ignore[reportPrivateUsage]
-                self.until[role] = effect.until
+        with self._lock:
+            before = min((self.until.get(role, 0) for role, _ in effect.seats), default=0)
+            for term in self._standing():
+                if (term.role, term.seat) in effect.seats:
+                    self._renew(term, effect.until)
+            return before
+
+    def _standing(self) -> list[Term]:
+        return [] if self._over else list(self.terms.values())
+
+    def _renew(self, term: Term, until: int) -> None:
+        term._renew(until)  # pyright: ignore[reportPrivateUsage]
+        self.until[term.role] = until
 
     def follow(self, effect: Follow) -> Term | None:
         role = effect.seat[0]
-        term = self.terms.get(role)
-        if term is None or term.token != effect.token:
-            return None
-        self.until.pop(role, None)
-        del self.terms[role]
-        term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
-        return term
+        with self._lock:
+            term = self.terms.get(role)
+            if term is None or term.token != effect.token:
+                return None
+            self.until.pop(role, None)
+            del self.terms[role]
+            term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+            return term
+
+    def stop(self, why: str) -> None:
+        """From any thread: nothing is believed any more. The loop finds the terms that this ended, and tells of them."""
+        with self._lock:
+            self._over = True
+            self.until.clear()
+            for term in self.terms.values():
+                term._end(why)  # pyright: ignore[reportPrivateUsage]
 
     def end_all(self, why: str) -> list[Term]:
-        """Whatever else happens: nothing is believed any more."""
-        self.until.clear()
-        terms, self.terms = list(self.terms.values()), {}
-        for term in terms:
-            term._end(why)  # pyright: ignore[reportPrivateUsage]
-        return terms
+        """By the loop, as its last word: nothing is believed any more. The terms that nobody was told the end of."""
+        with self._lock:
+            self.stop(why)
+            terms, self.terms = list(self.terms.values()), {}
+            return terms
 
     def die_in_child(self) -> None:
+        self._lock, self._over = threading.RLock(), True  # another thread of the parent may have held it
         terms = list(self.terms.values())
         self.until.clear()
         self.terms = {}

@@ -128,19 +128,19 @@ class Life:
         self.measures.begins(effect.seat)  # first: whoever finds the term finds it counted
         with self.beliefs.changed:  # whoever has waited for the term listens to what comes after it
             term = self.beliefs.lead(effect, self.id)
+            if term is None:
+                return  # closed without waiting for this thread
             self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
         self.beliefs.notify()
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
     def _renew(self, effect: Renew) -> None:
-        before = next(iter(self.beliefs.until.values()), 0)
-        self.beliefs.renew(effect)
+        before = self.beliefs.renew(effect)
         if before:
             self.measures.renews(before, effect.until, stopwatch())
 
     def _extend(self, effect: Extend) -> None:
-        before = min((self.beliefs.until.get(role, 0) for role, _ in effect.seats), default=0)
-        self.beliefs.extend(effect)
+        before = self.beliefs.extend(effect)
         if before:
             self.measures.renews(before, effect.until, stopwatch())
 
@@ -155,9 +155,12 @@ class Life:
             self._tell(Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
         if term is not None:
             self.beliefs.notify()
-            on_lost = self._on_lost
-            if on_lost is not None:
-                self.barriers.run(lambda: on_lost(term), "on_lost")
+            self._lost(term)
+
+    def _lost(self, term: Term) -> None:
+        on_lost = self._on_lost
+        if on_lost is not None:
+            self.barriers.run(lambda: on_lost(term), "on_lost")
 
     def _barrier(self, effect: Barrier) -> None:
         role, seat = effect.seat
@@ -190,6 +193,7 @@ class Life:
         for term in self.beliefs.end_all(CLOSED):
             self.measures.ends(CLOSED, True)
             self._tell(Fenced(term.role, term.seat, term.token, CLOSED, wall_us() / 1e6))
+            self._lost(term)
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
         if self._end is not None:

@@ -363,7 +363,7 @@ class Member:
             thread.join(wait)
             if thread.is_alive():
                 self._loop.abandon()
-                self._life.beliefs.end_all(CLOSED)
+                self._life.beliefs.stop(CLOSED)
                 thread.join(self.session + 1.0)
         self._barriers.watch.close()
         self._close_ledger()

@@ -1,0 +1,110 @@
+"""What was ended is believed by nobody again, whichever thread ended it and whatever the loop was doing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
+
+import pares
+from pares.runtime.term import Term
+
+MOMENT = 0.3
+"""Seconds that the loop stands still for whoever closes its member to get ahead of it, if he can."""
+
+
+class Halting(dict[str, int]):
+    """The deadlines of a member's beliefs. In the middle of `write` or `pop`, the member is closed without waiting for it."""
+
+    def __init__(self, me: pares.Member, method: str) -> None:
+        super().__init__(me._life.beliefs.until)  # pyright: ignore
+        self._me, self._method = me, method
+        self._closer = threading.Thread(target=me.close, args=(0,))
+        self._cleared = threading.Event()
+        self.believed: list[bool] = []
+        """After the write in whose midst it was closed: whether the closed member still believes."""
+        self.done = threading.Event()
+
+    def _close(self, method: str, act: Callable[[], Any]) -> Any:
+        if method != self._method or self._closer.ident is not None:
+            return act()
+        term = self._me.term("A")
+        self._closer.start()
+        self._cleared.wait(MOMENT)
+        try:
+            return act()
+        finally:
+            if self._cleared.is_set():
+                self.believed += [self._me.holds("A"), bool(term)]
+            self.done.set()
+
+    def __setitem__(self, role: str, until: int) -> None:
+        self._close("write", lambda: super(Halting, self).__setitem__(role, until))
+
+    def pop(self, role: str, *default: Any) -> Any:
+        return self._close("pop", lambda: super(Halting, self).pop(role, *default))
+
+    def clear(self) -> None:
+        super().clear()
+        if threading.current_thread() is self._closer:
+            self._cleared.set()
+
+    def join(self) -> None:
+        assert self.done.wait(PATIENCE)
+        self._closer.join(PATIENCE)
+
+
+def halt(me: pares.Member, method: str) -> Halting:
+    halting = Halting(me, method)
+    me._life.beliefs.until = me._until = halting  # pyright: ignore
+    return halting
+
+
+def test_a_renewal_under_way_while_its_member_is_closed_renews_nothing(crew: Crew) -> None:
+    me = crew.leader("a", session=QUICK)
+    halting = halt(me, "write")
+    halting.join()
+    assert not any(halting.believed)
+    assert me.state == "closed"
+    assert not me.holds("A")
+    assert me.term("A") is None
+
+
+def test_the_end_of_a_term_while_its_member_is_closed_is_no_failure(crew: Crew) -> None:
+    me = crew.leader("a")
+    halting = halt(me, "pop")
+    me.step_down("A")
+    halting.join()
+    assert me.state == "closed", me.health().problems
+
+
+def test_on_lost_is_told_of_a_term_that_a_close_ended_by_itself(faulty: Faulty) -> None:
+    """The loop hangs in an append: `close` ends the term without it, and it tells of that when it comes back."""
+    lost: list[Term] = []
+    me = Crew(faulty).leader("a", session=QUICK, on_lost=lost.append)
+    term = me.term("A")
+    faulty.hold_appends()
+    assert faulty.held.wait(PATIENCE)
+    me.close(timeout=0)
+    assert not term
+    assert not me.holds("A")
+    assert me._loop.thread.is_alive()
+    faulty.heal()
+    until(lambda: lost, "on_lost is called")
+    assert lost == [term]
+
+
+def test_on_lost_is_told_of_a_term_that_ends_with_a_failed_loop(memory: str) -> None:
+    """Also where no step of the protocol says so."""
+    lost: list[Term] = []
+    crew = Crew(memory)
+    settings: dict[str, Any] = {"protocol": "allcall", "heartbeat": 0.05, "lease": CALM, "skew": 0.1}
+    me = pares.Member(memory, group="g", roles="A", on_lost=lost.append, **settings)
+    crew.members.append(me)
+    term = me.wait("A", PATIENCE)
+    me._loop.each_round = lambda: 1 / 0  # pyright: ignore
+    until(lambda: lost, "on_lost is called")
+    assert lost == [term]
+    until(lambda: me.state == "failed", "it counts as failed")
