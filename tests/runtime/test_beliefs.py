@@ -9,6 +9,7 @@ from typing import Any
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
 
 import pares
+from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
 
 MOMENT = 0.3
@@ -108,3 +109,21 @@ def test_on_lost_is_told_of_a_term_that_ends_with_a_failed_loop(memory: str) -> 
     until(lambda: lost, "on_lost is called")
     assert lost == [term]
     until(lambda: me.state == "failed", "it counts as failed")
+
+
+class Looking(Term):
+    """A term at which somebody looks in the moment in which it is ended."""
+
+    def _set(self, until: int) -> None:
+        Term._until.__set__(self, until)  # type: ignore[attr-defined]  # pyright: ignore
+        if not until:
+            self.seen = (bool(self), self.why)
+
+    _until = property(lambda self: Term._until.__get__(self), _set)  # type: ignore  # pyright: ignore
+
+
+def test_who_finds_a_term_over_finds_out_why() -> None:
+    term = Looking("A", 0, 7, "a~1", stopwatch() + 10**12)
+    assert (bool(term), term.why) == (True, "")
+    term._end("drained")  # pyright: ignore
+    assert term.seen == (False, "drained")

@@ -51,9 +51,7 @@ class Term:
     @property
     def why(self) -> str:
         """Why the term ended; empty while it lasts."""
-        if self._why or self:
-            return self._why
-        return LEASE_RAN_OUT
+        return "" if self else self._why or LEASE_RAN_OUT
 
     @property
     def deadline_ns(self) -> int:
@@ -95,8 +93,8 @@ class Term:
             self._until = until
 
     def _end(self, why: str) -> None:
+        self._why = self._why or why or "over"  # first: whoever finds the term over finds out why
         self._until = NEVER
-        self._why = self._why or why or "over"
         self._over.set()
 
     def _die_in_child(self) -> None:
