@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -37,15 +38,17 @@ class Readiness:
         self._asked = 0
         """When the question was put that is not answered yet; 0 if none is open."""
         self._was = False
+        """What was told last."""
+        self._lock = threading.Lock()
+        """An answer may come in the moment in which it is no longer waited for: what is told last is what was said last."""
 
     def ask(self) -> None:
         """To be called again and again, by one thread."""
         now = stopwatch()
         asked = self._asked
         if asked:
-            if now >= asked + self._patience and self._was:
+            if now >= asked + self._patience and self._give_up():
                 log.error("ready() has not returned for %.1f s: taken for False", (now - asked) / 1e9)
-                self._say(False)
         elif now >= self._next:
             self._next, self._asked = now + self._every, now
             self._run(self._check, "ready")
@@ -56,10 +59,19 @@ class Readiness:
         except BaseException:  # SystemExit too: it is no way to end a thread of somebody else's
             log.exception("ready() raised: taken for False")
             ready = False
-        self._say(ready)
-        self._asked = 0
+        with self._lock:
+            self._asked = 0
+            self._say(ready)
 
-    def _say(self, ready: bool) -> None:
-        if ready != self._was:
-            self._was = ready
-            self._tell(ready)
+    def _give_up(self) -> bool:
+        """The answer is not waited for any longer. Whether that changes anything."""
+        with self._lock:
+            return self._asked != 0 and self._say(False)
+
+    def _say(self, ready: bool) -> bool:
+        """By who has the lock. Whether it is another answer than the last."""
+        if ready == self._was:
+            return False
+        self._was = ready
+        self._tell(ready)
+        return True
