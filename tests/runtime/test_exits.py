@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import signal
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runtime_tools import PATIENCE, QUICK, Crew, ids, until
 from script_tools import Script
+
+from pares.runtime import forks
 
 pytestmark = pytest.mark.processes
 
@@ -105,3 +110,70 @@ def test_lock_files_of_the_dead_and_the_living(sqlite: str, tmp_path: Path) -> N
     until(lambda: len(list(folder.iterdir())) == 1, "the dead one is buried")
     me.close()
     assert list(folder.iterdir()) == []
+
+
+class Guest:
+    """As much of a member as whoever closes all of them knows."""
+
+    def __init__(self) -> None:
+        self.left = threading.Event()
+
+    def close(self, timeout: float | None = None) -> None:
+        self.left.set()
+        forks.unregister(self)
+
+    def _die_in_child(self) -> None:
+        pass
+
+
+def test_a_member_may_come_at_any_moment_while_all_leave() -> None:
+    """At every line of whoever closes them another thread makes one more; those that were there before do leave."""
+    here, coming = [Guest() for _ in range(3)], list[Guest]()
+    for guest in here:
+        forks.register(guest)
+
+    def comes() -> None:
+        coming.append(Guest())
+        forks.register(coming[-1])
+
+    def at_every_line(frame: Any, event: str, _: object) -> Any:
+        if event == "line" and "threading" not in frame.f_code.co_filename:
+            thread = threading.Thread(target=comes)
+            thread.start()
+            thread.join()
+        return at_every_line
+
+    before = sys.gettrace()
+    sys.settrace(at_every_line)
+    try:
+        forks.leave_all(timeout=1)
+    finally:
+        sys.settrace(before)
+        for guest in coming:
+            forks.unregister(guest)
+    assert coming
+    assert all(guest.left.wait(PATIENCE) for guest in here)
+
+
+def test_a_member_that_is_just_being_made_can_be_closed_with_all(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised, registered = list[BaseException](), forks.register
+
+    def leave() -> None:
+        try:
+            for member in list(forks._members):  # pyright: ignore
+                member.close(PATIENCE)
+        except RuntimeError as error:
+            raised.append(error)
+
+    leaving = threading.Thread(target=leave)
+
+    def register(member: forks.Leaver) -> None:
+        registered(member)
+        leaving.start()
+        leaving.join(0.3)
+
+    monkeypatch.setattr(forks, "register", register)
+    me = crew.member("a")
+    leaving.join(2 * PATIENCE)
+    assert not raised
+    assert me.state == "closed"

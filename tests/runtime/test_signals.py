@@ -233,3 +233,23 @@ def test_leaving_takes_no_longer_than_it_is_told(sqlite: str) -> None:
     assert script.line().startswith("leads")
     script.process.send_signal(signal.SIGTERM)
     assert script.end()[0] == -signal.SIGTERM
+
+
+def test_a_process_dies_of_its_signal_also_when_a_member_can_not_be_closed(sqlite: str) -> None:
+    """Nor does it hang in its end, waiting for who was to close them."""
+    script = Script(
+        sqlite,
+        """
+        import logging
+        logging.disable()
+        def broken(timeout=None):
+            raise OSError("by the test")
+        pares.leave_on_signals()
+        me = member()
+        me.close = broken
+        sleep()
+        """,
+    )
+    assert script.line().startswith("leads")
+    script.process.send_signal(signal.SIGTERM)
+    assert script.end() == (-signal.SIGTERM, "")

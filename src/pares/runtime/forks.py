@@ -8,14 +8,19 @@ it is dead from the first instruction on: every check is False, every call raise
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import signal
 import threading
 import time
-import weakref
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Final, Literal, Protocol
+
+from pares.ledger.weak import WeakBag
+from pares.runtime import proof
+
+log: Final = logging.getLogger("pares.member")
 
 EXIT_TIMEOUT: Final = 5.0
 """Seconds that an exiting process gives its members, all together, to hand over and leave."""
@@ -31,11 +36,20 @@ class Leaver(Protocol):
     def _die_in_child(self) -> None: ...
 
 
-_members: weakref.WeakSet[Leaver] = weakref.WeakSet()
+_members: WeakBag[Leaver] = WeakBag()
+
+
+def begin(member: Leaver, thread: threading.Thread) -> None:
+    """Starts the member's thread. From then on the member leaves at a normal exit of this process, and is dead in its forked
+    children."""
+    # In this order: whoever closes it waits for the thread. A fork waits for both, so that no child has it and knows it not.
+    with proof.forks.guard:
+        thread.start()
+        register(member)
 
 
 def register(member: Leaver) -> None:
-    """From now on the member leaves at a normal exit of this process, and is dead in its forked children."""
+    """As `begin`, of a member that runs."""
     _members.add(member)
     _leaver.begin()
 
@@ -47,19 +61,27 @@ def unregister(member: Leaver) -> None:
 def leave_all(timeout: float = EXIT_TIMEOUT) -> None:
     """Closes every member of this process, at the same time, waiting `timeout` seconds at most."""
     members = list(_members)
-    closers = [threading.Thread(target=m.close, args=(timeout,), daemon=True) for m in members[1:]]
+    closers = [threading.Thread(target=_close, args=(m, timeout), daemon=True) for m in members[1:]]
     try:
         for thread in closers:
             thread.start()
     except RuntimeError:
         # No threads while the interpreter shuts down: one after the other, then.
         for member in members[1:]:
-            member.close(timeout / len(members))
+            _close(member, timeout / len(members))
     if members:
-        members[0].close(timeout)
+        _close(members[0], timeout)
     for thread in closers:
         if thread.ident is not None:
             thread.join(timeout)
+
+
+def _close(member: Leaver, timeout: float) -> None:
+    """What goes wrong with one keeps neither the others from leaving nor the process from ending."""
+    try:
+        member.close(timeout)
+    except Exception:
+        log.exception("%r could not be closed", member)
 
 
 def leave_on_signals(*signals: signal.Signals, timeout: float = EXIT_TIMEOUT) -> None:

@@ -145,8 +145,7 @@ class Member:
             request = self._loop.request
             check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
-        forks.register(self)
-        self._loop.thread.start()
+        forks.begin(self, self._loop.thread)
 
     # The check -------------------------------------------------------------------------------------------------------
 

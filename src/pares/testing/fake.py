@@ -80,8 +80,7 @@ class FakeMember(Member):
         self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
         self._view = WorldView(self._loop, self._life)
         self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"])
-        forks.register(self)
-        self._puppet.thread.start()
+        forks.begin(self, self._puppet.thread)
         self._puppet.perform(lambda: None)
 
     # For tests -------------------------------------------------------------------------------------------------------
