@@ -187,3 +187,17 @@ def test_the_past_of_the_group_is_not_told(crew: Crew) -> None:
     crew.standby("c")
     until(lambda: listener.events, "it is told of what comes")
     assert [event.name for event in listener.events if isinstance(event, pares.Joined | pares.Left)] == ["c"]
+
+
+def test_everybody_who_iterates_over_the_same_events_sees_their_end(crew: Crew) -> None:
+    me = crew.leader("a")
+    events, seen = me.events(), list[pares.Event]()
+    readers = [threading.Thread(target=lambda: seen.extend(events), daemon=True) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    me.close()
+    for reader in readers:
+        reader.join(PATIENCE)
+    assert not any(reader.is_alive() for reader in readers)
+    assert [type(event) for event in seen].count(pares.Revoked) == 1
+    assert next(events, None) is None

@@ -8,7 +8,6 @@ real ledgers have: `MemoryLedger.cut`.
 import os
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +35,7 @@ from .base import (
 )
 from .bell import PipeBell
 from .lifetime import Lifetime
+from .weak import WeakBag
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Space:
         self.id = os.urandom(8).hex()
         self.changed = threading.Condition()
         self.streams: dict[str, list[_Partition]] = {"": [_Partition()]}
-        self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
+        self.bells: WeakBag[PipeBell] = WeakBag()
         self.appends: Literal["fine", "refused", "unacknowledged"] = "fine"
         self.readable = True
 

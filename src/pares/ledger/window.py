@@ -6,15 +6,14 @@ An empty answer is as good as the last word of the service; when that is older t
 from __future__ import annotations
 
 import bisect
-import os
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from typing import Final
 
 from .base import Entry, limited
 from .bell import PipeBell
+from .weak import WeakBag
 
 FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
@@ -44,7 +43,7 @@ class Window:
         self.asked = -1.0
         """When the service has last said, asked for it, that there is nothing at `high`."""
         self.used = time.monotonic()
-        self.bells: weakref.WeakSet[PipeBell] = weakref.WeakSet()
+        self.bells: WeakBag[PipeBell] = WeakBag()
         self._entries: list[Entry] = []
         self._bytes = 0
 
@@ -144,9 +143,7 @@ class Window:
             self.changed.notify_all()
 
     def ring(self) -> None:
-        with self.changed:
-            bells = [*self.bells]
-        for bell in bells:
+        for bell in self.bells:
             bell.ring()
 
 
@@ -188,12 +185,9 @@ class TailBell(PipeBell):
     def __init__(self, window: Window) -> None:
         super().__init__()
         self._window = window
-        with window.changed:
-            window.bells.add(self)
+        window.bells.add(self)
 
     def close(self) -> None:
-        # No lock in a forked child: another thread of the parent may have held it at the fork.
-        if self._process == os.getpid() and self._descriptor >= 0:
-            with self._window.changed:
-                self._window.bells.discard(self)
+        if self._descriptor >= 0:
+            self._window.bells.discard(self)
         super().close()

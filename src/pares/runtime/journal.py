@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import queue
-import threading
-import weakref
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.reasons import LEASE_RAN_OUT
+from pares.ledger.weak import WeakBag
 from pares.runtime.events import Event
 
 log: Final = logging.getLogger("pares.member")
@@ -20,44 +19,40 @@ MAX_EVENTS: Final = 10_000
 
 
 class Events(Iterator[Event]):
-    """The events from when it was made, until the member is closed. The journal forgets it when nobody holds it any more."""
+    """The events from when it was made, until the member is closed. The journal forgets it when nobody holds it any more. Each
+    event comes once; the end comes to everybody who iterates."""
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
-        self._queue: queue.Queue[Event | None] = queue.Queue(MAX_EVENTS)
+        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        """What has come; the None at its end stays there."""
         self._wake = wake
         """Called, on the member's thread, when something has come: for event loops."""
-        self._over = False
 
     def __next__(self) -> Event:
-        event = None if self._over else self._queue.get()
+        event = self._queue.get()
         if event is None:
-            self._over = True
+            self._queue.put(None)
             raise StopIteration
         return event
 
     def take(self) -> list[Event] | None:
         """What has come so far, without waiting; None after the end."""
         found: list[Event] = []
-        while not self._over:
+        while True:
             try:
                 event = self._queue.get_nowait()
-            except queue.Empty:
+            except Empty:
                 return found
             if event is None:
-                self._over = True
-            else:
-                found.append(event)
-        return found or None
+                self._queue.put(None)
+                return found or None
+            found.append(event)
 
     def put(self, event: Event | None) -> None:
-        try:
-            self._queue.put_nowait(event)
-        except queue.Full:
-            if event is not None:
-                log.warning("events() is iterated over too slowly: dropped %s", event)
-            else:
-                self._queue.get_nowait()
-                self._queue.put_nowait(None)
+        if event is not None and self._queue.qsize() >= MAX_EVENTS:
+            log.warning("events() is iterated over too slowly: dropped %s", event)
+        else:
+            self._queue.put(event)
         if self._wake is not None:
             self._wake()
 
@@ -72,8 +67,7 @@ class Journal:
         """Of these, how many because the lease ran out."""
         self.restarts = 0
         self.problems: tuple[str, ...] = ()
-        self._lock = threading.Lock()
-        self._listeners: weakref.WeakSet[Events] = weakref.WeakSet()
+        self._listeners: WeakBag[Events] = WeakBag()
         self._over = False
 
     def problem(self, kind: str, text: str) -> None:
@@ -88,25 +82,20 @@ class Journal:
     def events(self, wake: Callable[[], None] | None = None) -> Events:
         """What is published from this call on, until the end."""
         mine = Events(wake)
-        with self._lock:
-            self._listeners.add(mine)
-            if self._over:
-                mine.put(None)
+        self._listeners.add(mine)
+        if self._over:  # looked at after the add, as `end` looks after it has set it: one of the two finds the other
+            mine.put(None)
         return mine
 
     def publish(self, event: Event) -> None:
-        with self._lock:
-            listeners = list(self._listeners)
-        for mine in listeners:
+        for mine in self._listeners:
             mine.put(event)
 
     def end(self) -> None:
         """Nothing comes after this: iterations end when they have seen what was before."""
-        with self._lock:
-            self._over = True
-            listeners = list(self._listeners)
-        for mine in listeners:
+        self._over = True
+        for mine in self._listeners:
             mine.put(None)
 
     def die_in_child(self) -> None:
-        self._lock, self._listeners, self._over = threading.Lock(), weakref.WeakSet(), True
+        self._listeners, self._over = WeakBag(), True

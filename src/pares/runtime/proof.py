@@ -31,7 +31,6 @@ import os
 import stat
 import threading
 import time
-import weakref
 from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
@@ -39,6 +38,7 @@ from typing import Final, Protocol
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import Lock
 from pares.ledger.localfs import is_local
+from pares.ledger.weak import WeakBag
 
 SUFFIX: Final = ".alive"
 UNNAMED: Final = ".taking"
@@ -66,14 +66,14 @@ class _Forks:
 
     def __init__(self) -> None:
         self.guard = threading.RLock()
-        self._known: weakref.WeakSet[Inherited] = weakref.WeakSet()
+        self._known: WeakBag[Inherited] = WeakBag()
         os.register_at_fork(before=self.guard.acquire, after_in_parent=self.guard.release, after_in_child=self._child)
 
     def add(self, holder: Inherited) -> None:
         self._known.add(holder)
 
     def _child(self) -> None:
-        for holder in list(self._known):
+        for holder in self._known:
             holder.close_in_child()
         self._known.clear()
         self.guard.release()
