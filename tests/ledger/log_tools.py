@@ -5,11 +5,15 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Entry, Log
 
 HANG = 60.0
+PATIENT = 20
+"""Seconds that a request may take where no server fails: a busy machine may stand still for one."""
+T = TypeVar("T")
 
 
 def read_all(log: Log, offset: int = 0, partition: int = 0, timeout: float = 0.0) -> list[Entry]:
@@ -32,6 +36,17 @@ def append_again(log: Log, payload: bytes) -> int:
     while True:
         try:
             return log.append(payload)
+        except LedgerUnavailable:
+            assert time.monotonic() < end
+
+
+def open_again(opening: Callable[[], T]) -> T:
+    """Open, and again until a server has answered in time: for what is to lose patience soon in an outage, and is opened on a
+    server that has only just started."""
+    end = time.monotonic() + HANG
+    while True:
+        try:
+            return opening()
         except LedgerUnavailable:
             assert time.monotonic() < end
 
