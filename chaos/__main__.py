@@ -22,9 +22,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from chaos import induced, report
 from chaos.faults import KINDS
-from chaos.judge import PROTOCOLS, Outcome
+from chaos.judge import ALLOWANCE, PROTOCOLS, Outcome
 from chaos.mutant import SHOWN, script
-from chaos.run import Result, Tell, audit, possible, run
+from chaos.run import PATIENCE, Result, Tell, audit, possible, run
 from chaos.scene import GROUP, Scene, find_faketime, scratch
 from pares.core.errors import ParesError
 
@@ -57,6 +57,13 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="how long to wait, once all are led again, for what the fault may still do, before the next (a session)",
     )
+    parser.add_argument(
+        "--allowance",
+        type=float,
+        default=ALLOWANCE,
+        metavar="SECONDS",
+        help=f"how much later than the protocol has it leadership may be back: more for a slow machine ({ALLOWANCE})",
+    )
     parser.add_argument("--members", type=int, default=3, metavar="N", help="how many members (3)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument(
@@ -77,6 +84,8 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         options.aftermath = options.session
     if not 0 <= options.aftermath <= 600:
         parser.error("--aftermath is 0 to 600")
+    if not 0 <= options.allowance <= PATIENCE:
+        parser.error(f"--allowance is 0 to {PATIENCE:g}: nobody waits longer for leadership")
     if options.mutant is not None and options.protocol != "claims":
         parser.error("--mutant is for --protocol claims")
     if options.faults < 1 or not 1 <= options.members <= 9 or not 0.1 <= options.session <= 60:
@@ -158,7 +167,14 @@ def main(words: list[str] | None = None) -> int:
     options = _options(words)
     signal.signal(signal.SIGTERM, _interrupt)
     seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
-    result = Result(seed, options.session, options.faults, protocol=options.protocol, aftermath=options.aftermath)
+    result = Result(
+        seed,
+        options.session,
+        options.faults,
+        protocol=options.protocol,
+        aftermath=options.aftermath,
+        allowance=options.allowance,
+    )
     said = Console(stderr=True)
     said.print(f"seed {seed}", highlight=False)
     began = time.monotonic()

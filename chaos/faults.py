@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pares
-from chaos.scene import BROKERS, TOPIC, Scene
+from chaos.scene import BROKERS, Scene
 from pares.core.errors import CapabilityError
 
 Making = Callable[[Scene], contextlib.AbstractContextManager[str]]
@@ -162,18 +161,13 @@ def _topic_anew(scene: Scene) -> Iterator[str]:
     scene.read_log()
     scene.keep_log()
     try:
-        scene.admin.delete_topics([TOPIC], operation_timeout=10)[TOPIC].result(15)
+        scene.delete_topic()
     except KafkaException as error:
         raise CapabilityError(f"the topic can't be deleted: {error}") from error
     try:
         yield "the topic is deleted"
     finally:
-
-        def make() -> bool:
-            with contextlib.closing(pares.open(scene.url)) as ledger:
-                return bool(ledger.identity())
-
-        scene.until(make, "the topic is made anew")
+        scene.make_topic()
 
 
 @_kind("disk-full", "no room left on a broker's disk", (2.0, 4.0))

@@ -25,16 +25,16 @@ ALLOWANCE: Final = 1.0
 """Seconds beside the session, and beside what a new owner waits, in which leadership has to be back."""
 
 
-def bound(protocol: str, session: float) -> float:
-    """Seconds in which leadership has to be back. A new owner of NELI's waits, beside the group's session, until its
-    predecessor can't believe any more: with Fast NELI for one deadline, stretched by drift, with NELI for T and the clock
-    error."""
+def bound(protocol: str, session: float, allowance: float = ALLOWANCE) -> float:
+    """Seconds in which leadership has to be back; `allowance` of them for the machine. A new owner of NELI's waits, beside the
+    group's session, until its predecessor can't believe any more: with Fast NELI for one deadline, stretched by drift, with
+    NELI for T and the clock error."""
     waits = {
         "claims": 0.0,
         "fast-neli": session / 3 * (1 + DRIFT) / (1 - DRIFT),
         "neli": (session - CLOCK_ERROR) / 2 + CLOCK_ERROR,
     }
-    return session + ALLOWANCE + waits[protocol]
+    return session + allowance + waits[protocol]
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Final
 from chaos.audits import Audits, audit_all
 from chaos.crew import ROLES
 from chaos.faults import CLOCKS, KINDS, STEP, Kind, NotMade
-from chaos.judge import Judge, Outcome, bound, led_since, longest_without
+from chaos.judge import ALLOWANCE, Judge, Outcome, bound, led_since, longest_without
 from chaos.scene import Scene
 from pares.core.errors import CapabilityError
 from pares.runtime.clock import stopwatch
@@ -53,11 +53,13 @@ class Result:
     protocol: str = "claims"
     aftermath: float = 0.0
     """Seconds after which the next fault may come, once all are led again."""
+    allowance: float = ALLOWANCE
+    """Seconds by which leadership may come back later than the protocol has it."""
 
     @property
     def bound(self) -> float:
         """Seconds in which leadership has to be back."""
-        return bound(self.protocol, self.session)
+        return bound(self.protocol, self.session, self.allowance)
 
     @property
     def broken(self) -> list[str]:

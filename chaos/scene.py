@@ -112,12 +112,25 @@ class Scene:
         self.kafka = Kafka(nodes=BROKERS, folder=place, host=hosts, prefix=prefix, settings=QUICK_RETURN)
         self._stack.callback(self._end_kafka)
         self.kafka.start()
-        pares.open(self.url).close()  # makes the topic
+        self.make_topic()
         self._observer = self._stack.enter_context(pares.Observer(self.url, group=GROUP))
         self._make_offsets()
         self.acks = Acks(self.folder / "probe.acks")
         self._begin_probe()
         self._begin_crew()
+
+    def make_topic(self) -> None:
+        """The group's topic, if it is not there."""
+
+        def make() -> bool:
+            with contextlib.closing(pares.open(self.url)) as ledger:
+                return bool(ledger.identity())
+
+        self.until(make, "the topic is made")
+
+    def delete_topic(self) -> None:
+        # All of it, from the search for the controller on, may take so long: by default the client waits two seconds.
+        self.admin.delete_topics([TOPIC], operation_timeout=20, request_timeout=20)[TOPIC].result(30)
 
     def _begin_crew(self) -> None:
         self.crew = Crew(self.folder, self.net, self.members, self.url, self.session, self._script)

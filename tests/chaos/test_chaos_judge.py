@@ -200,6 +200,7 @@ def test_a_copy_of_a_log_is_the_log(tmp_path: Path) -> None:
 
 def test_a_new_owner_has_as_long_as_its_protocol_waits() -> None:
     assert bound("claims", 1.0) == 2.0
+    assert bound("claims", 1.0, allowance=7.5) == 8.5
     assert bound("claims", 3.0) < bound("fast-neli", 3.0) < bound("neli", 3.0) < 2 * 3.0 + 1.0
 
 
