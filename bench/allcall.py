@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from bench.cases import Row, spread
+from bench.reigns import Reigns, several
 from bench.troupe import Player, Troupe
 from pares.dev import Nats
 from pares.runtime.clock import stopwatch
@@ -115,6 +116,18 @@ def begin(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") 
         troupe.hear("ready", role="-")
 
 
+def ruled(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") -> Reigns:
+    """As `begin`, for who has to know at each moment who leads: on a busy machine it may have changed hands."""
+    reigns = Reigns(troupe)
+    start(troupe, nats[0], "m0", 0, times, order)
+    reigns.come_to({"m0"})
+    for rank, server in enumerate(nats[1:], start=1):
+        start(troupe, server, f"m{rank}", rank, times, order)
+    for _ in nats:
+        reigns.told("ready")
+    return reigns
+
+
 def takeovers(times: Times, rounds: int) -> Iterator[Row]:
     """From SIGKILL to the next one's belief. Who comes in the place of a dead member ranks behind all."""
     found: list[float] = []
@@ -140,15 +153,12 @@ def yields(times: Times, rounds: int) -> Iterator[Row]:
     """From the call of hand_over() to the other's belief; then the role comes back at the end of a term."""
     found: list[float] = []
     with Nats(jetstream=False) as nats, Troupe() as troupe:
-        begin(troupe, [nats] * 2, times)
-        time.sleep(times.heartbeat * 4)
+        reigns = ruled(troupe, [nats] * 2, times)
         for _ in range(rounds):
+            reigns.come_to({"m0"}, times.heartbeat * (4 + random.random()))
             troupe.players["m0"].say("hand")
-            _, asked = troupe.hear("handing", role="x")
-            _, at = troupe.hear("lead", role="x", after=asked, by_other_than="m0")
-            found.append((at - asked) / 1e6)
-            troupe.hear("lead", role="x", after=at, by_other_than="m1")
-            time.sleep(times.heartbeat * random.random())
+            asked = reigns.told("handing")
+            found.append((reigns.come_to({"m1"}) - asked) / 1e6)
     yield row("yield, from hand_over() to the next one's belief", times, found, times.beat_ms)
 
 
@@ -170,20 +180,17 @@ def healed(times: Times, rounds: int, order: str) -> tuple[list[float], list[flo
         Bridge(here, there) as bridge,
         Troupe() as troupe,
     ):
-        begin(troupe, [here, there, here, there], times, order)
+        reigns = ruled(troupe, [here, there, here, there], times, order)
         for _ in range(rounds):
-            time.sleep(times.heartbeat * (4 + random.random()))
+            reigns.come_to({"m0"}, times.heartbeat * (4 + random.random()))
             bridge.whole = False
-            cut = stopwatch()
-            troupe.hear("lead", role="x", after=cut, by_other_than="m0")
+            reigns.come_to({"m0", "m1"})
             time.sleep(times.lease * random.random())
             bridge.whole, healing = True, stopwatch()
-            loser, at = troupe.hear("lost", role="x", after=healing)
-            two.append((at - healing) / 1e6)
-            if loser == "m0":
-                # m1 gives the role back at the end of its term.
-                _, at = troupe.hear("lead", role="x", after=at, by_other_than="m1")
-            lowest.append((at - healing) / 1e6)
+            # Where it is m0 that stops, m1 gives the role back at the end of its term.
+            alone = max(healing, reigns.come_to({"m0"}))
+            two.append(several(reigns.changes, healing, alone))
+            lowest.append((alone - healing) / 1e6)
     return two, lowest
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from chaos.net import Net
 
-from bench.allcall import Times, begin, cast, row
+from bench.allcall import Times, cast, row, ruled
 from bench.cases import Row, spread
 from bench.reigns import Reigns, none, several
 from bench.troupe import Troupe
@@ -34,21 +34,20 @@ def freezes(times: Times, rounds: int) -> Iterator[Row]:
     wrong: list[float] = []
     back: list[float] = []
     with Nats(jetstream=False) as nats, Troupe() as troupe:
-        begin(troupe, [nats] * 3, times)
+        reigns = ruled(troupe, [nats] * 3, times)
         frozen = troupe.players["m0"]
         for _ in range(rounds):
-            time.sleep(times.heartbeat * 4 + times.lease * random.random())
+            time.sleep(times.lease * random.random())
             frozen.say("watch")
-            time.sleep(times.heartbeat)
+            reigns.come_to({"m0"}, times.heartbeat * 4)
             stopped = stopwatch()
             frozen.signal(signal.SIGSTOP)
-            _, led = troupe.hear("lead", role="x", after=stopped, by_other_than="m0")
-            over.append((led - stopped) / 1e6)
+            # Itself it can't tell that it has stopped.
+            over.append((reigns.come_to({"m0", "m1"}) - stopped) / 1e6)
             time.sleep(times.lease * random.random())
             thawed = stopwatch()
             frozen.signal(signal.SIGCONT)
-            _, again = troupe.hear("lead", role="x", after=thawed, by_other_than="m1")
-            back.append((again - thawed) / 1e6)
+            back.append((reigns.come_to({"m0"}) - thawed) / 1e6)
             wrong += [(last - thawed) / 1e6 if count else 0.0 for _, count, last, _ in frozen.watched(thawed)]
     yield row("leader frozen (SIGSTOP): until the next one leads", times, over, times.crash_ms)
     yield row("thawed: how long it still takes itself for the leader", times, wrong, 0.0)

@@ -20,6 +20,8 @@ class Reigns:
     def __init__(self, troupe: Troupe) -> None:
         self._lines = troupe.lines
         self.changes: list[Change] = []
+        self._others: list[list[str]] = []
+        """What was told beside that."""
 
     def heard(self) -> list[Change]:
         """All that has been told by now."""
@@ -42,11 +44,26 @@ class Reigns:
                 raise TimeoutError(f"{sorted(names)} did not come to lead within {PATIENCE:g} s: {sorted(leading)} do")
             time.sleep(0.002)
 
+    def told(self, word: str) -> int:
+        """When somebody said this word, who has not been asked for yet; waits for it."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            self.heard()
+            for number, (_, said, _, when, *_) in enumerate(self._others):
+                if said == word:
+                    del self._others[number]
+                    return int(when)
+            if time.monotonic() > end:
+                raise TimeoutError(f"nobody said {word!r} within {PATIENCE:g} s")
+            time.sleep(0.002)
+
     def _take(self, line: list[str]) -> None:
         name, said, about, when, *_ = line
         if about == "x" and said in ("lead", "lost"):
             self.changes.append((int(when), name, said == "lead"))
             self.changes.sort()
+        else:
+            self._others.append(line)
 
 
 def at(changes: Iterable[Change], moment: int) -> set[str]:

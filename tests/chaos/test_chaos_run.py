@@ -38,13 +38,18 @@ def missing() -> str:
     return ""
 
 
-def chaos(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "chaos", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+class Chaos:
+    """One run, from its beginning to its end."""
 
+    def __init__(self, *words: str) -> None:
+        command = [sys.executable, "-m", "chaos", *words]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.stdout, self.stderr = process.communicate()
+        self.returncode, self._pid = process.returncode, process.pid
 
-def networks() -> set[str]:
-    return {path.name for path in Path("/run/netns").glob("pares-chaos-*")}
+    def networks(self) -> list[str]:
+        """What is left of its networks; another run may go on beside it, and begin meanwhile."""
+        return [path.name for path in Path("/run/netns").glob(f"pares-chaos-{self._pid}-*")]
 
 
 @pytest.mark.timeout(600)
@@ -53,10 +58,9 @@ def test_a_fault_of_each_sort(tmp_path: Path) -> None:
         pytest.skip(why)
     only = [word for kind in KINDS for word in ("--only", kind)]
     out = tmp_path / "out"
-    there = networks()
     # Whether leadership comes back is judged here, and not how fast this machine is: that is `make chaos`'.
     few = ["--faults", str(len(KINDS)), "--seed", "1", *only, "--aftermath", "0.2", "--allowance", "25"]
-    done = chaos(*few, "--no-audit", "--json", "--out", str(out))
+    done = Chaos(*few, "--no-audit", "--json", "--out", str(out))
     told = json.loads(done.stdout)
     assert told["aborted"] is None, done.stderr
     assert told["broken"] == []
@@ -70,7 +74,7 @@ def test_a_fault_of_each_sort(tmp_path: Path) -> None:
     assert told["writes"] > 100
     assert json.loads((out / "report.json").read_text())["seed"] == 1
     assert str(out) not in Path("/proc/mounts").read_text()
-    assert networks() <= there, "nothing of it is left; another run may go on beside this one"
+    assert done.networks() == []
 
 
 @pytest.mark.timeout(600)
@@ -80,7 +84,7 @@ def test_a_broken_rule_makes_it_fail(mutant: str) -> None:
         pytest.skip(why)
     # The longer the session, the longer is what a broken rule adds or takes away: longer than a takeover takes, on any machine.
     few = ["--faults", "2", "--seed", "1", "--only", "member-cut", "--session", "4", "--mutant", mutant]
-    done = chaos(*few, "--no-audit", "--json")
+    done = Chaos(*few, "--no-audit", "--json")
     told = json.loads(done.stdout)
     assert told["aborted"] is None, done.stderr
     assert any("both believed" in words for words in told["broken"])

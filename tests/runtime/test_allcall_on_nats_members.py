@@ -98,7 +98,7 @@ def test_a_cluster_that_loses_the_node_of_its_leader(three: Nats) -> None:
         settle(members)
         three.restart(node)
         settle(members)
-    assert all(m.health().ok for m in members)
+    until(lambda: all(m.health().ok for m in members), "all are well")
 
 
 def test_a_stream_is_a_bus_too(nats: Nats) -> None:
