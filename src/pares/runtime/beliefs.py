@@ -27,9 +27,8 @@ class Beliefs:
         self.listeners: list[Callable[[], None]] = []
         """Called after every change, on the loop's thread: for event loops."""
         self.begun = 0
-        self._lock = (
-            threading.RLock()
-        )  # a signal's handler may close the member while the thread that it interrupts does
+        self._lock = threading.RLock()
+        """Its holder may take it again: a signal's handler may close the member while the thread that it interrupts does."""
         self._over = False
         """Nothing is believed any more, whatever comes."""
 
@@ -49,7 +48,7 @@ class Beliefs:
         """Until when what is renewed was believed before; 0 if there is nothing."""
         with self._lock:
             before = next(iter(self.until.values()), 0)
-            for term in self._standing():
+            for term in () if self._over else self.terms.values():
                 self._renew(term, effect.until)
             return before
 
@@ -57,13 +56,11 @@ class Beliefs:
         """As `renew`, for some seats."""
         with self._lock:
             before = min((self.until.get(role, 0) for role, _ in effect.seats), default=0)
-            for term in self._standing():
-                if (term.role, term.seat) in effect.seats:
+            for role, seat in () if self._over else effect.seats:
+                term = self.terms.get(role)
+                if term is not None and term.seat == seat:
                     self._renew(term, effect.until)
             return before
-
-    def _standing(self) -> list[Term]:
-        return [] if self._over else list(self.terms.values())
 
     def _renew(self, term: Term, until: int) -> None:
         term._renew(until)  # pyright: ignore[reportPrivateUsage]
