@@ -60,6 +60,13 @@ def settle(members: list[pares.Member], leader: pares.Member | None = None, role
     until(lambda: leading(members, role) == [first.name], f"{first.name} leads {role}, and nobody else does")
     until(lambda: all({p.id for p in m.members()} >= everybody for m in members), "all know each other")
     until(lambda: all(led_by(m, role) == first.id for m in members), f"all know that {first.name} leads")
+    until(lambda: not any(waiting(m, everybody) for m in members), "nobody takes another one for too new to lead")
+
+
+def waiting(member: pares.Member, others: set[str]) -> set[str]:
+    """Which of them, as far as this member has heard, have to listen for a while before they may lead (H12)."""
+    peers = member._loop.core.peers()  # type: ignore[attr-defined]  # pyright: ignore
+    return {id for id, peer in peers.items() if id in others and peer.phase == "init"}
 
 
 def leading(members: list[pares.Member], role: str = "x") -> list[str]:
