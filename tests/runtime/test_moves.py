@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from runtime_tools import PATIENCE, QUICK, Crew, Recorder, until
 
 import pares
 from pares.core.errors import ConfigError
+from pares.core.protocol import Ask
 from pares.ledger.memory import drop
+from pares.runtime.loop import Loop
 
 
 def test_a_handover_goes_to_whom_it_names_and_stays(any_crew: Crew) -> None:
@@ -112,6 +117,47 @@ def test_drained_is_for_life_also_on_a_new_log(memory: str) -> None:
     drop(memory.removeprefix("memory://"))
     until(lambda: me.health().restarts == 1 and me.state == "live", "it has begun anew")
     assert me.wait("A", 1.0) is None
+
+
+def test_drained_is_for_life_also_when_it_begins_anew_while_that_is_asked(memory: str) -> None:
+    """What is drained is this member, under whatever id it goes by when the request is served."""
+    crew = Crew(memory)
+    me = crew.leader("a", session=QUICK)
+    earlier = Ask(drain=me.id)
+    drop(memory.removeprefix("memory://"))
+    until(lambda: me.health().restarts == 1 and me.holds("A"), "it has begun anew, and leads")
+    me._requests.perform(earlier)  # pyright: ignore
+    until(lambda: not me.holds("A"), "it has let go")
+    assert me.wait("A", 1.0) is None
+
+
+class Watched:
+    """A request at whose kind a loop looks; at the `nth` look the member is drained by another thread."""
+
+    def __init__(self, nth: int, drain: Callable[[], None]) -> None:
+        self._looks, self._nth, self._drain = 0, nth, drain
+
+    @property
+    def __class__(self) -> type[Watched]:  # type: ignore[override]  # pyright: ignore
+        self._looks += 1
+        if self._looks == self._nth:
+            thread = threading.Thread(target=self._drain)
+            thread.start()
+            thread.join()
+        return Watched
+
+
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_whoever_asks_for_something_else_meanwhile_undoes_no_draining(memory: str, nth: int) -> None:
+    me = Crew(memory).leader("a")
+    loop: Any = me._loop  # pyright: ignore
+    shown = SimpleNamespace(
+        _standing={}, _requests=[], _drained=False, _mine={me.id}, claims=loop.claims, doorbell=loop.doorbell
+    )
+    Loop.request(
+        cast("Any", shown), cast("Any", Watched(nth, lambda: Loop.request(cast("Any", shown), Ask(drain=me.id))))
+    )
+    assert shown._drained or len(shown._requests) == 1, "drained once it was asked for"
 
 
 def test_a_pause_holds_everybody_off_until_resumed(any_crew: Crew) -> None:

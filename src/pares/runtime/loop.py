@@ -84,11 +84,14 @@ class Loop:
         self._standing: dict[type, Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
+        """Set by whoever drains it, on any thread; nothing takes it back."""
         self._answers = Answers()
         self.doorbell = Doorbell(ledger, partition)
         self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
         life.id = self.claims.me
+        self._mine = {self.claims.me}
+        """The ids of all its incarnations so far."""
         self.over: Closed | Stop | None = None
         self.unreachable: str | None = None
         """Why the ledger is out of reach; None while it is in reach."""
@@ -119,7 +122,8 @@ class Loop:
         loop has ended before."""
         if isinstance(event, Ready | Close):
             self._standing[type(event)] = event
-        self._drained = self._drained or (isinstance(event, Ask) and event.drain == self.claims.me)
+        if isinstance(event, Ask) and event.drain in self._mine:
+            self._drained = True
         self._requests.append(event)
         if answer is not None:
             self._answers.ask(answer)
@@ -172,8 +176,7 @@ class Loop:
 
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
-        while self._requests:
-            self._step(self._requests.popleft())
+        self._serve()
         self._check_deaths()
         self._read()
         if self.over is None:
@@ -182,6 +185,13 @@ class Loop:
             self._trim(Trim(self._trim_before))
         if self.each_round is not None:
             self.each_round()
+
+    def _serve(self) -> None:
+        while self._requests:
+            event = self._requests.popleft()
+            if isinstance(event, Ask) and event.drain in self._mine:
+                event = Ask(drain=self.claims.me)  # it may have begun anew since that was asked
+            self._step(event)
 
     def _patience(self) -> float:
         """Seconds to wait at most."""
@@ -207,8 +217,7 @@ class Loop:
             if self.over is not None:
                 return
             if appended or self._requests:
-                while self._requests:
-                    self._step(self._requests.popleft())
+                self._serve()
                 if appended:
                     self._read()
                 continue
@@ -273,6 +282,7 @@ class Loop:
         self.incarnation.abandon()
         unserved = [r for r in self.claims.living.unserved() if not (isinstance(r, Ask) and r.drain)]
         self.incarnation = self._begin(self.claims.largest_token)
+        self._mine.add(self.incarnation.claims.me)  # before anybody can ask for it to be drained
         self.claims = self.incarnation.claims
         self._life.id = self.claims.me
         self._watch_deaths()
