@@ -46,19 +46,23 @@ class Callbacks:
         self._hear = hear
         self._limit = limit
         self._lock = threading.Lock()
+        """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. Who would
+        hear it then may be another incarnation, of which it is not true."""
         self._waiting: dict[int, threading.Event] = {}
-        self.over = False
+        self._over = False
         """Nobody answers any more."""
 
     def assigned(self, numbers: Sequence[int]) -> None:
-        self._hear(Assigned(tuple(numbers)))
+        with self._lock:
+            if not self._over:
+                self._hear(Assigned(tuple(numbers)))
 
     def revoked(self, numbers: Sequence[int]) -> None:
-        if self.over:
-            return
         with self._lock:
+            if self._over:
+                return
             waits = [self._waiting.setdefault(number, threading.Event()) for number in numbers]
-        self._hear(Revoked(tuple(numbers)))
+            self._hear(Revoked(tuple(numbers)))
         end = stopwatch() + int(self._limit * 1e9)
         for wait in waits:
             wait.wait(max(0.0, (end - stopwatch()) / 1e9))
@@ -67,7 +71,9 @@ class Callbacks:
                 self._waiting.pop(number, None)
 
     def lost(self, numbers: Sequence[int]) -> None:
-        self._hear(Lost(tuple(numbers)))
+        with self._lock:
+            if not self._over:
+                self._hear(Lost(tuple(numbers)))
 
     def yielded(self, number: int) -> None:
         """The protocol has given it up."""
@@ -77,8 +83,8 @@ class Callbacks:
             wait.set()
 
     def end(self) -> None:
-        self.over = True
         with self._lock:
+            self._over = True
             waits = list(self._waiting.values())
         for wait in waits:
             wait.set()
@@ -88,11 +94,19 @@ class Assignment:
     """Joins, polls, leaves; and joins again when it was only left for a while."""
 
     def __init__(
-        self, join: Join, callbacks: Callbacks, who: str, left: Callable[[], None], changed: Callable[[], None]
+        self,
+        join: Join,
+        callbacks: Callbacks,
+        who: str,
+        wanted: Callable[[], bool],
+        left: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
         self._join = join
         self._callbacks = callbacks
         self._who = who
+        self._wanted = wanted
+        """Whether its user wants this member in its group."""
         self._left = left
         """Called when the group was left for good."""
         self._changed = changed
@@ -103,8 +117,8 @@ class Assignment:
         self.unreachable: str | None = None
         self._out_since = stopwatch()
         """Since when it wants to be in its group, and is not; 0 while it is."""
-        self._away_until: int | None = None
-        """Out of the group until then; None: in it."""
+        self._away_until = 0
+        """Out of the group until then. Written by users alone."""
         self._leaving = False
         self._stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"{who}: group", daemon=True)
@@ -118,7 +132,12 @@ class Assignment:
     def joined(self) -> bool:
         """Whether it is in its group; or out of it because it is to be."""
         membership = self._membership
-        return self._away_until is not None or (membership is not None and membership.joined)
+        return self.away or (membership is not None and membership.joined)
+
+    @property
+    def away(self) -> bool:
+        """Whether it is to be out of its group, for a while or for as long as its user wants."""
+        return stopwatch() < self._away_until or not self._wanted()
 
     @property
     def trouble(self) -> str | None:
@@ -126,26 +145,24 @@ class Assignment:
         since = self._out_since
         return self.unreachable if since and stopwatch() >= since + LASTING else None
 
-    def stay_away(self, seconds: float | None) -> None:
-        """Leaves the group for so long; None: until `come_back`."""
-        self._away_until = 2**62 if seconds is None else stopwatch() + int(seconds * 1e9)
-        self._wake()
-
-    def come_back(self) -> None:
-        self._away_until = None
+    def stay_away(self, seconds: float) -> None:
+        """Leaves the group for so long."""
+        self._away_until = stopwatch() + int(seconds * 1e9)
+        self.look()
 
     def leave(self) -> None:
         """For good."""
         self._leaving = True
-        self._wake()
+        self.look()
 
     def stop(self) -> None:
         """No revocation is waited for any more: there is no more time."""
         self._callbacks.end()
         self._stopped.set()
-        self._wake()
+        self.look()
 
-    def _wake(self) -> None:
+    def look(self) -> None:
+        """Something has changed that this thread is to heed at once."""
         membership = self._membership
         if isinstance(membership, ClaimsMembership):
             membership.wake()
@@ -203,18 +220,16 @@ class Assignment:
         return text
 
     def _round(self) -> None:
-        away = self._away_until
-        if away is not None:
+        if self.away:
             self._go()
             self._stopped.wait(PAUSE)
-            if stopwatch() >= away and self._away_until == away:
-                self._away_until = None
             return
-        if self._membership is None and not self._leaving:
-            self._membership = self._join(self._callbacks)
-        if self._membership is not None:
-            # By claims there is a way to end a poll; a client library has none.
-            self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
+        if self._membership is None:
+            if not self._leaving:
+                self._membership = self._join(self._callbacks)
+            return  # whoever wanted something meanwhile found no poll to end
+        # By claims there is a way to end a poll; a client library has none.
+        self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
 
     def _go(self) -> None:
         membership, self._membership = self._membership, None

@@ -100,6 +100,8 @@ class ClaimsMembership:
         self._ended: dict[int, int] = {}
         """partition -> the greatest token that is known to be over."""
         self._left = False
+        self._given_up = False
+        """What was held when it left is nobody's here any more, and no call is waited for."""
         self._woken = False
         self._session: float = settings["session"]
         self._bound = self._session / (1 + settings["drift"])
@@ -168,6 +170,7 @@ class ClaimsMembership:
                 self._on_revoked(held)
         finally:
             with self._come:
+                self._given_up = True
                 calls, self._calls = list(self._calls), deque()
             for call in calls:
                 call.done.set()
@@ -238,7 +241,7 @@ class ClaimsMembership:
     def _enqueue(self, kind: str, event: Acquired | Revoked | Fenced) -> _Call:
         call = _Call(kind, event.seat * self._block + int(event.role), event.token)
         with self._come:
-            if self._left:
+            if self._given_up:
                 call.done.set()
                 return call
             self._calls.append(call)

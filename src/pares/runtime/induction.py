@@ -102,8 +102,10 @@ class InductionLoop:
         self.unreachable: str | None = None
         self.read_at = stopwatch()
         self.each_round: Callable[[], None] | None = None
-        self._away = away
-        """The user wants this member out of the group: not ready, or drained."""
+        self._unready = away
+        """What its `ready=` check said last. Written by whoever tells that, alone."""
+        self._drained = False
+        """Set by users, on any thread; nothing takes it back."""
         self._closing = False
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
@@ -128,7 +130,8 @@ class InductionLoop:
         the group's, which may belong to other partitions now."""
         self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
         left, changed = (lambda: self._left(callbacks)), (lambda: self.doorbell.ring())
-        self.assignment = Assignment(self._join, callbacks, self._life.who, left, changed)
+        wanted = lambda: not (self._unready or self._drained)  # noqa: E731
+        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed)
         self._live: Live | None = None
         """The logs have been read: it is live when the group has let it in, too."""
         self._told: set[str] = set()
@@ -141,8 +144,6 @@ class InductionLoop:
         except BaseException:
             self.assignment.give_up()
             raise
-        if self._away:
-            self.assignment.stay_away(None)
         self._life.id = self.core.me
         self._identity: str = ""
         self._looked_at = 0
@@ -159,9 +160,13 @@ class InductionLoop:
         self._life.carry(effect)
         self._callbacks.end()
         self.assignment.leave()
-        self._events.clear()
+        asked = [self._events.popleft() for _ in range(len(self._events))]
         wanted = {role for part in self.core.parts for role in part.add}
+        unwanted = {role for part in self.core.parts for role in part.drop}
         self._begin(self.core.largest, (*self.core.roles, *sorted(wanted - set(self.core.roles))))
+        # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
+        wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
+        self._events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
         if self._closing:
             self.assignment.leave()
         self.assignment.thread.start()
@@ -196,12 +201,12 @@ class InductionLoop:
             self._steer().pause(None if event.scope is None else self._number(event.scope), event.ms / 1000)
         elif isinstance(event, ResumeNow):
             self._steer().resume(None if event.scope is None else self._number(event.scope))
-        elif isinstance(event, Ready) and event.ready:
-            self._away = False
-            self.assignment.come_back()
-        elif isinstance(event, Ready | Ask):
-            self._away = True
-            self.assignment.stay_away(None)
+        elif isinstance(event, Ready):
+            self._unready = not event.ready
+            self.assignment.look()
+        elif isinstance(event, Ask):
+            self._drained = True
+            self.assignment.look()
         elif isinstance(event, Declare):
             self._events.append(Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,)))
         if answer is not None:
