@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from typing import Any
 
 import pytest
 from allcall_tools import PAST_A_LEASE, PATIENCE, TIMES, at_once, band, leading, member, settle
@@ -13,6 +14,7 @@ from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
 from pares.core.errors import ConfigError
+from pares.core.protocol import Ask, Ready
 from pares.ledger import open_bus
 
 
@@ -125,6 +127,34 @@ def test_draining_and_readiness(crew: Crew) -> None:
     b.step_down("x")
     until(lambda: b.holds("x"), "a takes nothing more, so there is nobody else")
     assert not a.holds("x")
+
+
+class Late:
+    """What has come for a member's loop; before a `Ready(True)` comes in, its user has drained it on another thread."""
+
+    def __init__(self, me: pares.Member) -> None:
+        self._loop: Any = me._loop  # pyright: ignore
+        self._queue = self._loop._came
+        self._draining = threading.Thread(target=self._loop.request, args=(Ask(drain=me.id),))
+
+    def put(self, what: Any) -> None:
+        if what == Ready(True) and self._draining.ident is None:
+            self._draining.start()
+            self._draining.join()
+        self._queue.put(what)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+
+def test_ready_in_the_moment_in_which_it_is_drained_does_not_undo_that(crew: Crew) -> None:
+    me = member(crew, "a")
+    settle([me])
+    loop: Any = me._loop  # pyright: ignore
+    loop._came = Late(me)
+    loop.request(Ready(True))
+    until(lambda: not me.holds("x"), "it has let go")
+    assert me.wait("x", PAST_A_LEASE) is None
 
 
 def test_one_election_for_each_role_on_one_set_of_calls(crew: Crew) -> None:

@@ -65,9 +65,10 @@ class AllcallLoop:
         self.settings = settings
         self._bus = bus
         self._life = life
-        self._came: SimpleQueue[bytes | CallEvent | None] = SimpleQueue()
+        self._came: SimpleQueue[bytes | Event | WorkOver | None] = SimpleQueue()
         self._answers = Answers()
         self._drained = False
+        """By what this thread has heard from its user: nothing takes it back."""
         self._abandoned = False
         self._wake = 0
         self._told_live = False
@@ -111,17 +112,7 @@ class AllcallLoop:
                 "add_role and remove_role are not in protocol 'allcall': a member may lead the roles that it is made with; "
                 "close it and make another, or use protocol='claims'"
             )
-        if isinstance(event, HandOver):
-            if self._life.beliefs.valid(event.role) is not None:
-                self._came.put(StepDown(event.role, event.why or HANDED_OVER))
-        elif isinstance(event, Ask):
-            self._drained = True
-            self._came.put(StepDown(None, DRAINED))
-            self._came.put(Ready(False))
-        elif isinstance(event, Ready):
-            if not self._drained:
-                self._came.put(event)
-        elif isinstance(event, StepDown | Close):
+        if isinstance(event, HandOver | Ask | Ready | StepDown | Close):
             self._came.put(event)
         if answer is not None:
             self._answers.ask(answer)
@@ -156,19 +147,20 @@ class AllcallLoop:
                 self._stop_listening()
 
     def _round(self) -> None:
-        event = self._next()
+        events = self._next()
         epoch = getattr(self._bus, "epoch", 0)
         if epoch and epoch != self._epoch:
             self._epoch = epoch
             self._step(Missed())
-        self._step(event)
+        for event in events:
+            self._step(event)
         asked = len(self._answers)
         if asked and self._came.empty() and not self.core.giving:
             self._answers.done(asked)
         if self.each_round is not None:
             self.each_round()
 
-    def _next(self) -> CallEvent:
+    def _next(self) -> list[CallEvent]:
         """What comes first: a message, a wish, or the time that the protocol asked for."""
         try:
             came = self._came.get(timeout=max(0.0, (self._wake - stopwatch()) / SECOND))
@@ -177,11 +169,26 @@ class AllcallLoop:
         if not self.core.live:
             self.read_at = stopwatch()  # there need be nothing to hear yet
         if came is None:
-            return Tick(wall_us())
+            return [Tick(wall_us())]
         if isinstance(came, bytes):
             self.read_at = stopwatch()
-            return Heard(came, wall_us())
-        return came
+            return [Heard(came, wall_us())]
+        return [came] if isinstance(came, WorkOver) else self._wish(came)
+
+    def _wish(self, event: Event) -> list[CallEvent]:
+        """What the user wants, as the protocol knows it."""
+        match event:
+            case HandOver(role, _, why) if self._life.beliefs.valid(role) is not None:
+                return [StepDown(role, why or HANDED_OVER)]
+            case Ask():
+                self._drained = True
+                return [StepDown(None, DRAINED), Ready(False)]
+            case Ready() if not self._drained:
+                return [event]
+            case StepDown() | Close():
+                return [event]
+            case _:
+                return []
 
     def _step(self, event: CallEvent) -> None:
         if self.over is not None:
