@@ -1,13 +1,18 @@
 """What the memory ledger has beyond `Log`: names, and a switch for faults."""
 
 import threading
+from collections.abc import Callable
+from queue import SimpleQueue
 
 import pytest
 from ledger_stages import in_child
 
 import pares.ledger
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import ClosedError, LedgerRewound, LedgerUnavailable, ParesError
+from pares.ledger import memory
 from pares.ledger.memory import MemoryLedger, drop
+
+HANG = 30.0
 
 
 def open_memory(name: str) -> MemoryLedger:
@@ -74,3 +79,55 @@ def test_a_forked_child_begins_with_an_empty_one() -> None:
     in_child(child)
     assert [entry.payload for entry in open_memory("forked").read(0)] == [b"parent"]
     drop("forked")
+
+
+@pytest.mark.parametrize("topic", [False, True])
+def test_a_read_that_is_about_to_wait_while_it_is_closed_does_not_wait(
+    topic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closed when it has looked, and does not listen yet."""
+    ledger = open_memory("closing")
+    log = ledger.topic("t") if topic else ledger
+    _before_it_waits(monkeypatch, ledger.close)
+    assert isinstance(_came_of_it(lambda: log.read(0, timeout=10 * HANG)), ClosedError)
+    drop("closing")
+
+
+def test_a_read_that_is_about_to_wait_on_a_log_that_is_dropped_waits_on_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = open_memory("dropping")
+    ledger.append(b"x")
+    _before_it_waits(monkeypatch, lambda: drop("dropping"))
+    assert isinstance(_came_of_it(lambda: ledger.read(1, timeout=10 * HANG)), LedgerRewound)
+    ledger.close()
+    drop("dropping")
+
+
+def _came_of_it(call: Callable[[], object]) -> object:
+    """What the call returned or raised, while others may be waiting longer."""
+    came: SimpleQueue[object] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            came.put(call())
+        except ParesError as error:
+            came.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return came.get(timeout=HANG)
+
+
+def _before_it_waits(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """When the next caller has found its log, and does not look at it yet, this happens."""
+    found = memory._space
+
+    def late(name: str) -> memory._Space:
+        monkeypatch.setattr(memory, "_space", found)
+        space = found(name)
+        thread = threading.Thread(target=happens)
+        thread.start()
+        thread.join()
+        return space
+
+    monkeypatch.setattr(memory, "_space", late)

@@ -143,6 +143,10 @@ class MemoryLog:
         while True:
             space = self._open()
             with space.changed:
+                if (
+                    self._open() is not space
+                ):  # asked under the lock, so that no `close` or `drop` rings before the wait
+                    continue
                 self._readable(space)
                 log = self._partition(space, partition)
                 if offset < log.first:
