@@ -160,6 +160,31 @@ def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
     bus.close()
 
 
+def test_who_listens_while_the_last_other_stops_hears_everything_once(stage: Stage) -> None:
+    """The thread of those who listened before is still there, and reads on."""
+    ledger = stage.open()
+    log = ledger.topic("bus", 1)
+    bus, heard = TailBus(log), Heard()
+    stop = bus.listen("a", Heard())
+    first = bus._thread
+    assert first is not None
+    end = first.end
+
+    def slow_end() -> None:
+        bus.listen("a", heard)
+        bus.publish("a", b"once")
+        heard.wait(1)
+        first._deliver(log.read(0)[-1])  # as it does when it has read on
+        end()
+
+    first.end = slow_end  # type: ignore[method-assign]
+    stop()
+    bus.publish("a", b"last")
+    assert heard.wait(2) == [b"once", b"last"]
+    bus.close()
+    ledger.close()
+
+
 def test_ends_with_its_ledger(stage: Stage) -> None:
     threads = threading.active_count()
     ledger = stage.open()

@@ -86,6 +86,8 @@ class TailBus:
             pass
 
     def _deliver(self, entry: Entry) -> None:
+        if threading.current_thread() is not self._thread:
+            return  # it is ending, and who listens by now has a thread of its own
         subject, _, payload = entry.payload.partition(b"\n")
         for number, listener in [*self._listeners.items()]:
             if listener.subject.encode() != subject or entry.offset < listener.since:
