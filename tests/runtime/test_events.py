@@ -11,6 +11,10 @@ import weakref
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
+from pares.core.changes import MemberJoined, MemberLeft
+from pares.core.protocol import Closed, Moved
+from pares.runtime.barriers import Barriers
+from pares.runtime.life import Life
 
 
 class Listener:
@@ -201,3 +205,12 @@ def test_everybody_who_iterates_over_the_same_events_sees_their_end(crew: Crew) 
     assert not any(reader.is_alive() for reader in readers)
     assert [type(event) for event in seen].count(pares.Revoked) == 1
     assert next(events, None) is None
+
+
+def test_who_is_closed_before_it_is_in_its_group_is_not_told_of_the_groups_past() -> None:
+    life = Life("it", Barriers("it", None, lambda key: None), None)
+    events = life.journal.events()
+    assert life.begin_closing()
+    life.carry(Moved([MemberJoined(0, "old~1", "old", "here"), MemberLeft(1, "old~1", "old", "left")]))
+    life.carry(Closed())
+    assert list(events) == []

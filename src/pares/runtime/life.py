@@ -174,8 +174,8 @@ class Life:
             if isinstance(change, SeatChanged):
                 self.since[change.seat] = now
                 self.measures.changed(change, self.id)
-            elif self.state == "joining":
-                continue  # the group's past
+            elif not self._entered:
+                continue  # the group's past, also for who is closed before it is in
             elif isinstance(change, MemberJoined) and change.member != self.id:
                 self._tell(Joined(change.member, change.name, change.host, now))
             elif isinstance(change, MemberLeft) and change.member != self.id:
