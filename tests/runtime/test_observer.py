@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Faulty, descriptors, fresh_url
@@ -12,6 +13,9 @@ import pares
 from pares.core.changes import DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.memory import drop
+from pares.runtime import observer as looking
+from pares.runtime.observer import holders as looking_holders
+from pares.runtime.which import runs_induced
 
 
 def test_it_sees_who_leads(any_crew: Crew) -> None:
@@ -180,3 +184,46 @@ def test_it_leaves_nothing_open(url: str) -> None:
             assert list(observer.events(timeout=0.001)) == []
     assert descriptors() == before
     assert {*threading.enumerate()} <= threads
+
+
+def test_a_log_that_is_out_of_reach_just_as_it_was_begun_anew(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read from its beginning all the same, and not from where the other one was read up to."""
+    old = Crew(memory)
+    old.leader("a")
+    with pares.Observer(memory, group="g") as observer:
+        assert observer.leader("A")
+        old.close()
+        drop(memory.removeprefix("memory://"))
+        log = pares.open(memory)
+        log.append_many([b"noise"] * 1000)
+        log.close()
+        Crew(memory).leader("b")
+
+        def fails(*_: object) -> bool:
+            monkeypatch.setattr(looking, "runs_induced", runs_induced)
+            raise LedgerUnavailable("by the test")
+
+        monkeypatch.setattr(looking, "runs_induced", fails)
+        with pytest.raises(LedgerUnavailable):
+            observer.read()
+        holder = observer.leader("A")
+        assert holder is not None
+        assert holder.name == "b"
+
+
+def test_nobody_reads_on_while_another_thread_looks_who_leads(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    crew.leader("a")
+    got_ahead, readers = list[bool](), list[threading.Thread]()
+    with pares.Observer(crew.ledger, group="g") as observer:
+
+        def holders(*given: Any) -> Any:
+            readers.append(threading.Thread(target=observer.read))
+            readers[0].start()
+            readers[0].join(0.3)
+            got_ahead.append(not readers[0].is_alive())
+            return looking_holders(*given)
+
+        monkeypatch.setattr(looking, "holders", holders)
+        assert observer.leader("A") is not None
+        readers[0].join(PATIENCE)
+    assert got_ahead == [False]

@@ -69,11 +69,12 @@ class Observer:
             raise
 
     def _attach(self) -> None:
-        self._identity = self._ledger.identity()
-        self._tenures = None
-        if runs_induced(self._ledger, self.group, self._partition):
-            self._tenures = Tenures(self._ledger, self.group)
+        identity = self._ledger.identity()
+        induced = runs_induced(self._ledger, self.group, self._partition)
+        tenures = Tenures(self._ledger, self.group) if induced else None
         self.reader.attach(self._ledger.start(self._partition), self._ledger.end(self._partition))
+        # Last: if the ledger is out of reach before, this is yet to be done.
+        self._identity, self._tenures = identity, tenures
 
     def read(self, timeout: float = 0.0) -> list[Change]:
         """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
@@ -83,32 +84,36 @@ class Observer:
         says from then on might be wrong.
         """
         with self._lock:
-            changes: list[Change] = []
-            try:
-                if self._ledger.identity() != self._identity:
-                    self._attach()
-                if self._tenures is not None:
-                    return [change for change, _ in self._tenures.read(timeout)]
-                while True:
-                    entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
-                    before = self.reader.position
-                    changes += self.reader.feed(entries)
-                    if self.reader.too_new:
-                        raise CapabilityError(self.reader.upgrade)
-                    timeout = 0.0
-                    if not self.reader.world.base and newest(entries, self.group):
-                        # Nothing counts for the claims protocol: it is another one that has begun since.
-                        self._tenures = Tenures(self._ledger, self.group)
-                        return [change for change, _ in self._tenures.read()]
-                    if not entries and self.reader.position == before:
-                        return changes
-            except (LedgerGap, LedgerRewound):
+            return self._read(timeout)
+
+    def _read(self, timeout: float = 0.0) -> list[Change]:
+        """By who has the lock."""
+        changes: list[Change] = []
+        try:
+            if self._ledger.identity() != self._identity:
                 self._attach()
-                return changes
-            except LedgerUnavailable:
-                if not changes:
-                    raise
-                return changes  # they are read, and would never be told again; the next call says what the matter is
+            if self._tenures is not None:
+                return [change for change, _ in self._tenures.read(timeout)]
+            while True:
+                entries = self._ledger.read(self.reader.position, self._partition, CHUNK, timeout)
+                before = self.reader.position
+                changes += self.reader.feed(entries)
+                if self.reader.too_new:
+                    raise CapabilityError(self.reader.upgrade)
+                timeout = 0.0
+                if not self.reader.world.base and newest(entries, self.group):
+                    # Nothing counts for the claims protocol: it is another one that has begun since.
+                    self._tenures = Tenures(self._ledger, self.group)
+                    return [change for change, _ in self._tenures.read()]
+                if not entries and self.reader.position == before:
+                    return changes
+        except (LedgerGap, LedgerRewound):
+            self._attach()
+            return changes
+        except LedgerUnavailable:
+            if not changes:
+                raise
+            return changes  # they are read, and would never be told again; the next call says what the matter is
 
     @property
     def adrift(self) -> bool:
@@ -131,7 +136,9 @@ class Observer:
 
     def leaders(self, role: str) -> list[Holder]:
         """Who holds the seats of `role`, in the order of the seats."""
-        return holders(self.world, role)
+        with self._lock:  # while this looks, nobody reads on
+            self._read()
+            return holders(self.reader.world if self._tenures is None else self._tenures.world, role)
 
     def events(self, timeout: float | None = None) -> Iterator[Change]:
         """Changes of the group as they are read: seats, members, roles, pauses, and what members say of their beliefs.
