@@ -1,12 +1,14 @@
 """`pares.testing.FakeMember`: a member that leads when the test says so."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import pares
 from pares.core.errors import ConfigError, LeadershipLost
+from pares.core.protocol import Event
+from pares.runtime.answers import Answer
 from pares.testing import FakeMember
 
 
@@ -226,6 +228,33 @@ def test_closing_ends_everything() -> None:
         me.step_down("mail")
     with pytest.raises(ConfigError, match="closed"):
         me.lead("mail")
+
+
+def test_who_asks_while_it_is_closed_is_told_so_at_once(me: FakeMember) -> None:
+    """As by a real member; not after the time in which a ledger must have answered."""
+    request = me._puppet.request  # pyright: ignore
+
+    def closed_before(event: Event, answer: Answer | None = None) -> None:
+        me._puppet.request = request  # type: ignore[method-assign]  # pyright: ignore
+        me.close()
+        request(event, answer)
+
+    me._puppet.request = closed_before  # type: ignore[method-assign]  # pyright: ignore
+    with pytest.raises(pares.ClosedError):
+        me.add_role("post")
+
+
+def test_a_term_that_is_given_up_at_once_is_told_of_all_the_same(me: FakeMember) -> None:
+    perform = me._puppet.perform  # pyright: ignore
+
+    def and_step_down(job: Callable[[], object]) -> None:
+        perform(job)
+        me._puppet.perform = perform  # type: ignore[method-assign]  # pyright: ignore
+        me.fence("mail")
+
+    me._puppet.perform = and_step_down  # type: ignore[method-assign]  # pyright: ignore
+    term = me.lead("mail")
+    assert (term.role, bool(term)) == ("mail", False)
 
 
 def test_leading_twice_is_a_mistake_of_the_test(me: FakeMember) -> None:

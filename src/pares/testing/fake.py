@@ -89,8 +89,14 @@ class FakeMember(Member):
         """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever."""
         check_name("a role's name", role)
         self._requests.check_eligible(role)
-        self._puppet.perform(lambda: self._puppet.lead(role, why))
-        term = self.term(role)
+        begun: list[Term | None] = []
+
+        def lead() -> None:
+            self._puppet.lead(role, why)
+            begun.append(self.term(role))  # here: the code under test may give it up again at once
+
+        self._puppet.perform(lead)
+        (term,) = begun
         assert term is not None
         return term
 

@@ -40,7 +40,7 @@ from pares.core.protocol import (
 from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
 from pares.core.records import Seat
 from pares.core.world import World
-from pares.runtime.answers import Answer
+from pares.runtime.answers import Answer, Answers
 from pares.runtime.clock import stopwatch
 
 BASE: Final = 1_000_000
@@ -66,6 +66,7 @@ class Puppet:
         self._ending: dict[int, tuple[Seat, str]] = {}
         """Terms whose barrier runs."""
         self._closing = False
+        self._answers = Answers()
         self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._run, name=f"pares {group} (fake)", daemon=True)
         # What a member looks up in its loop.
@@ -95,7 +96,8 @@ class Puppet:
     def request(self, event: Event, answer: Answer | None = None) -> None:
         self._do(lambda: self._serve(event))
         if answer is not None:
-            self._do(lambda: answer(True))
+            self._answers.ask(answer)
+            self._do(lambda: None)
 
     def abandon(self) -> None:
         self._jobs.put(None)
@@ -118,7 +120,7 @@ class Puppet:
 
         self._do(run)
         while not done.wait(0.1):
-            if not self.thread.is_alive():
+            if not self.thread.is_alive() and not done.is_set():  # it may have been its last
                 raise ConfigError("the fake member is closed: make a new one")
         if failed:
             raise failed[0]
@@ -177,12 +179,18 @@ class Puppet:
         self._jobs.put(job)
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            if self._closing and not self._terms and not self._ending:
-                self._write(records.Leave, self.me)
-                break
-        self._carry(Closed())
+        try:
+            while (job := self._jobs.get()) is not None:
+                asked = len(self._answers)  # whoever asks has handed its request over
+                job()
+                if self._closing and not self._terms and not self._ending:
+                    self._write(records.Leave, self.me)
+                    break
+                if self._jobs.empty():
+                    self._answers.done(asked)
+        finally:
+            self._carry(Closed())
+            self._answers.end()  # last, as a loop does: whoever is told finds out why
 
     def _serve(self, event: Event) -> None:
         """What the user of the member asks for."""
