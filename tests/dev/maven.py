@@ -25,13 +25,16 @@ DEPENDENCY = "<dependency><groupId>it</groupId><artifactId>{}</artifactId><versi
 
 class Maven:
     """`url` is its root. `missing`, `cut` and `spoilt` name files (by the end of their path) that are not there, that break off
-    half way, and that are other bytes than their checksum says. With `vouch` off it has no checksums. While `stuck` is an
-    event that is not set, one jar is not sent; `reached` says that it was asked for."""
+    half way, and that are other bytes than their checksum says; `stumbles` those that break off the first time only.
+
+    With `vouch` off it has no checksums. While `stuck` is an event that is not set, one jar is not sent; `reached` says that it
+    was asked for."""
 
     def __init__(self, real: Path) -> None:
         self.missing: set[str] = set()
         self.cut: set[str] = set()
         self.spoilt: set[str] = set()
+        self.stumbles: set[str] = set()
         self.replaced: dict[str, bytes] = {}
         self.vouch = True
         self.asked: list[str] = []
@@ -90,7 +93,11 @@ class Maven:
             data = hashlib.sha1(data).hexdigest().encode()
         elif path.endswith(tuple(self.spoilt) or ("\0",)):
             data = data[:-1000] + bytes(1000)
-        sent = data[: len(data) // 2] if path.endswith(tuple(self.cut) or ("\0",)) else data
+        breaks_off = path.endswith(tuple(self.cut) or ("\0",))
+        if body and (stumbled := [name for name in self.stumbles if request.path.endswith(name)]):
+            self.stumbles -= {*stumbled}
+            breaks_off = True
+        sent = data[: len(data) // 2] if breaks_off else data
         if body and self.stuck is not None and path.endswith("snakeyaml-2.5-1.jar"):
             self.reached.set()
             self.stuck.wait(60)

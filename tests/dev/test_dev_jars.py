@@ -113,6 +113,15 @@ def test_a_broken_download_leaves_nothing_half_and_the_next_one_heals_it(
     assert (jars.fetch() / jars.CHECKPOINT).exists()
 
 
+def test_a_request_that_fails_once_is_no_failure(maven: Maven) -> None:
+    stumbling = "kafka-clients-4.3.1-1.jar"
+    maven.stumbles.add(stumbling)
+    assert (jars.fetch() / jars.CHECKPOINT).exists()
+    asked = [path.rpartition("/")[2] for path in maven.asked]
+    assert asked.count(stumbling) == 2
+    assert asked.count("kafka-raft-4.3.1-1.jar") == 1, "what had come is not asked for again"
+
+
 def test_nobody_answers(maven: Maven, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = maven.settings(tmp_path).read_text().replace(maven.url, "http://127.0.0.1:1")
     (tmp_path / "dead.xml").write_text(text)

@@ -10,6 +10,8 @@ Maven Central. Ivy checks the checksum of each. Rules, each with what breaks wit
   writes is the same for every broker but for three ids, so it is kept beside the jars, and no broker has to be formatted by a
   slow program again.
 * Ivy's cache is kept until the download is complete, so that the next attempt goes on where this one broke off.
+* What breaks off is attempted again at once, some times. [It takes two hundred requests, to a server far away: of many fresh
+  machines one fails.]
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
@@ -42,6 +45,9 @@ CHECKPOINT: Final = "bootstrap.checkpoint"
 _SIGNS: Final = ("[FAILED", "not found", "Server access", "xception", "!", "damaged", "Error:")
 """What Ivy's lines have in them (and Java's) that say what went wrong; "!" stands before the name of a file."""
 _WORDS: Final = 600
+_ATTEMPTS: Final = 3
+_PAUSE: Final = 1.0
+"""Seconds before the next attempt."""
 
 Progress = Callable[[int, int], None]
 """Is told how far a download is: (steps done, steps in all)."""
@@ -159,6 +165,18 @@ def _download(java: JavaHome, ivy: Path, cache: Path, draft: Path, progress: Pro
     command += ["-settings", str(settings), "-cache", str(cache / "cache"), "-ivy", str(cache / "ivy.xml")]
     command += ["-confs", "default", "-types", "jar", "bundle"]
     command += ["-retrieve", str(draft / "[artifact]-[revision](-[classifier]).[ext]")]
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            _retrieve(command, draft, progress)
+            return
+        except CapabilityError:
+            if left == 0:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _retrieve(command: list[str], draft: Path, progress: Progress | None) -> None:
+    """One attempt."""
     said: list[str] = []
     found = loaded = 0
     with subprocess.Popen(
