@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from log_tools import PATIENT, open_again, until
@@ -105,6 +106,28 @@ def test_what_was_on_its_way_when_the_connection_ended_is_dropped(own: Nats, war
     time.sleep(0.2)
     assert {*heard.messages} == {b"after"}
     other.close()
+
+
+def test_a_connection_that_ends_with_something_unsent_is_known_to_be_over(own: Nats) -> None:
+    """The client library fails to send the rest, and stops before it has told anybody."""
+    bus = opened(own, timeout=3600)  # so that nobody asks, and finds out
+    epoch = bus._link.now
+    assert epoch is not None
+    client: Any = epoch.client
+
+    async def cannot() -> None:
+        raise ConnectionResetError
+
+    async def leave_something() -> None:
+        client._transport.drain = cannot
+        client._pending, client._pending_data_size = [b"PING\r\n"], 6
+
+    bus._link.call(leave_something())
+    own.kill(1)
+    until(lambda: bus.epoch == 0)
+    own.restart(1)
+    until(lambda: bus.epoch == 2)
+    bus.close()
 
 
 def test_a_server_that_stands_still_is_noticed(own: Nats, wary: CoreNats) -> None:

@@ -84,6 +84,8 @@ class Epoch:
                     disconnected_cb=self._on_end,
                     **told,
                 )
+                client: Any = self.client
+                client._reading_task.add_done_callback(self._on_deaf)
                 if "tls" in told and self._writer().get_extra_info("ssl_object") is None:
                     raise ConnectionError("it speaks no TLS, and tls_ settings were given")
                 await self.subscribe(f"{self._prefix}*", self._on_message)
@@ -256,6 +258,16 @@ class Epoch:
                     future.set_exception(Denied(text))
 
     async def _on_end(self) -> None:
+        self._closed()
+
+    def _on_deaf(self, reading: asyncio.Task[None]) -> None:
+        """The client reads no more. It says so to nobody if the connection broke with something in its hands: it tries to send
+        that, fails, and stops in the middle of its end."""
+        if not reading.cancelled():
+            reading.exception()  # it was looked at
+        self._closed()
+
+    def _closed(self) -> None:
         said = self.client.last_error
         self.end(f"{self.server} closed the connection" + (f" ({self._settings.scrubbed(str(said))})" if said else ""))
 
