@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import queue
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,7 @@ from typing import IO, Self
 
 from bench.part import ANSWERS
 from pares.dev.process import guarded
+from pares.ledger import parse
 
 PATIENCE = 60.0
 
@@ -51,6 +55,18 @@ class Player:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
+
+    def freeze(self, url: str) -> None:
+        """SIGSTOP; returns when it stands still. Not in the middle of a write to the ledger, where that is a SQLite file: who
+        has its lock keeps all others out, so that there would be no successor."""
+        with contextlib.ExitStack() as stack:
+            if url.startswith("sqlite:"):
+                connect = sqlite3.connect(parse(url).path[1:], timeout=PATIENCE, isolation_level=None)
+                connection = stack.enter_context(contextlib.closing(connect))
+                connection.execute("BEGIN IMMEDIATE")
+            self.signal(signal.SIGSTOP)
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

@@ -180,7 +180,7 @@ def thaw(cast: Cast, look: float) -> dict[str, Yes]:
     player.say("watch")
     time.sleep(0.1)
     frozen = stopwatch()
-    player.signal(signal.SIGSTOP)
+    player.freeze(cast.contender.url.format(cast.address))
     _, at = cast.until("lead", frozen, but=leader)
     time.sleep(max(0.0, LONGER * cast.contender.session - (at - frozen) / 1e9) + 0.3)
     thawed = stopwatch()

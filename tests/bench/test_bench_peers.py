@@ -11,6 +11,7 @@ import importlib.util
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,11 +24,23 @@ from bench.peers import __main__ as command
 from bench.peers import servers
 from bench.peers.contenders import CONTENDERS, Contender
 from bench.peers.measure import Cast, Result, Rounds, Yes, measure
+from bench.troupe import Troupe
 
+import pares
 from pares.core.errors import CapabilityError
 from pares.dev import Kafka
 from pares.dev.process import identify
 
+BUSY_WRITER = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+print("ready r 0", flush=True)
+while True:
+    connection.execute("BEGIN IMMEDIATE")
+    time.sleep(0.005)
+    connection.execute("ROLLBACK")
+    time.sleep(0.002)
+"""
 ONCE = Rounds(kills=1, hands=1, thaws=1, idle=1.0, look=0.5)
 ROOT = Path(__file__).parents[2]
 
@@ -88,6 +101,23 @@ def test_pares_on_sqlite_has_nobody_to_send_to() -> None:
     assert result.sent is None
     assert result.records is not None
     assert result.records > 1
+
+
+def test_nobody_is_frozen_in_the_middle_of_a_write(tmp_path: Path) -> None:
+    """Here to one that hardly does anything else: all others would wait for it, and nobody would lead."""
+    url = f"sqlite:///{tmp_path}/work.db"
+    pares.open(url).close()
+    with Troupe(url) as troupe:
+        writer = troupe.cast("w", [sys.executable, "-c", BUSY_WRITER, str(tmp_path / "work.db")])
+        troupe.hear("ready")
+        for _ in range(10):
+            writer.freeze(url)
+            with contextlib.closing(sqlite3.connect(tmp_path / "work.db", timeout=0, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                other.execute("ROLLBACK")
+            writer.signal(signal.SIGCONT)
+            time.sleep(0.02)
+        writer.kill()
 
 
 def test_a_contender_that_falls_over_is_reported_and_not_waited_for() -> None:

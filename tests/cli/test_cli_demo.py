@@ -18,7 +18,7 @@ from cli_log import Ran, pares
 HANG_SECONDS = 60.0
 SOON = "12"
 """Seconds: the fifth brings a freeze, and the others leave time to interrupt it; a longer demo would have it later."""
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 
 def env_of(folder: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def workers(folder: Path) -> list[int]:
 
 
 def demo(folder: Path, *arguments: str) -> Ran:
-    return pares("demo", *arguments, env=env_of(folder), timeout=280)
+    return pares("demo", *arguments, env=env_of(folder), timeout=600)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -130,7 +130,7 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> Poor:
     path = os.pathsep.join(filter(None, [str(hide), os.environ.get("PYTHONPATH")]))
     env = {**env_of(scratch), "PATH": str(nowhere), "JAVA_HOME": "", "PYTHONPATH": path}
     url, report = f"sqlite:///{place}/kept.db", place / "r.html"
-    ran = pares("demo", "--seconds", "9", "--report", str(report), "--ledger", url, env=env, timeout=280)
+    ran = pares("demo", "--seconds", "9", "--report", str(report), "--ledger", url, env=env, timeout=600)
     return Poor(ran, url, scratch, report)
 
 

@@ -12,7 +12,9 @@ from cli_log import pares
 
 from pares.runtime import Member
 
-HANG_SECONDS = 30.0
+HANG_SECONDS = 60.0
+SESSION = 20.0
+"""Seconds: so long that nobody's lease runs out by itself, on however busy a machine. Nothing here waits for one."""
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -31,7 +33,7 @@ class Group:
         self.members: dict[str, Member] = {}
 
     def start(self, name: str, roles: tuple[str, ...] = ("feed", "book")) -> Member:
-        member = Member(self.url, group="g", name=name, roles=roles, session=1.0, settle=60.0, eligible="*")
+        member = Member(self.url, group="g", name=name, roles=roles, session=SESSION, settle=60.0, eligible="*")
         self.members[name] = self.stack.enter_context(member)
         return member
 
@@ -98,7 +100,7 @@ def test_handover_of_what_is_not_there(group: Group) -> None:
 
 
 def test_handover_to_who_is_not_eligible(group: Group, tmp_path: Path) -> None:
-    other = Member(group.url, group="g", name="cyd", roles=(), eligible=["book"], session=1.0, settle=60.0)
+    other = Member(group.url, group="g", name="cyd", roles=(), eligible=["book"], session=SESSION, settle=60.0)
     group.stack.enter_context(other)
     until(lambda: len(group.members["ann"].members()) == 3, "cyd is there")
     ran = group.run("handover", "feed", "--to", "cyd")
@@ -158,9 +160,11 @@ def test_what_is_not_done_in_time_fails_and_says_so(tmp_path: Path) -> None:
             time.sleep(0.01)
 
     with ExitStack() as stack:
-        ann = stack.enter_context(Member(url, group="g", name="ann", roles="feed", settle=60.0, barrier=barrier))
+        ann = stack.enter_context(
+            Member(url, group="g", name="ann", roles="feed", session=SESSION, settle=60.0, barrier=barrier)
+        )
         until(lambda: ann.holds("feed"), "ann leads")
-        bob = stack.enter_context(Member(url, group="g", name="bob", roles="feed", settle=60.0))
+        bob = stack.enter_context(Member(url, group="g", name="bob", roles="feed", session=SESSION, settle=60.0))
         until(lambda: len(ann.members()) == 2, "bob is there")
         ran = pares("handover", "feed", "--ledger", url, "--group", "g", "--timeout", "0.3")
         assert ran.code == 1

@@ -6,6 +6,7 @@ import time
 import pytest
 from bus_stages import Buses
 from ledger_stages import Stage, descriptors
+from log_tools import until
 
 from pares.core.errors import ConfigError
 from pares.ledger import MAX_PAYLOAD, Bus, TailBus
@@ -30,6 +31,11 @@ class Heard:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.messages) >= count, HANG), self.messages
             return self.messages
+
+
+def new_threads(others: set[threading.Thread]) -> set[threading.Thread]:
+    """Those that have begun since, and are still there. (Of the others one may end meanwhile.)"""
+    return {*threading.enumerate()} - others
 
 
 def test_reaches_all_who_listen_to_the_subject(buses: Buses) -> None:
@@ -58,10 +64,10 @@ def test_stops_when_told_to(buses: Buses) -> None:
     bus.publish("a", b"what the ledger itself needs for this stays")
     warm.wait(1)
     stop_warm()
-    threads, before = threading.active_count(), descriptors()
+    others, before = {*threading.enumerate()}, descriptors()
     first, second = Heard(), Heard()
     stop_first, stop_second = bus.listen("a", first), bus.listen("a", second)
-    assert threading.active_count() == threads + 1
+    assert len(new_threads(others)) == 1
     bus.publish("a", b"1")
     first.wait(1)
     stop_first()
@@ -70,12 +76,12 @@ def test_stops_when_told_to(buses: Buses) -> None:
     assert second.wait(2) == [b"1", b"2"]
     assert first.messages == [b"1"]
     stop_second()
-    assert threading.active_count() == threads
+    assert not new_threads(others)
     for _ in range(50):
         stops = [bus.listen("a", first), bus.listen("b", first)]
         for stop in stops:
             stop()
-    assert threading.active_count() == threads
+    assert not new_threads(others)
     # A client may connect to its brokers when it likes; what leaks in each round would be 50.
     assert descriptors() < before + 25
     assert first.messages == [b"1"]
@@ -186,15 +192,12 @@ def test_who_listens_while_the_last_other_stops_hears_everything_once(stage: Sta
 
 
 def test_ends_with_its_ledger(stage: Stage) -> None:
-    threads = threading.active_count()
+    others = {*threading.enumerate()}
     ledger = stage.open()
     bus = TailBus(ledger.topic("bus", 1))
     bus.listen("a", Heard())
     ledger.close()
-    deadline = time.monotonic() + HANG
-    while threading.active_count() > threads and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == threads
+    until(lambda: not new_threads(others))
     bus.close()
 
 

@@ -19,10 +19,12 @@ from process_beliefs import Belief, beliefs
 from process_judge import Write
 
 import pares
+import pares.ledger
 from pares.core.beacons import Announce, decode
 from pares.core.changes import MemberLeft, SeatChanged
 from pares.ledger import Log
 from pares.runtime.clock import stopwatch
+from standstill import stop, stop_between_writes
 
 PATIENCE: Final = 60.0
 """Seconds until something that must come is taken for lost: a bound for hangs."""
@@ -37,6 +39,7 @@ class Worker:
         self.name = name
         self.stopped = False
         self._folder = troupe.folder
+        self._log = Path(pares.ledger.parse(troupe.url).path[1:]) if troupe.url.startswith("sqlite:") else None
         script = Path(__file__).with_name("process_worker.py")
         command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
         with (troupe.folder / f"{name}.log").open("wb") as log:
@@ -67,8 +70,13 @@ class Worker:
         return at
 
     def freeze(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        """SIGSTOP, but not in the middle of a write to the log, where that is a SQLite file: who has its lock keeps all others
+        out, so that nobody could succeed."""
         self.stopped = True
+        if self._log is None:
+            stop(self.process)
+        else:
+            stop_between_writes(self.process, self._log)
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -127,6 +135,22 @@ class Troupe:
     def a_leader(self) -> Worker:
         """One that leads something now, picked by chance."""
         return self.random.choice(self.until(lambda: [w for w in self.workers if w.leads()], "somebody leads"))
+
+    def freeze_a_leader(self) -> tuple[Worker, list[Belief]]:
+        """Which one, and what it believed until it was frozen."""
+
+        def frozen() -> tuple[Worker, list[Belief]] | None:
+            worker = self.a_leader()
+            worker.freeze()
+            at = stopwatch()
+            if held := [belief for belief in worker.beliefs() if belief.last > at - 50_000_000]:
+                return worker, held
+            worker.thaw()  # it has handed over what it led just before
+            return None
+
+        found = self.until(frozen, "somebody is frozen while it leads")
+        assert found is not None
+        return found
 
     def bury(self, worker: Worker) -> None:
         self.workers.remove(worker)

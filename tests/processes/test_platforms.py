@@ -75,8 +75,7 @@ def test_members_elect_die_freeze_and_hand_over(troupe: Troupe, tmp_path: Path, 
     # A freeze.
     troupe.enlist(platform)
     troupe.until_all_led()
-    frozen = troupe.a_leader()
-    frozen.freeze()
+    frozen, _ = troupe.freeze_a_leader()
     at = stopwatch()
     others = [worker for worker in troupe.workers if worker is not frozen]
     troupe.until(lambda: set.union(*(w.leads() for w in others)) == {0, 1}, "the others lead all")

@@ -20,7 +20,7 @@ from standstill import stop_between_writes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 ROLES = ["r0", "r1", "r2", "r3"]
 MEMBER = f"""
