@@ -9,11 +9,16 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cli_log import Ran, pares
+
+from pares.core.records import Seat
+from pares.ledger import open as open_ledger
+from pares.view import Story
 
 HANG_SECONDS = 60.0
 SOON = "12"
@@ -92,18 +97,34 @@ def test_audited_it_writes_a_report(exclusive: tuple[Ran, Path, Path]) -> None:
     assert report.read_text().lstrip().lower().startswith("<!doctype html")
 
 
-def test_overlap_has_no_gap_and_few_duplicates(exclusive: tuple[Ran, Path, Path], tmp_path: Path) -> None:
-    """None, where the processes get a processor when they need one. Where they don't, the exclusive demo misses as much for
-    that, and several times as much for its mode: in each freeze all that a leader leads, for a whole session."""
-    ran = demo(tmp_path, "--json", "--no-audit", "--overlap", "--seconds", "9")
+def test_overlap_has_no_gap_and_few_duplicates(tmp_path: Path) -> None:
+    """In the log, by what the members say of themselves: a leader that is cut off goes on until its successor has begun. In the
+    table a tick is missing, too, where a process did not get a processor for it, on a busy machine."""
+    scratch, url = tmp_path / "scratch", f"sqlite:///{tmp_path}/kept.db"
+    scratch.mkdir()
+    ran = demo(scratch, "--json", "--no-audit", "--overlap", "--seconds", "9", "--ledger", url)
     assert ran.code == 0, ran
     found = ran.json
-    assert found["missing"] < exclusive[0].json["missing"]
+    assert found["missing"] < found["quotes"] / 10
     assert 0 < found["duplicates"] < found["quotes"] / 10
     assert {"crash", "cut"} <= set(found["takeovers"])
     assert found["audited"] is False
     assert found["why_not_audited"]
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
+    with closing(open_ledger(url)) as ledger:
+        story = Story(ledger, found["group"])
+        story.catch_up()
+    began = {did.token: did.at for did, _ in story.dids if did.what == "lead"}
+    ended = {did.token: did.at for did, _ in story.dids if did.what != "lead"}
+    seats: dict[Seat, int] = {}
+    both_led: list[bool] = []
+    for move in story.moves:
+        before = seats.get(move.seat)
+        if move.cause == "silent" and before in ended and move.token in began:
+            both_led.append(began[move.token] <= ended[before])
+        seats[move.seat] = move.token
+    assert both_led
+    assert all(both_led)
 
 
 @dataclass

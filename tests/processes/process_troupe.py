@@ -44,7 +44,8 @@ class Worker:
         command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
         with (troupe.folder / f"{name}.log").open("wb") as log:
             environment = os.environ if release is None else {**os.environ, "PYTHONPATH": str(release)}
-            command += [str(troupe.folder)] + ([] if troupe.protocol == "claims" else [f"protocol={troupe.protocol}"])
+            command += [str(troupe.folder), f"settle={troupe.settle}"]
+            command += [] if troupe.protocol == "claims" else [f"protocol={troupe.protocol}"]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def beliefs(self) -> list[Belief]:
@@ -105,10 +106,12 @@ class Troupe:
         session: float,
         roles: tuple[str, ...] = ("A", "B", "C", "D"),
         protocol: str = "claims",
+        settle: float | None = None,
     ) -> None:
         self.folder = folder
         self.protocol = protocol
         self.session = session
+        self.settle = session / 4 if settle is None else settle
         self.roles = roles
         self.url = url
         self.random = random.Random(f"{session} {roles}")

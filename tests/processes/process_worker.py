@@ -1,6 +1,6 @@
 """A worker for the tests with real processes: leads what it gets, samples its beliefs densely, writes behind a fence.
 
-    python process_worker.py LEDGER NAME ROLES SESSION FOLDER [BREATH] [protocol=PROTOCOL]
+    python process_worker.py LEDGER NAME ROLES SESSION FOLDER [BREATH] [protocol=PROTOCOL] [settle=SECONDS]
 
 It looks at its beliefs in a tight loop while it leads anything, so that the first thing it does after SIGCONT is a check.
 Its other thread writes a row for each role it leads, every few milliseconds; and once a term was taken from it and the
@@ -159,6 +159,8 @@ def main(**settings: Any) -> None:
     logging.basicConfig(format="%(asctime)s.%(msecs)03d %(name)s: %(message)s", datefmt="%H:%M:%S")
     ledger, name, roles, session, folder, *more = sys.argv[1:]
     settings |= dict(word.split("=") for word in more if "=" in word)
+    if "settle" in settings:
+        settings["settle"] = float(settings["settle"])
     breath = [float(word) for word in more if "=" not in word]
     worker = Worker(ledger, name, roles.split(","), float(session), Path(folder), *breath, **settings)
     # Not the event itself: a second signal, which comes while the first one is setting it, would wait for itself for ever.

@@ -23,7 +23,9 @@ from releases import make_release
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
-SESSION = 1.0
+SESSION = 20.0
+"""Seconds: so long that no lease runs out by itself, on however busy a machine. Nothing here waits for one."""
+SETTLE = 0.25
 TELL = """
 import json, sys
 import pares
@@ -66,7 +68,7 @@ def troupe(tmp_path: Path, ledger: str, request: pytest.FixtureRequest) -> Itera
     url = f"sqlite:///{tmp_path}/group.db"
     if ledger == "kafka":
         url = request.getfixturevalue("kafka").topic_url(f"t-{uuid.uuid4().hex}")
-    troupe = Troupe(tmp_path, url, SESSION, ("A", "B", "C"))
+    troupe = Troupe(tmp_path, url, SESSION, ("A", "B", "C"), settle=SETTLE)
     yield troupe
     troupe.end()
 

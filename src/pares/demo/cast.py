@@ -101,7 +101,7 @@ class Cast:
         hands = file_of(self.settings.folder, actor.name)
         for tried in range(FREEZE_TRIES):
             phase = (now_ms() - self.epoch_ms) % TICK_MS
-            time.sleep(((LOOKING_MS - phase) % TICK_MS) / 1000)
+            time.sleep(((LOOKING_MS - phase - 1) % TICK_MS + 1) / 1000)  # a whole tick, if it has just been tried
             _stop(actor.process)
             if (full(hands) or tried >= WELL_TIMED_TRIES) and harmless():
                 actor.state = "frozen"
