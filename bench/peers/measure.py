@@ -77,6 +77,8 @@ class Cast(Troupe):
         super().__init__()
         self.contender, self.address = contender, address
         self._count = 0
+        self._told: list[tuple[str, str, int]] = []
+        """All that was heard, as it came: lines of two processes may come in either order."""
         self._believes: dict[str, bool] = {}
         self._ready: set[str] = set()
         for _ in range(MEMBERS):
@@ -98,7 +100,8 @@ class Cast(Troupe):
             self._ready.add(name)
         else:
             self._believes[name] = word == "lead"
-        return name, word, int(at)
+        self._told.append((name, word, int(at)))
+        return self._told[-1]
 
     def _check(self) -> None:
         """A process that fell over would be waited for in vain."""
@@ -109,13 +112,14 @@ class Cast(Troupe):
                 )
 
     def until(self, word: str, since: int, but: str = "") -> tuple[str, int]:
-        """Who says that first, at that time or later, and when."""
-        end = time.monotonic() + PATIENCE
+        """Who says that first, at that time or later, and when; it may have been heard already."""
+        end, looked = time.monotonic() + PATIENCE, 0
         while (left := end - time.monotonic()) > 0:
-            if (heard := self.next(left)) is not None:
-                name, said, at = heard
+            for name, said, at in self._told[looked:]:
                 if said == word and at >= since and name != but:
                     return name, at
+            looked = len(self._told)
+            self.next(left)
         raise TimeoutError(f"{self.contender.key}: nobody said {word!r} for {PATIENCE:g} s")
 
     def settled(self) -> str:

@@ -9,16 +9,20 @@ from bench.peers.contenders import CONTENDERS, Contender
 from bench.peers.measure import Cast, Rounds, Yes, crash, handover, measure
 from tests.bench.toy_lock import Truth
 
+from pares.runtime.clock import stopwatch
+
 SESSION = 0.4
+LONG = 2.0
+"""For where no lease may run out by itself, on however busy a machine."""
 
 pytestmark = pytest.mark.processes
 
 
-def toy(truth: Truth) -> Contender:
+def toy(truth: Truth, session: float = SESSION) -> Contender:
     return replace(
         CONTENDERS["redis-1"],
         key="toy",
-        session=SESSION,
+        session=session,
         stage=truth.serve,
         module="tests.bench.toy_lock",
         forms={"deadline": "deadline", "flag": "flag"},
@@ -26,8 +30,8 @@ def toy(truth: Truth) -> Contender:
 
 
 def test_times_are_those_at_which_the_lease_changed_hands() -> None:
-    truth = Truth(SESSION)
-    contender = toy(truth)
+    truth = Truth(LONG)
+    contender = toy(truth, LONG)
     with contender.stage() as address, Cast(contender, address) as cast:
         for round, fault in enumerate((crash, handover, crash, handover), start=1):
             before = cast.settled()
@@ -41,6 +45,19 @@ def test_times_are_those_at_which_the_lease_changed_hands() -> None:
         name, given = truth.history[-1]
         assert heir == name
         assert killed < given <= at
+
+
+def test_a_successor_that_is_heard_before_the_leader_gives_up_is_heard_all_the_same() -> None:
+    """They are two processes, and each has a thread here that hears it."""
+    contender = toy(Truth(LONG), LONG)
+    with contender.stage() as address, Cast(contender, address) as cast:
+        leader = cast.settled()
+        asked = stopwatch()
+        heir = next(name for name in cast.players if name != leader)
+        for line in ([heir, "lead", "r", str(asked + 2)], [leader, "handing", "r", str(asked + 1)]):
+            cast.lines.put(line)
+        _, began = cast.until("handing", asked)
+        assert cast.until("lead", began, but=leader) == (heir, asked + 2)
 
 
 def test_a_leader_that_is_wrong_is_found_out_and_one_that_is_right_is_not() -> None:

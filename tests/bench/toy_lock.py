@@ -21,7 +21,6 @@ from bench.part import play, tell
 from pares.runtime.clock import stopwatch
 
 LOOK: Final = 0.01
-REST: Final = 0.3
 
 
 class Truth:
@@ -31,6 +30,8 @@ class Truth:
         self.history: list[tuple[str, int]] = []
         self._session = int(session * 1e9)
         self._holder, self._until = "", 0
+        self._giver = ""
+        """Who gave it back last, if nobody else has had it since: that one does not get it."""
         self._guard = threading.Lock()
 
     def answer(self, word: str, name: str) -> bool:
@@ -38,11 +39,11 @@ class Truth:
         with self._guard:
             now = stopwatch()
             if word == "free" and self._holder == name:
-                self._holder = ""
-            elif word == "want" and (self._holder in ("", name) or now >= self._until):
+                self._holder, self._giver = "", name
+            elif word == "want" and name != self._giver and (self._holder in ("", name) or now >= self._until):
                 if self._holder != name:
                     self.history.append((name, now))
-                self._holder, self._until = name, now + self._session
+                self._holder, self._until, self._giver = name, now + self._session, ""
             return self._holder == name
 
     @contextlib.contextmanager
@@ -98,7 +99,6 @@ class Contender:
             tell("handing", "r", stopwatch())
             self._until, self._leads, self.flag = 0, False, False
             self._ask("free")
-            time.sleep(REST)
 
     def _ask(self, word: str) -> bool:
         self._stream.write(f"{word} {self._name}\n")
