@@ -152,18 +152,19 @@ def _gaps(ledger: str) -> tuple[list[float], list[float]]:
     found: tuple[list[float], list[float]] = ([], [])
     log = pares.open(ledger)
     try:
-        stopped: dict[str, Any] | None = None
+        told: list[dict[str, Any]] = []
         position = log.start()
         while entries := log.read(position):
             position = entries[-1].offset + 1
-            for entry in entries:
-                record = json.loads(entry.payload)
-                if record.get("k") != "did":
-                    continue
-                if record["what"] == "lead" and stopped is not None:
-                    gap = max(0, record["at"] - stopped["at"]) / 1000
-                    found[stopped["why"] not in PLANNED].append(gap)
-                stopped = record if record["what"] == "stop" else None
+            told += [record for entry in entries if (record := json.loads(entry.payload)).get("k") == "did"]
     finally:
         log.close()
+    # Term by term: a successor may have written down that it leads before its predecessor wrote down that it had stopped.
+    told.sort(key=lambda record: (record["token"], record["what"] == "stop"))
+    stopped: dict[str, Any] | None = None
+    for record in told:
+        if record["what"] == "lead" and stopped is not None:
+            gap = max(0, record["at"] - stopped["at"]) / 1000
+            found[stopped["why"] not in PLANNED].append(gap)
+        stopped = record if record["what"] == "stop" else None
     return found

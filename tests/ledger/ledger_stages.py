@@ -198,7 +198,8 @@ def in_threads(stage: Stage, names: list[str], count: int) -> dict[str, list[int
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open."""
+    """How many descriptors this process has open. More than before: something leaks. Fewer: what an earlier test had left to be
+    collected was collected meanwhile."""
     return len(os.listdir("/proc/self/fd"))
 
 

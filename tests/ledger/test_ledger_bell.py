@@ -91,14 +91,14 @@ def test_what_is_no_pipe_is_no_bell(tmp_path: Path) -> None:
     (tmp_path / "bell").write_bytes(b"mine")
     with pytest.raises(OSError, match="no named pipe"):
         FileBell(str(tmp_path / "bell"), create=True)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_without_a_file_there_is_no_bell_unless_it_may_be_made(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(FileNotFoundError):
         FileBell(str(tmp_path / "bell"), create=False)
-    assert descriptors() == before
+    assert descriptors() <= before
     FileBell(str(tmp_path / "bell"), create=True).close()
     assert (tmp_path / "bell").exists()
 
@@ -132,7 +132,7 @@ def test_a_file_bell_follows_its_path(tmp_path: Path, how: str) -> None:
         assert rings(bell.fileno())
         bell.clear()
     bell.close()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_a_bell_whose_folder_is_gone_is_silent_until_it_is_back(tmp_path: Path) -> None:
@@ -187,4 +187,4 @@ def test_hundreds_of_bells_leak_nothing(tmp_path: Path) -> None:
         if number % 2:
             bell.close()
         del bell
-    assert descriptors() == before
+    assert descriptors() <= before

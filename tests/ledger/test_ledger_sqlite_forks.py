@@ -131,7 +131,7 @@ def test_forks_leak_no_descriptors(sqlite: SqliteStage) -> None:
         in_child(lambda: None)
         ledger.append(b"x")
         ledger.read(0)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 NATIVE = """
