@@ -215,7 +215,7 @@ def test_segments_are_counted_also_those_of_closed_connections() -> None:
 
 
 def test_the_leader_that_was_killed_is_forgotten() -> None:
-    contender = replace(CONTENDERS["pares-sqlite-1-proof"], session=0.3)
+    contender = replace(CONTENDERS["pares-sqlite-1-proof"], session=3.0)
     with contender.stage() as address, Cast(contender, address) as cast:
         first = cast.settled()
         killed = cast.lose(first)

@@ -50,9 +50,9 @@ def test_fast_neli_with_nothing_set_has_gonelis_deadline_within_a_session_of_six
 
 
 def test_a_group_that_runs_it_needs_no_options(url: str) -> None:
-    with library.Member(url, group="g", roles=["0", "1"], protocol="neli") as me:
-        assert me.wait("0", 30)
-        assert me.wait("1", 30)
+    with library.Member(url, group="g", roles=["0", "1"], protocol="neli", session=4.0) as me:
+        assert me.wait("0", 60)
+        assert me.wait("1", 60)
         found = pares("doctor", "--ledger", url, "--group", "g", "--json")
         assert found.code == 0, found.out
         assert found.json["induction"]["protocol"] == "neli"

@@ -142,17 +142,17 @@ def test_a_log_with_its_writers_times_is_refused_with_the_reason(ledger: Ledger)
 
 def test_a_group_that_runs_it_is_known_by_its_log(ledger: Ledger) -> None:
     assert examine(ledger, "g", 0, now_ms()).induction is None
-    with pares.Member(ledger, group="g", roles=["0", "1", "2"], protocol="neli", T=0.4, session=2.0) as me:
+    with pares.Member(ledger, group="g", roles=["0", "1", "2"], protocol="neli", T=2.0, session=8.0) as me:
         assert all(me.wait(role, PATIENCE) for role in ("0", "1", "2"))
         found = doctor(ledger)
         facts = found.induction.facts() if found.induction is not None else {}
         assert facts["protocol"] == "neli"
-        assert facts["T_ms"] == 400, "what its member says, not what another would take"
-        assert facts["session_ms"] == int(2000 / 1.1), "of the claims group that assigns the partitions"
+        assert facts["T_ms"] == 2000, "what its member says, not what another would take"
+        assert facts["session_ms"] == round(8000 / 1.1), "of the claims group that assigns the partitions"
         assert {t["partition"] for t in facts["tenures"]} == {0, 1, 2}
         assert found.sound, found.findings
         assert said(found, "records") == [("good", "every record can be read")]
-        assert not doctor(ledger, protocol="neli", T=2.0).sound
+        assert not doctor(ledger, protocol="neli", T=8.0).sound
     assert examine(ledger, "other", 0, now_ms()).induction is None
     assert examine(ledger, GROUP, 0, now_ms()).induction is None
 
