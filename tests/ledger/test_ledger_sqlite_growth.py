@@ -121,7 +121,7 @@ def test_trimming_lets_others_write_in_between(
 
 def test_writers_of_other_threads_get_on_while_one_trims(sqlite: SqliteStage, many: Ledger) -> None:
     writer = sqlite.open()
-    trimming = threading.Thread(target=many.trim, args=(200_000,))
+    trimming = threading.Thread(target=sqlite.open().trim, args=(200_000,))
     trimming.start()
     written = 0
     while trimming.is_alive() or not written:
