@@ -143,10 +143,8 @@ class MemoryLog:
         while True:
             space = self._open()
             with space.changed:
-                if (
-                    self._open() is not space
-                ):  # asked under the lock, so that no `close` or `drop` rings before the wait
-                    continue
+                if self._open() is not space:
+                    continue  # looked at under the lock, so that no `close` or `drop` rings before the wait
                 self._readable(space)
                 log = self._partition(space, partition)
                 if offset < log.first:
