@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from typing import Any
 
 import pytest
 from aio_tools import members, run, soon
@@ -11,7 +13,8 @@ from runtime_tools import CALM, PATIENCE, until
 
 import pares
 from pares import aio
-from pares.core.errors import ConfigError, LeadershipLost
+from pares.core.errors import ClosedError, ConfigError, LeadershipLost
+from pares.runtime import aio as module
 
 
 def test_a_life(url: str) -> None:
@@ -155,3 +158,84 @@ def test_a_member_lives_on_when_an_event_loop_is_gone(memory: str) -> None:
         closer.join(PATIENCE)
         assert made.state == "closed"
         waiting._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def test_who_is_cancelled_while_it_enters_leaves_no_member_behind(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger that opens slowly, and a caller that waits no longer: nobody would ever close what is made."""
+    made, go = list[pares.Member](), threading.Event()
+
+    def make(*args: Any, **settings: Any) -> pares.Member:
+        go.wait(PATIENCE)
+        made.append(pares.Member(*args, **settings))
+        return made[0]
+
+    monkeypatch.setattr(module, "SyncMember", make)
+
+    async def main() -> None:
+        me = aio.Member(memory, group="g", roles=["A"], session=CALM)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), me:
+                raise AssertionError("it is not made yet")
+        go.set()
+        await soon(lambda: made and made[0].state == "closed", "it is closed")
+        assert me.state == "closed"
+
+    try:
+        run(main())
+    finally:
+        for member in made:
+            member.close(0)
+
+
+def test_who_looks_at_a_member_while_it_is_entered_makes_no_second_one(
+    memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, making = list[pares.Member](), threading.Event()
+
+    def make(*args: Any, **settings: Any) -> pares.Member:
+        making.set()
+        time.sleep(0.1)
+        made.append(pares.Member(*args, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(module, "SyncMember", make)
+
+    async def main() -> None:
+        me = aio.Member(memory, group="g", roles=["A"], session=CALM)
+        entering = asyncio.create_task(me.__aenter__())
+        await soon(making.is_set, "it is being made")
+        assert not me.holds("B")
+        await entering
+        await me.close()
+
+    try:
+        run(main())
+        assert len(made) == 1
+    finally:
+        for member in made:
+            member.close(0)
+
+
+def test_a_pulse_that_is_waited_for_while_it_is_closed_says_that_it_does_not_lead(memory: str) -> None:
+    """As that of `pares.Member`: only who asks a member that was closed before is told that."""
+
+    async def main() -> None:
+        async with members(memory, "a", "b") as (_, me):
+            waiting = asyncio.create_task(me.pulse())
+            await asyncio.sleep(0.05)
+            await me.close()
+            assert await waiting is False
+            with pytest.raises(ClosedError):
+                await me.pulse()
+
+    run(main())
+
+
+def test_who_closes_the_member_in_the_midst_of_its_terms_does_not_wait_for_itself(memory: str) -> None:
+    async def main() -> None:
+        async with aio.Member(memory, group="g", roles=["A"], session=CALM, barrier_timeout=10 * PATIENCE) as me:
+            async for _ in me.terms("A"):
+                await me.close()
+            assert me.state == "closed"
+
+    run(main())

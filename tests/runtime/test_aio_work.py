@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from aio_tools import members, run, soon
-from runtime_tools import CALM, PATIENCE
+from runtime_tools import CALM, PATIENCE, until
 
 import pares
 from pares import aio
@@ -145,3 +146,30 @@ def test_a_call_that_is_cancelled_from_outside_ends_no_term(memory: str) -> None
             assert term
 
     run(main())
+
+
+def test_a_call_whose_term_ends_before_anybody_waits_for_it_does_not_run(memory: str) -> None:
+    """Ended and handed over between the look at the term and the beginning of the call."""
+    ran: list[bool] = []
+
+    async def main() -> None:
+        async with members(memory, "a", "b") as (me, other):
+            barriers = me._member._barriers  # pyright: ignore
+            begin = barriers.begin
+
+            def late(*key: Any) -> Any:
+                barriers.begin = begin  # type: ignore[method-assign]
+                me._member.step_down("A")  # pyright: ignore
+                until(lambda: other.holds("A"), "the other one leads")
+                return begin(*key)
+
+            @me.only("A")
+            async def work() -> bool:
+                ran.append(True)
+                return True
+
+            barriers.begin = late  # type: ignore[method-assign]
+            assert await work() is None
+
+    run(main())
+    assert not ran

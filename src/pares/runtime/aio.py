@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from pares.core.errors import ClosedError
 from pares.runtime import events as told
 from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
@@ -151,6 +153,11 @@ def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
         loop.call_soon_threadsafe(event.set)
 
 
+def _this_task() -> int:
+    """A number for it that no thread has."""
+    return -id(asyncio.current_task())
+
+
 class Member:
     """`pares.Member` for asyncio. Takes the same arguments, and promises the same.
 
@@ -162,16 +169,35 @@ class Member:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._make = functools.partial(SyncMember, *args, **kwargs)
         self._made: SyncMember | None = None
+        self._unwanted = False
+        self._making = threading.Lock()
+        """Held while it is made, which takes as long as opening a ledger does. One is made, whoever comes first."""
 
     @property
     def _member(self) -> SyncMember:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        return self._made or self._enter()
+
+    def _enter(self) -> SyncMember:
+        with self._making:
+            if self._unwanted:
+                raise ClosedError("whoever entered this member did not wait until it was made: make a new one")
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def _give_up(self) -> None:
+        with self._making:
+            self._unwanted, made = True, self._made
+        if made is not None:
+            made.close()
 
     async def __aenter__(self) -> Self:
-        if self._made is None:
-            self._made = await asyncio.to_thread(self._make)
+        try:
+            await asyncio.to_thread(self._enter)
+        except asyncio.CancelledError:
+            # The thread that makes it can't be cancelled, and nobody else would ever close what it makes.
+            threading.Thread(target=self._give_up, name="pares: giving up", daemon=True).start()
+            raise
         return self
 
     async def __aexit__(
@@ -222,7 +248,7 @@ class Member:
         last = -1
         while (term := await self._newer(role, last, timeout)) is not None:
             barriers = self._member._barriers  # pyright: ignore[reportPrivateUsage]
-            body = barriers.begin(term.key)
+            body = barriers.begin(term.key, _this_task())
             try:
                 yield term
             finally:
@@ -232,7 +258,8 @@ class Member:
     async def pulse(self, timeout: float | None = None) -> bool:
         """Waits until this member leads any role; whether it does."""
         member = self._member
-        return await self._until(lambda: member.pulse(0), timeout)
+        member._requests.check_usable()  # pyright: ignore[reportPrivateUsage]
+        return await self._until(lambda: any(member._leading()), timeout)  # pyright: ignore[reportPrivateUsage]
 
     async def _newer(self, role: str, last: int, timeout: float | None) -> Term | None:
         member = self._member
@@ -350,7 +377,8 @@ class Member:
                     return None
                 with self._work(term, give_up_on_error, stuck_after):
                     async with term:
-                        return await function(*args, **kwargs)
+                        # Looked at again: before that began nobody waited for this call.
+                        return await function(*args, **kwargs) if term else None
                 return None
 
             return guarded
@@ -397,4 +425,6 @@ class Member:
     async def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves; bodies under ``async with term`` are cancelled by that."""
         if self._made is not None:
+            # By the task: the thread that waits is another one, and that of this event loop has other tasks to run.
+            self._made._barriers.finish_mine(_this_task())  # pyright: ignore[reportPrivateUsage]
             await asyncio.to_thread(self._made.close, timeout)

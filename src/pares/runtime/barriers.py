@@ -126,9 +126,10 @@ class Barriers:
                 self._bodies.pop(body.key, None)
         self._settle(body.key)
 
-    def finish_mine(self) -> None:
-        """The calling thread waits for the end of this member, so nobody waits for what it runs."""
-        me = threading.get_ident()
+    def finish_mine(self, me: int | None = None) -> None:
+        """The calling thread waits for the end of this member, so nobody waits for what it runs. `me`: who waits, if that is
+        another than the thread that calls."""
+        me = threading.get_ident() if me is None else me
         seat = self._telling.get(me)
         if seat is not None:
             self._unawaited.add(seat)
