@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,39 @@ def test_a_spare_watchdog_that_died_is_replaced() -> None:
     spare.process.wait()
     assert supervisor.run(Steady()) == (0, "ended")
     supervisor.close()
+
+
+def test_a_signal_that_comes_while_no_command_runs_is_passed_on_to_none() -> None:
+    """Nor to the next one, which would die of it."""
+    supervisor = Supervisor(["sleep", "0.3"], session=1, grace=0.1)
+    supervisor.forward(signal.SIGUSR1)
+    assert supervisor.run(Steady()) == (0, "ended")
+    supervisor.forward(signal.SIGUSR1)
+
+    class Next(Steady):
+        token = 2
+
+    assert supervisor.run(Next()) == (0, "ended")
+    supervisor.close()
+
+
+def test_a_stop_that_comes_as_it_is_closed_writes_into_nobodys_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = Supervisor(["true"], session=1, grace=0.1)
+    closing, there, write = threading.Thread(target=supervisor.close), list[bool](), os.write
+
+    def slow_write(descriptor: int, data: bytes) -> int:
+        closing.start()
+        closing.join(0.3)
+        with contextlib.suppress(OSError):
+            there.append(os.fstat(descriptor).st_ino != 0)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", slow_write)
+    supervisor.stop(1)
+    monkeypatch.undo()
+    closing.join()
+    supervisor.stop(1)
+    assert there == [True], "the number was not given back before the write"
 
 
 def test_commands_that_can_not_be_run(tmp_path: Path) -> None:

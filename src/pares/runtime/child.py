@@ -89,24 +89,26 @@ class _Inbox:
     """Requests from other threads and from signal handlers, for the thread that runs the command."""
 
     def __init__(self) -> None:
-        self._requests: deque[tuple[int | None, str]] = deque()
+        self._requests: deque[tuple[int, str]] = deque()
+        self._lock = threading.RLock()
+        """A number that `close` has given back may be somebody else's file a moment later."""
         self._woken, self._wake = os.pipe()
         for descriptor in (self._woken, self._wake):
             os.set_blocking(descriptor, False)
 
-    def put(self, token: int | None, line: str) -> None:
+    def put(self, token: int, line: str) -> None:
         self._requests.append((token, line))
-        with contextlib.suppress(OSError):  # full: then the loop is awake already
+        with self._lock, contextlib.suppress(OSError):  # full: then the loop is awake already; or closed
             os.write(self._wake, b"!")
 
     def take(self, token: int) -> list[str]:
-        """What is there for the command of that term, or for any."""
+        """What is there for the command of that term. What was meant for an earlier one is over."""
         with contextlib.suppress(OSError):
             os.read(self._woken, 4096)
         lines: list[str] = []
         while self._requests:
             wanted, line = self._requests.popleft()
-            if wanted in (None, token):
+            if wanted == token:
                 lines.append(line)
         return lines
 
@@ -114,8 +116,9 @@ class _Inbox:
         return self._woken
 
     def close(self) -> None:
-        wake, self._wake = self._wake, -1
-        os.close(wake)
+        with self._lock:
+            wake, self._wake = self._wake, -1
+            os.close(wake)
         os.close(self._woken)
 
 
@@ -205,7 +208,9 @@ class Supervisor:
 
     def forward(self, number: int) -> None:
         """Sends a signal to the command's process group, if one runs."""
-        self._inbox.put(None, f"signal {int(number)}")
+        token = self._running
+        if token is not None:
+            self._inbox.put(token, f"signal {int(number)}")
 
     def close(self) -> None:
         """Ends the watchdog that waits for a next run. For use when nothing runs, and once."""
