@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
 
 import pares
+from pares.core.protocol import Closed
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
 
@@ -127,3 +129,24 @@ def test_who_finds_a_term_over_finds_out_why() -> None:
     assert (bool(term), term.why) == (True, "")
     term._end("drained")  # pyright: ignore
     assert term.seen == (False, "drained")
+
+
+def test_a_signals_handler_may_close_the_member_that_the_thread_below_waits_for(crew: Crew) -> None:
+    """In whatever step of its waiting: it hands over and leaves, and does not wait for a thread that waits for it."""
+    me = crew.leader("a", session=QUICK, barrier_timeout=1.0)
+    beliefs: Any = me._life.beliefs  # pyright: ignore
+    valid = beliefs.valid
+
+    def interrupted(role: str) -> Any:
+        beliefs.valid = valid
+        signal.raise_signal(signal.SIGUSR1)
+        return valid(role)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: me.close())
+    try:
+        beliefs.valid = interrupted
+        term = me.wait("A", PATIENCE)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert term is None
+    assert isinstance(me._loop.over, Closed), "it has left"  # pyright: ignore

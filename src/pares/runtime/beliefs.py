@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 
 from pares.core.protocol import Follow, Lead, Renew
 from pares.core.shares import Extend
@@ -23,9 +26,8 @@ class Beliefs:
         self.until: dict[str, int] = {}
         """role -> deadline of the belief, in nanoseconds of the stopwatch."""
         self.terms: dict[str, Term] = {}
-        self.changed = threading.Condition()
         self.listeners: list[Callable[[], None]] = []
-        """Called after every change, on the loop's thread: for event loops."""
+        """Called after every change, on the loop's thread: for who waits. They return at once."""
         self.begun = 0
         self._lock = threading.RLock()
         """Its holder may take it again: a signal's handler may close the member while the thread that it interrupts does."""
@@ -97,7 +99,7 @@ class Beliefs:
         terms = list(self.terms.values())
         self.until.clear()
         self.terms = {}
-        self.changed, self.listeners = threading.Condition(), []
+        self.listeners = []
         for term in terms:
             term._die_in_child()  # pyright: ignore[reportPrivateUsage]
 
@@ -107,18 +109,23 @@ class Beliefs:
         return term if term else None
 
     def notify(self) -> None:
-        with self.changed:
-            self.changed.notify_all()
         for listener in list(self.listeners):
             listener()
 
     def wait_for(self, what: Callable[[], bool], timeout: float | None) -> bool:
         """Waits until `what()`, looked at after each change, is true; `timeout` in seconds."""
         end = None if timeout is None else stopwatch() + int(timeout * 1e9)
-        with self.changed:
+        # No lock that the loop would need: a signal's handler may close the member on the thread that waits here.
+        changed: SimpleQueue[None] = SimpleQueue()
+        listeners, wake = self.listeners, partial(changed.put, None)
+        listeners.append(wake)
+        try:
             while not what():
                 left = None if end is None else (end - stopwatch()) / 1e9
                 if left is not None and left <= 0:
                     return False
-                self.changed.wait(left)
-        return True
+                with suppress(Empty):
+                    changed.get(timeout=left)
+            return True
+        finally:
+            listeners.remove(wake)
