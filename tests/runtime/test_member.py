@@ -10,6 +10,7 @@ from runtime_tools import CALM, PATIENCE, Crew, ids, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LeadershipLost
+from pares.runtime.life import Life
 
 
 def test_a_lone_member_leads_what_it_declares(any_crew: Crew) -> None:
@@ -285,3 +286,16 @@ def test_a_member_on_sqlite_can_be_proven_dead(sqlite: str, memory: str) -> None
         assert proven.wait("A", PATIENCE)
         world = proven._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
         assert world.members[proven.id].lock is not None
+
+
+def test_health_fits_together_also_of_a_member_that_is_just_ending(crew: Crew) -> None:
+    me = crew.leader("a")
+    states = iter(["live", *["closed"] * 9])
+
+    class Ending(Life):
+        state = property(lambda self: next(states))  # type: ignore[assignment]  # pyright: ignore
+
+    me._life.__class__ = Ending  # pyright: ignore
+    health = me.health()
+    me._life.__class__ = Life  # pyright: ignore
+    assert health.ok == (health.state == "live")

@@ -25,11 +25,12 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     knows = fresh or unreachable is not None
     terms = [term for term in list(life.beliefs.terms.values()) if term]
     stuck = life.barriers.watch.stuck()
-    ok = alive and knows and not stuck and life.state in ("joining", "live", "closing")
+    state = life.state  # once: what is said of it must fit together
+    ok = alive and knows and not stuck and state in ("joining", "live", "closing")
     return Health(
         ok=ok,
-        ready=ok and fresh and life.state == "live" and loop.joined and unreachable is None,
-        state=life.state,
+        ready=ok and fresh and state == "live" and loop.joined and unreachable is None,
+        state=state,
         name=name,
         group=group,
         leads=tuple(sorted(term.role for term in terms)),
