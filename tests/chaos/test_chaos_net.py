@@ -18,7 +18,7 @@ from chaos.net import Net
 from chaos import net as chaos_net
 from pares.core.errors import CapabilityError
 
-HANG = 20.0
+HANG = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.processes
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from pares.runtime.clock import stopwatch
 
-HANG = float(os.environ.get("PARES_PATIENCE", "30"))
+HANG = float(os.environ.get("PARES_PATIENCE", "60"))
 """Seconds after which something that must come is taken for lost."""
 PLAYER = Path(__file__).with_name("allcall_player.py")
 LATELY = 500_000_000
@@ -67,7 +67,7 @@ class Player:
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

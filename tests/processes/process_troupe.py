@@ -89,7 +89,7 @@ class Worker:
                 self.thaw()
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
