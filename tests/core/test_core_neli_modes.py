@@ -14,7 +14,7 @@ from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
 from pares.core.errors import ConfigError
 from pares.core.fast import Fast
 from pares.core.neli import BEACONS, Neli
-from pares.core.protocol import Barrier, Follow, Report, Restart, Stop, Tick
+from pares.core.protocol import Barrier, Close, Closed, Follow, Report, Restart, Stop, Tick
 from pares.core.records import MAX_BASE, BadRecord, Join, Text, encode
 from pares.core.shares import (
     Assigned,
@@ -208,6 +208,23 @@ def test_a_non_exclusive_owner_that_lost_its_partition_ends_with_t() -> None:
     assert bench.until() == until  # nothing re-arms what the group has taken
     bench.wait(1500)
     assert of(bench.step(Tick(bench.wall_us)), Follow)[0].why == "lease ran out"
+
+
+def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> None:
+    bench = leading(nele())
+    until, before = bench.until(), len(bench.kinds())
+    bench.step(Close())
+    for _ in range(4):
+        bench.wait(50)
+        bench.go()
+    assert bench.leading()
+    assert bench.kinds()[before:] == ["Beacon"] * 4, "whoever comes next is not to take it for gone"
+    assert bench.until() == until
+    bench.wait(1500)
+    bench.go()
+    assert not bench.leading()
+    assert bench.kinds()[-1] == "Yield"
+    assert of(bench.effects, Closed)
 
 
 # Other numbers of partitions -----------------------------------------------------------------------------------------------

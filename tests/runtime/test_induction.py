@@ -199,7 +199,9 @@ def test_a_member_for_asyncio(ledger: Any, protocol: str) -> None:
 
 def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     crew = a_crew(ledger)
-    one = member(crew, "one", "neli", overlap=1.0, session=2.0)
+    # Beacons much more often than in half a session: who is silent for so long is taken for gone.
+    often: dict[str, Any] = {"overlap": 1.0, "session": 4.0, "interval": 0.2}
+    one = member(crew, "one", "neli", **often)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     gaps: list[float] = []
     members, over = [one], threading.Event()
@@ -212,7 +214,7 @@ def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    two = member(crew, "two", "neli", overlap=1.0, session=2.0)
+    two = member(crew, "two", "neli", **often)
     members.append(two)
     until(lambda: shared(one, two), "each leads one role")
     one.close()

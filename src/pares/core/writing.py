@@ -84,9 +84,11 @@ class Writing(Holding):
         elif part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
             return
-        if self.closing or not self.live or not part.track.entered or not part.attached:
+        if not self.live or not part.track.entered or not part.attached:
             return
-        if (part.add or part.drop) and part.wide and part.quiet:
+        if self.closing and part.phase is not Phase.LINGERING:
+            return  # who closes speaks for nothing but what it leads until another does: that is not to seem silent
+        if (part.add or part.drop) and part.wide and part.quiet and not self.closing:
             self._put(part, Work, now, effects, add=tuple(part.add)[:NAMES], drop=tuple(part.drop)[:NAMES], at=at_ms)
             return
         self._restate(part, now)
