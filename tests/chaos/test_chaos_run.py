@@ -44,7 +44,11 @@ class Chaos:
     def __init__(self, *words: str) -> None:
         command = [sys.executable, "-m", "chaos", *words]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            self.stdout, self.stderr = process.communicate()
+            try:
+                self.stdout, self.stderr = process.communicate()
+            except BaseException:
+                process.kill()  # what it leaves, the next run removes
+                raise
         self.returncode, self._pid = process.returncode, process.pid
 
     def networks(self) -> list[str]:

@@ -149,9 +149,8 @@ def test_four_nodes_one_leader(kafka: Kafka) -> None:
     nodes = [node(crew, name, barrier=seen.barrier(name)) for name in ("one", "two", "three", "four")]
     tokens: list[int] = []
     while nodes:
-        until(lambda: any(n.holds(ROLE) for n in nodes), "one leads", PATIENCE)
-        term = next(t for n in nodes if (t := n.term(ROLE)) is not None)
-        tokens.append(term.token)
+        led = until(lambda: [t for n in nodes if (t := n.term(ROLE)) is not None], "one leads", PATIENCE)
+        tokens.append(led[0].token)
         closed = nodes.pop(0)
         closed.close()
         assert closed.state == "closed"

@@ -170,9 +170,8 @@ def test_nodes_that_come_and_go_lead_one_at_a_time(any_crew: Crew) -> None:
         until(lambda: nodes[-1].state == "live", f"{name} is in the group")
     tokens: list[int] = []
     while nodes:
-        until(lambda: sum(n.holds(ROLE) for n in nodes) == 1, "one leads")
-        term = next(t for n in nodes if (t := n.term(ROLE)) is not None)
-        tokens.append(term.token)
+        led = until(lambda: [t for n in nodes if (t := n.term(ROLE)) is not None], "one leads")
+        tokens.append(led[0].token)
         closed = nodes.pop(0)
         closed.close()
         assert not closed.holds(ROLE)

@@ -85,9 +85,14 @@ def test_a_topic_that_grows_under_a_living_group(kafka: Kafka, mode: str, how: s
         look.members.append(two)
         until(lambda: one.health().restarts == 1, "who shared out fewer began anew", PATIENCE)
         everybody = (one, two)
-        until(lambda: all(any(m.holds(r) for m in everybody) for r in ROLES), "every role is led", PATIENCE)
+
+        def led() -> dict[str, pares.Term] | None:
+            found = {role: t for role in ROLES for m in everybody if (t := m.term(role)) is not None}
+            return found if len(found) == len(ROLES) else None
+
+        after = until(led, "every role is led", PATIENCE)
         assert not any(before.values()), "no term by the smaller number is left"
-        after = {role: next(t for m in everybody if (t := m.term(role)) is not None) for role in ROLES}
+        assert after is not None
         assert len({term.token for term in after.values()}) >= 2, "of more partitions than one"
         for role in ROLES:
             old = before[role]
