@@ -214,3 +214,22 @@ def test_who_is_closed_before_it_is_in_its_group_is_not_told_of_the_groups_past(
     life.carry(Moved([MemberJoined(0, "old~1", "old", "here"), MemberLeft(1, "old~1", "old", "left")]))
     life.carry(Closed())
     assert list(events) == []
+
+
+def test_the_beginning_of_a_term_that_was_waited_for_is_not_told_again(faulty: Faulty) -> None:
+    """Not even if the loop takes its time to tell it, while the term stands for whoever only looks."""
+    faulty.away()
+    me = Crew(faulty).member("a")
+    publish = me._life.journal.publish  # pyright: ignore
+
+    def late(event: pares.Event) -> None:
+        time.sleep(0.2)
+        publish(event)
+
+    me._life.journal.publish = late  # type: ignore[method-assign]  # pyright: ignore
+    faulty.back()
+    until(lambda: me.holds("A"), "it leads")
+    assert me.wait("A", PATIENCE)
+    events = me.events()
+    me.close()
+    assert [type(event) for event in events] == [pares.Revoked]

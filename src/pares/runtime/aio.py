@@ -266,8 +266,7 @@ class Member:
         member.term(role)
 
         def newer() -> bool:
-            with member._life.beliefs.changed:  # pyright: ignore[reportPrivateUsage]  # as the member's own wait does
-                term = member.term(role)
+            term = member._life.beliefs.awaited(role)  # pyright: ignore[reportPrivateUsage]
             return term is not None and term.token > last
 
         await self._until(newer, timeout)

@@ -26,6 +26,8 @@ class Beliefs:
         self.until: dict[str, int] = {}
         """role -> deadline of the belief, in nanoseconds of the stopwatch."""
         self.terms: dict[str, Term] = {}
+        self._told: dict[str, int] = {}
+        """role -> token of the term whose beginning everybody was told."""
         self.listeners: list[Callable[[], None]] = []
         """Called after every change, on the loop's thread: for who waits. They return at once."""
         self.begun = 0
@@ -45,6 +47,11 @@ class Beliefs:
             self.terms[role] = term
             self.until[role] = effect.until
             return term
+
+    def told(self, term: Term) -> None:
+        """Its beginning was told: whoever waits for it gets it, and listens to what comes after it."""
+        self._told[term.role] = term.token
+        self.notify()
 
     def renew(self, effect: Renew) -> int:
         """Until when what is renewed was believed before; 0 if there is nothing."""
@@ -75,6 +82,7 @@ class Beliefs:
             if term is None or term.token != effect.token:
                 return None
             self.until.pop(role, None)
+            self._told.pop(role, None)
             del self.terms[role]
             term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
             return term
@@ -107,6 +115,11 @@ class Beliefs:
         """The current term, if it is believed right now."""
         term = self.terms.get(role)
         return term if term else None
+
+    def awaited(self, role: str) -> Term | None:
+        """As `valid`, for who waits for terms: not before its beginning was told."""
+        term = self.valid(role)
+        return term if term is not None and self._told.get(role) == term.token else None
 
     def notify(self) -> None:
         for listener in list(self.listeners):

@@ -126,12 +126,11 @@ class Life:
         if self.ended:
             return
         self.measures.begins(effect.seat)  # first: whoever finds the term finds it counted
-        with self.beliefs.changed:  # whoever has waited for the term listens to what comes after it
-            term = self.beliefs.lead(effect, self.id)
-            if term is None:
-                return  # closed without waiting for this thread
-            self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
-        self.beliefs.notify()
+        term = self.beliefs.lead(effect, self.id)
+        if term is None:
+            return  # closed without waiting for this thread
+        self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
+        self.beliefs.told(term)
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
 
     def _renew(self, effect: Renew) -> None:

@@ -190,7 +190,7 @@ class Member:
         self._requests.check_eligible(role)
 
         def newer() -> Term | None:
-            term = self._life.beliefs.valid(role)
+            term = self._life.beliefs.awaited(role)
             return term if term is not None and term.token > last else None
 
         self._life.beliefs.wait_for(lambda: newer() is not None or self._life.ended, timeout)
