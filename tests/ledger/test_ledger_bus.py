@@ -8,8 +8,8 @@ from bus_stages import Buses
 from ledger_stages import Stage, descriptors
 from log_tools import until
 
-from pares.core.errors import ConfigError
-from pares.ledger import MAX_PAYLOAD, Bus, TailBus
+from pares.core.errors import ConfigError, LedgerUnavailable
+from pares.ledger import MAX_PAYLOAD, Bell, Bus, TailBus
 from pares.ledger import bus as bus_module
 
 HANG = 60.0
@@ -163,6 +163,28 @@ def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
         bus.publish("a", b"2")
         time.sleep(0.02)
     assert heard.messages[:2] == [b"1", b"2"]
+    bus.close()
+
+
+def test_a_ledger_that_has_no_bell_to_give_at_first(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who begins to listen while the service is out of reach hears all the same."""
+    ledger = stage.open()
+    real, asked = ledger.bell, list[int]()
+
+    def bell(partition: int = 0) -> Bell | None:
+        asked.append(partition)
+        if len(asked) < 3:
+            raise LedgerUnavailable("out of reach, by the test")
+        return real(partition)
+
+    monkeypatch.setattr(ledger, "bell", bell)
+    bus, heard = TailBus(ledger), Heard()
+    bus.listen("a", heard)
+    bus.publish("a", b"1")
+    heard.wait(1)
+    until(lambda: len(asked) >= 3)
+    bus.publish("a", b"2")
+    assert heard.wait(2) == [b"1", b"2"]
     bus.close()
 
 

@@ -159,3 +159,13 @@ def test_an_answer_that_is_older_than_an_append_hides_nothing() -> None:
     shelf.push()
     assert end_overtaken_by(lambda: log.append(b"b"), shelf, log) == 1
     assert [entry.payload for entry in log.read(1)] == [b"b"]
+
+
+def test_an_old_answer_about_a_log_does_not_undo_a_newer_one() -> None:
+    known = Known()
+    assert not known.put("t", "one", 1, 1.0)
+    assert known.put("t", "two", 2, 3.0)
+    assert not known.put("t", "one", 1, 2.0), "asked before, and slow to come"
+    assert known.get("t") == ("two", 2, 3.0)
+    known.doubt("t")
+    assert known.put("t", "three", 1, 4.0)

@@ -5,6 +5,7 @@ for him, and when the log jumps (R12) the listener goes on at its new end. It co
 was read by all who cared, judged by age, is deleted again.
 """
 
+import contextlib
 import itertools
 import select
 import threading
@@ -122,14 +123,16 @@ class _Follower(threading.Thread):
             self.join()
 
     def run(self) -> None:
-        bell = None
+        bell, asked = None, False
         try:
-            bell = self._log.bell(self._partition)
             events = select.poll()
             events.register(self._wake.fileno(), select.POLLIN)
-            if bell is not None:
-                events.register(bell.fileno(), select.POLLIN)
             while not self._ended:
+                if not asked:
+                    with contextlib.suppress(LedgerUnavailable):  # until it can be had, this looks often
+                        bell, asked = self._log.bell(self._partition), True
+                    if bell is not None:
+                        events.register(bell.fileno(), select.POLLIN)
                 if bell is not None:
                     bell.clear()
                 pause = self._follow()

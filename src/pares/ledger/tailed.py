@@ -34,8 +34,10 @@ class Known:
         return self._known.get(topic)
 
     def put(self, topic: str, identity: str, partitions: int, asked: float) -> bool:
-        """Whether it was another log before."""
+        """Whether it was another log before. What was asked before what is known says nothing any more."""
         before = self._known.get(topic)
+        if before is not None and before[2] > asked:
+            return False
         self._known[topic] = (identity, partitions, asked)
         return before is not None and before[0] != identity
 
