@@ -89,7 +89,7 @@ def assemble(
     if ledger.retention is not None:
         checked["retention_ms"] = int(ledger.retention * 1000)
     if protocol != "claims":
-        from pares.runtime.induction import begin_induction
+        from pares.runtime.induction_begin import begin_induction
         from pares.runtime.induction_view import InductionView
 
         induced = begin_induction(ledger, protocol, checked | {"seats": seats}, eligible, own, life)

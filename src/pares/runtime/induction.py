@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -44,15 +44,14 @@ from pares.core.reasons import STEPPED_DOWN
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
 from pares.core.spread import partition_of_role
-from pares.ledger import Group, Ledger, Membership, expire
+from pares.ledger import Ledger, expire
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.barriers import Key
-from pares.runtime.claims_group import CALLBACK_LIMIT, ClaimsMembership, group_of
+from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbells
-from pares.runtime.induction_settings import check_barrier, check_seats, check_shape
-from pares.runtime.induction_settings import config as config_of
+from pares.runtime.induction_settings import check_barrier
 from pares.runtime.life import Life
 from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
 
@@ -63,28 +62,6 @@ Make = Callable[[float, int], tuple[str, Config]]
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
-
-
-def begin_induction(
-    ledger: Ledger, protocol: str, checked: dict[str, Any], eligible: object, own: dict[str, float | None], life: Life
-) -> InductionLoop:
-    """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
-    seats: int = checked["seats"]
-    native = isinstance(ledger, Group) and seats == 1
-    check_shape(protocol, checked, eligible, native)
-    check_seats(ledger, seats)
-    settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
-    settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
-    settings["callback_limit"] = max(CALLBACK_LIMIT, life.barrier_limit + 2 * GRACE)
-
-    def join(callbacks: Callbacks) -> Membership:
-        told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
-        return group_of(ledger, seats, **settings).join(checked["group"], ledger.partitions, *told)
-
-    def make(bound: float, seen: int) -> tuple[str, Config]:
-        return protocol, config_of(protocol, checked, ledger, bound, own, seen)
-
-    return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)
 
 
 class InductionLoop:
