@@ -151,6 +151,8 @@ class Appender:
             if (topic, partition) in self._shaken:
                 # Raises if the leader doesn't answer; then nothing was sent.
                 self._ask(topic, partition)
+                # The client may have heard in the outage that nobody leads the partition, and would not ask again for minutes.
+                self.refresh(topic)
                 deadline = max(deadline, time.monotonic() + self._settings.timeout / 2)
             producer = self.connect(topic)
             if self._key(topic) not in self._warm:
