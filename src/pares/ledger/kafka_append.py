@@ -36,6 +36,9 @@ _LAST_WORDS: Final = 0.5
 """Seconds to wait for what becomes of an append that was purged."""
 _NEWS: Final = 0.1
 """Seconds for which a topic that was refused is asked for again, before the refusal counts."""
+_LOOK: Final = 0.2
+"""Seconds that an append after one that failed waits for news of who leads its partition. What it asks may be the very broker
+that is cut off, and that is not to hold it up for long."""
 _FIRST: Final = 2.0
 """Seconds that the first append may take in any case: the producer needs a number from the brokers first."""
 OVERHEAD: Final = 128
@@ -152,7 +155,7 @@ class Appender:
                 # Raises if the leader doesn't answer; then nothing was sent.
                 self._ask(topic, partition)
                 # The client may have heard in the outage that nobody leads the partition, and would not ask again for minutes.
-                self.refresh(topic)
+                self.refresh(topic, _LOOK)
                 deadline = max(deadline, time.monotonic() + self._settings.timeout / 2)
             producer = self.connect(topic)
             if self._key(topic) not in self._warm:
@@ -268,11 +271,12 @@ class Appender:
                 raise
             self._error(why.args[0])
 
-    def refresh(self, topic: str) -> bool:
-        """Have the producer look at the topic again; False if no broker answers."""
+    def refresh(self, topic: str, timeout: float | None = None) -> bool:
+        """Have the producer look at the topic again; False if no broker answers in `timeout` seconds (None: the ledger's)."""
         kafka = client_module()
+        seconds = self._settings.timeout if timeout is None else min(timeout, self._settings.timeout)
         try:
-            self.connect(topic).list_topics(topic, timeout=self._settings.timeout)
+            self.connect(topic).list_topics(topic, timeout=seconds)
         except kafka.KafkaException as error:
             log.debug("%s: no news of %s: %s", self._where, topic, error)
             return False
