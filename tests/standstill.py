@@ -7,8 +7,11 @@ import os
 import signal
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+PATIENCE: Final = 60.0
 
 
 def stop(process: subprocess.Popen[Any]) -> None:
@@ -17,9 +20,23 @@ def stop(process: subprocess.Popen[Any]) -> None:
     os.waitpid(process.pid, os.WUNTRACED)
 
 
+def _alone(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("begin immediate")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
 def stop_between_writes(process: subprocess.Popen[Any], file: Path) -> None:
     """The same while it can't be writing into that SQLite file."""
-    with contextlib.closing(sqlite3.connect(file, timeout=60, isolation_level=None)) as connection:
-        connection.execute("begin immediate")
+    with contextlib.closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+        end = time.monotonic() + PATIENCE
+        while not _alone(connection):
+            assert time.monotonic() < end, f"{file} is never free"
+            # SQLite's own patience looks ten times a second: members that write all the time would come first.
+            time.sleep(0.0005)
         stop(process)
         connection.execute("rollback")
