@@ -94,7 +94,10 @@ def test_leaders_that_are_killed(troupe: Troupe, protocol: str, ledger: str, ses
 @pytest.mark.parametrize(("protocol", "ledger", "session", "rounds"), CASES)
 def test_leaders_that_are_frozen(troupe: Troupe, protocol: str, ledger: str, session: float, rounds: int) -> None:
     troupe.begin()
-    for _ in range(rounds):
+    tried = struck = 0
+    while struck < rounds:
+        tried += 1
+        assert tried <= 5 * rounds, "whoever is frozen has nothing to lose"
         time.sleep(session * troupe.random.uniform(0.2, 0.7))
         frozen, held = troupe.freeze_a_leader()
         before = len(frozen.events("thawed"))
@@ -103,10 +106,11 @@ def test_leaders_that_are_frozen(troupe: Troupe, protocol: str, ledger: str, ses
             troupe.until(lambda b=belief: troupe.successor_of(b), f"somebody succeeds in role {belief.role} meanwhile")
         frozen.thaw()
         troupe.until(lambda w=frozen, n=before: first_checks(w, n, len(troupe.roles)), "it has looked at every role")
+        # Not if it found, in the moment in which it was frozen, that its lease had just run out.
+        struck += any(check["before"] for check in frozen.events("thawed")[before:])
         troupe.until_all_led()
     checks = troupe.all_events("thawed")
-    assert len(checks) >= rounds * len(troupe.roles)
-    assert sum(check["before"] for check in checks) >= rounds, "each had something to lose"
+    assert len(checks) >= tried * len(troupe.roles)
     assert [check for check in checks if check["held"]] == [], "the first check after SIGCONT says no"
     troupe.until(lambda: len(troupe.all_events("zombie")) >= rounds / 2, "zombies have tried to write")
     no_promise_is_broken(troupe)
