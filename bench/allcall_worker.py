@@ -24,12 +24,13 @@ def main() -> None:
         roles=["x"],
         name=name,
         rank=int(rank),
-        protocol="allcall",
-        heartbeat=float(heartbeat),
-        lease=float(lease),
-        skew=float(skew),
-        order="rank" if order == "rank" else "lease",
-        when_isolated="step_down" if alone == "step_down" else "lead",
+        protocol=pares.AllCall(
+            heartbeat=float(heartbeat),
+            lease=float(lease),
+            skew=float(skew),
+            order="rank" if order == "rank" else "lease",
+            when_isolated="step_down" if alone == "step_down" else "lead",
+        ),
     )
 
     def heard() -> None:

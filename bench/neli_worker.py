@@ -2,8 +2,9 @@
 
     python -m bench.neli_worker URL NAME SETTINGS
 
-SETTINGS: of the member, as JSON. Lines out: `ready - NS` (somebody leads, and it knows who), `lead ROLE NS TOKEN`, `closing
-ROLE NS`, and the answers in `bench.part`. Lines in: `close`, which it does as its last act, and the questions there.
+SETTINGS: as JSON, the kind of its protocol's settings, these, and options for the ledger. Lines out: `ready - NS` (somebody
+leads, and it knows who), `lead ROLE NS TOKEN`, `closing ROLE NS`, and the answers in `bench.part`. Lines in: `close`, which it
+does as its last act, and the questions there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ ROLE = "r"
 
 def main() -> None:
     url, name, settings = sys.argv[1:4]
-    member = pares.Member(url, group=f"bench-{name.partition('-')[0]}", roles=[ROLE], name=name, **json.loads(settings))
+    told = json.loads(settings)
+    own = getattr(pares, told["kind"])(**told["own"])
+    group = f"bench-{name.partition('-')[0]}"
+    member = pares.Member(url, group=group, roles=[ROLE], name=name, protocol=own, options=told["options"])
 
     def lead() -> None:
         for term in member.terms(ROLE):

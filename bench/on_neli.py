@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 import pares
 from bench.cases import Row, spread
 from bench.on_kafka import MANY, cluster, url
@@ -27,6 +29,7 @@ from pares.core.beacons import Foreign, decode
 from pares.core.budget import BUDGET
 from pares.core.records import BadRecord
 from pares.runtime.clock import stopwatch
+from pares.runtime.protocols import Partitioned
 
 BEGIN, END = "<!-- figures of NELI -->", "<!-- end of figures of NELI -->"
 SIZES: Final = (1, 2, 5, 10, 20, 50)
@@ -39,48 +42,47 @@ Cases = dict[str, Callable[[bool], Iterator[Row]]]
 
 @dataclass(frozen=True)
 class Setting:
-    """A member's settings. `session`: the group's, in seconds. `crash`, `close`: what goNELI took at them, in seconds: the
-    middle of its runs, and how that is said."""
+    """A member's settings. `session`: the group's, in seconds. `own`: of its protocol. `crash`, `close`: what goNELI took at
+    them, in seconds: the middle of its runs, and how that is said."""
 
     name: str
     session: float
-    member: dict[str, Any]
+    own: Partitioned
     crash: tuple[float, str] | None = None
     close: tuple[float, str] | None = None
     client: dict[str, str] = field(default_factory=dict[str, str])
 
     def settings(self) -> dict[str, Any]:
         client = {"session.timeout.ms": str(round(self.session * 1000)), **self.client}
-        return {**self.member, "options": {"options": client}}
+        return {"kind": type(self.own).__name__, "own": asdict(self.own), "options": {"options": client}}
 
 
-GONELI: Final = {"protocol": "fast-neli", "poll_interval": 0.1}
 SETTINGS: Final = {
     "goneli": Setting(
         "fast-neli at goNELI's defaults: session 15 s, deadline 5 s, a beat each 0.1 s",
         15.0,
-        {**GONELI, "heartbeat_timeout": 5.0},
+        pares.FastNeli(heartbeat_timeout=5.0, poll_interval=0.1),
         crash=(17.4, "goNELI: 14.9 / 17.4 / 18.1 s (n=4)"),
         close=(3.1, "goNELI: 2.9 / 3.1 / 11.3 s (n=3)"),
     ),
     "goneli-tight": Setting(
         "fast-neli at goNELI's tightest: session 6 s, deadline 2 s, a beat each 0.1 s",
         6.0,
-        {**GONELI, "heartbeat_timeout": 2.0},
+        pares.FastNeli(heartbeat_timeout=2.0, poll_interval=0.1),
         crash=(7.5, "goNELI: 6.1 to 8.8 s (n=4)"),
         close=(2.2, "goNELI: 2.1 to 3.1 s (n=4)"),
     ),
     "goneli-hasty": Setting(
         "the same, and the client's heartbeat each 0.2 s",
         6.0,
-        {**GONELI, "heartbeat_timeout": 2.0},
+        pares.FastNeli(heartbeat_timeout=2.0, poll_interval=0.1),
         close=(0.6, "goNELI: 0.36 / 0.60 / 0.73 s (n=5)"),
         client={"heartbeat.interval.ms": "200"},
     ),
-    "fast": Setting("fast-neli, nothing set: session 6 s, deadline 5 s", 6.0, {"protocol": "fast-neli"}),
-    "neli": Setting("neli, nothing set: session 6 s, T 2.975 s, clock_error 0.05 s", 6.0, {"protocol": "neli"}),
-    "nele": Setting("neli, overlap 3 s: session 6 s, T 9 s", 6.0, {"protocol": "neli", "overlap": 3.0}),
-    "quick": Setting("fast-neli, a broker that allows it: session 1 s", 1.0, {"protocol": "fast-neli"}),
+    "fast": Setting("fast-neli, nothing set: session 6 s, deadline 5 s", 6.0, pares.FastNeli()),
+    "neli": Setting("neli, nothing set: session 6 s, T 2.975 s, clock_error 0.05 s", 6.0, pares.Neli()),
+    "nele": Setting("nele: session 6 s, T 9 s", 6.0, pares.Nele(T=9.0)),
+    "quick": Setting("fast-neli, a broker that allows it: session 1 s", 1.0, pares.FastNeli()),
 }
 
 
@@ -179,14 +181,12 @@ class Crowd:
 
     def grow(self, size: int) -> None:
         """To so many groups of one member, or members of one group, all of which live."""
-        settings: dict[str, Any] = {"protocol": "fast-neli" if self._mode == "fast" else "neli"}
-        if self._mode == "nele":
-            settings["overlap"] = 3.0
+        own = {"fast": pares.FastNeli(), "neli": pares.Neli(), "nele": pares.Nele(T=9.0)}[self._mode]
         while len(self.members) < size:
             number = len(self.members)
             group = f"{self._run}-{number if self._of == 'groups' else 0}"
             roles = [str(n) for n in range(PARTITIONS)]
-            self.members.append(pares.Member(self.ledger, group=group, roles=roles, name=f"m{number}", **settings))
+            self.members.append(pares.Member(self.ledger, group=group, roles=roles, name=f"m{number}", protocol=own))
         end = time.monotonic() + 120
         while not all(member.state == "live" and member.leaders("0") for member in self.members):
             if time.monotonic() > end:

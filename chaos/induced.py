@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pares
 from pares.sim.mutants import applied
 from pares.sim.neli.mutants import MUTANTS
 
@@ -31,9 +32,11 @@ def main() -> None:
     protocol, rule, group = (sys.argv.pop(1) for _ in range(3))
     session = float(sys.argv[4])
     client = {"session.timeout.ms": str(round(session * 1000))}
-    own = {} if protocol == "neli" else {"heartbeat_timeout": session / 3, "poll_interval": session / 15}
+    fast = pares.FastNeli(heartbeat_timeout=session / 3, poll_interval=session / 15)
     with applied(RULES[rule]):
-        process_worker.main(group=group, protocol=protocol, options={"options": client}, **own)
+        # The broker balances: it has no use for `settle`.
+        own = protocol if protocol == "neli" else fast
+        process_worker.main(group=group, protocol=own, settle=None, options={"options": client})
 
 
 if __name__ == "__main__":

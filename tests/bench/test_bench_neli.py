@@ -9,6 +9,7 @@ import pytest
 from bench.on_neli import SETTINGS, SIZES, cases, longest_gap_ms
 from bench_run import is_spread, measured
 
+from pares import FastNeli
 from pares.runtime.induction_settings import usual_deadline_ms
 
 
@@ -25,8 +26,10 @@ def test_every_setting_has_its_cases_and_goes_together() -> None:
     assert {"groups-neli", "members-neli", "groups-nele", "members-nele", "groups-fast"} <= named.keys()
     assert (SIZES[0], SIZES[-1]) == (1, 50)
     for setting in SETTINGS.values():
-        deadline = setting.member.get("heartbeat_timeout", usual_deadline_ms(round(setting.session * 1000), 0.1) / 1000)
-        assert setting.member.get("poll_interval", 0) * 2 < deadline < setting.session
+        if not isinstance(setting.own, FastNeli):
+            continue
+        deadline = setting.own.heartbeat_timeout or usual_deadline_ms(round(setting.session * 1000), 0.1) / 1000
+        assert (setting.own.poll_interval or 0) * 2 < deadline < setting.session
 
 
 @pytest.mark.brokers

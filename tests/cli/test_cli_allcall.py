@@ -41,7 +41,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """Of one group for all tests: these only listen."""
     url = f"sqlite:///{tmp_path_factory.mktemp('group')}/work.db"
     made = [
-        pares.Member(url, group="g", roles=["x"], name=name, rank=rank, protocol="allcall", host="h", **TIMES)
+        pares.Member(url, group="g", roles=["x"], name=name, rank=rank, protocol=pares.AllCall(**TIMES), host="h")
         for rank, name in enumerate("ab")
     ]
     try:

@@ -152,10 +152,7 @@ def test_allcall_over_a_topic(guarded: Kafka) -> None:
     given: dict[str, Any] = {
         "group": "a",
         "roles": ["A"],
-        "protocol": "allcall",
-        "heartbeat": 0.2,
-        "lease": 1.0,
-        "skew": 0.1,
+        "protocol": pares.AllCall(heartbeat=0.2, lease=1.0, skew=0.1),
     }
     url = guarded.topic_url(TOPIC)
     with pares.Member(url, options={"options": guarded.client()}, **given) as me:

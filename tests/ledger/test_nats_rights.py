@@ -104,10 +104,7 @@ def test_allcall_on_core_nats(server: Nats) -> None:
     given: dict[str, Any] = {
         "group": "g",
         "roles": ["A"],
-        "protocol": "allcall",
-        "heartbeat": 0.2,
-        "lease": 1.0,
-        "skew": 0.1,
+        "protocol": pares.AllCall(heartbeat=0.2, lease=1.0, skew=0.1),
     }
     url, options = f"nats://{server.bootstrap}", {"options": GUEST}
     server.reload(users([*both, answers]))

@@ -91,7 +91,7 @@ def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
 def test_what_a_protocol_does_not_have_is_not_told(url: str) -> None:
     registry, reader = CollectorRegistry(), InMemoryMetricReader()
     missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count"}
-    with pares.Member(url, group="g", roles=["A"], name="a", protocol="allcall", lease=1.0, heartbeat=0.3) as me:
+    with pares.Member(url, group="g", roles=["A"], name="a", protocol=pares.AllCall(lease=1.0, heartbeat=0.3)) as me:
         pares.metrics.prometheus(me, registry)
         pares.metrics.otel(me, MeterProvider(metric_readers=[reader]).get_meter("test"))
         assert me.wait("A", PATIENCE)

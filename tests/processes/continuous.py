@@ -71,7 +71,7 @@ class Company:
         url: str,
         layout: str,
         *,
-        protocol: str = "neli",
+        protocol: str = "nele",
         session: float = 2.0,
         overlap: float = 2.0,
         seed: int = 1,
@@ -217,7 +217,7 @@ def ledger(given: str | None, folder: Path, session: float) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layout", choices=("seats", "groups"), default="seats")
-    parser.add_argument("--protocol", choices=("neli", "fast-neli"), default="neli")
+    parser.add_argument("--protocol", choices=("nele", "fast-neli"), default="nele")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--session", type=float, default=1.5)
     parser.add_argument("--overlap", type=float, default=1.5)
@@ -237,7 +237,7 @@ def main() -> None:
 
 def never_without(told: argparse.Namespace, folder: Path, url: str) -> bool:
     """Plays, judges, and says what was found. Whether each role was led at each instant."""
-    overlap = told.overlap if told.protocol == "neli" else 0.0
+    overlap = told.overlap if told.protocol == "nele" else 0.0
     settings = {"protocol": told.protocol, "session": told.session, "overlap": overlap, "seed": told.seed}
     company = Company(folder, url, told.layout, **settings)
     try:

@@ -18,6 +18,7 @@ from process_beliefs import Recorder
 import pares
 from pares.core.protocol import Follow, Lead
 from pares.runtime.clock import stopwatch
+from pares.runtime.protocols import protocol_of
 
 LOOK_EVERY: Final = 0.004
 STALL: Final = 500_000_000
@@ -48,10 +49,12 @@ def main() -> None:
         host=host,
         roles=names,
         seats=int(seats),
-        protocol=protocol,
+        protocol=protocol_of(protocol)[1] or "claims",
         session=float(session),
         overlap=float(overlap),
-        settle=float(session) / 4,
+        settle=None
+        if ledger.startswith("kafka:") and seats == "1"
+        else float(session) / 4,  # there the broker balances
     ) as me:
         look_around(me, look)
         looked = stopwatch()

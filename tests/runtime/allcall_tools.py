@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from runtime_tools import PATIENCE, Crew, until
 
 import pares
-from pares.core.allcall_protocol import Settings
 from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger import Bus
-from pares.runtime import allcall_settings
 
 TIMES: dict[str, Any] = {"heartbeat": 0.4, "lease": 1.6, "skew": 0.2}
 """A busy machine may stand still for most of a second, and nobody seems to be gone, and no lease runs out."""
@@ -25,23 +20,12 @@ CALM: dict[str, Any] = {"heartbeat": 0.6, "lease": 3.0, "skew": 0.2}
 """For tests in which no lease may run out by itself: it is prolonged when 1.8 s are left."""
 
 
-@contextlib.contextmanager
-def at_once() -> Iterator[None]:
-    """Who is made here does not listen for a lease before it calls (H12): in a group that is new nobody can have led.
-
-    Those who come later hear its claim, and need not wait either.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(allcall_settings, "Settings", functools.partial(Settings, init_ms=0))
-        yield
-
-
 def member(crew: Crew, name: str, rank: int = 0, roles: tuple[str, ...] = ("x",), **settings: Any) -> pares.Member:
-    """A member; the first of a crew begins at once."""
-    given = {"ledger": crew.ledger, **TIMES, **settings}
-    ledger = given.pop("ledger")
-    with contextlib.nullcontext() if crew.members else at_once():
-        made = pares.Member(ledger, group=crew.group, roles=roles, name=name, rank=rank, protocol="allcall", **given)
+    """A member. The first of a crew does not listen for a lease before it calls (H12): in a group that is new nobody can have
+    led. Those that come later hear its claim, and need not wait either."""
+    given = {"ledger": crew.ledger, **TIMES, "silence": None if crew.members else 0.0, **settings}
+    own = pares.AllCall(**{what: given.pop(what) for what in pares.AllCall.__struct_fields__ if what in given})
+    made = pares.Member(given.pop("ledger"), group=crew.group, roles=roles, name=name, rank=rank, protocol=own, **given)
     crew.members.append(made)
     return made
 
@@ -125,7 +109,6 @@ __all__ = [
     "TIMES",
     "Port",
     "Wire",
-    "at_once",
     "band",
     "leading",
     "led_by",

@@ -9,6 +9,7 @@ from typing import Any
 from runtime_tools import PATIENCE, Crew
 
 import pares
+from pares.runtime.protocols import Protocol
 
 ROLES = ("0", "1")
 """One for each of two partitions."""
@@ -16,7 +17,7 @@ ROLE = "leader"
 """goNELI's only role."""
 
 
-def member(crew: Crew, name: str, protocol: str, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
+def member(crew: Crew, name: str, protocol: Protocol, roles: tuple[str, ...] = ROLES, **settings: Any) -> pares.Member:
     return crew.member(name, roles, protocol=protocol, **settings)
 
 
@@ -29,7 +30,7 @@ def shared(*members: pares.Member) -> bool:
 
 def node(crew: Crew, name: str = "a", **settings: Any) -> pares.Member:
     """A member as goNELI has them."""
-    return crew.member(name, (ROLE,), protocol="fast-neli", **settings)
+    return crew.member(name, (ROLE,), **({"protocol": "fast-neli"} | settings))
 
 
 class OneAtATime:

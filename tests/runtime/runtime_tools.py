@@ -56,8 +56,12 @@ class Crew:
 
     def member(self, name: str = "a", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
         """A member; with a long session, and quick to balance."""
-        settings = {"session": CALM, "settle": 0.05, "barrier_timeout": 10.0, "ledger": self.ledger} | settings
-        ledger = settings.pop("ledger")
+        ledger = settings.pop("ledger", self.ledger)
+        settings = {"barrier_timeout": 10.0} | settings
+        url, shared = getattr(ledger, "url", ledger), settings.get("protocol", "claims") != "claims"
+        if not (shared and url.startswith("kafka:") and settings.get("seats", 1) == 1):
+            # Elsewhere it is a broker that shares out and balances, by a session of its client's settings.
+            settings = {"session": CALM, "settle": 0.05} | settings
         member = pares.Member(ledger, group=self.group, roles=roles, name=name, **settings)
         self.members.append(member)
         return member

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from allcall_tools import PAST_A_LEASE, PATIENCE, TIMES, at_once, band, leading, member, settle
+from allcall_tools import PAST_A_LEASE, PATIENCE, TIMES, band, leading, member, settle
 from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
@@ -50,7 +50,7 @@ def test_a_term_goes_on_lease_after_lease(crew: Crew) -> None:
 
 def test_who_begins_alone_listens_for_a_lease_and_the_skew(memory: str) -> None:
     began = time.monotonic()
-    with pares.Member(memory, group="g", roles=["x"], protocol="allcall", **TIMES) as me:
+    with pares.Member(memory, group="g", roles=["x"], protocol=pares.AllCall(**TIMES)) as me:
         assert me.wait("x", PATIENCE)
         assert time.monotonic() - began >= TIMES["lease"] + TIMES["skew"]
 
@@ -230,7 +230,7 @@ def test_a_body_holds_its_handover_back(crew: Crew) -> None:
 
 def test_a_member_for_asyncio(memory: str) -> None:
     async def play() -> str:
-        async with pares.aio.Member(memory, group="g", roles=["x"], protocol="allcall", name="a", **TIMES) as me:
+        async with pares.aio.Member(memory, group="g", roles=["x"], protocol=pares.AllCall(**TIMES), name="a") as me:
             async for term in me.terms("x", timeout=PATIENCE):
                 async with term:
                     await me.step_down("x")
@@ -265,8 +265,7 @@ def test_a_member_that_had_no_time_to_leave_keeps_nothing(crew: Crew) -> None:
 def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str) -> None:
     before = threading.active_count()
     bus = open_bus(memory)
-    with at_once():
-        one = pares.Member(bus, group="g", roles=["x"], protocol="allcall", **TIMES)
+    one = pares.Member(bus, group="g", roles=["x"], protocol=pares.AllCall(**TIMES, silence=0))
     assert one.wait("x", PATIENCE)
     bus.close()
     until(lambda: one.state == "closed", "it has ended")
@@ -278,7 +277,7 @@ def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str) -> None:
 def test_an_opened_ledger_stays_open(any_crew: Crew) -> None:
     ledger = pares.open(str(any_crew.ledger))
     before = threading.active_count()
-    with at_once(), pares.Member(ledger, group="g", roles=["x"], protocol="allcall", **TIMES) as one:
+    with pares.Member(ledger, group="g", roles=["x"], protocol=pares.AllCall(**TIMES, silence=0)) as one:
         assert one.wait("x", PATIENCE)
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
     assert ledger.end() == 0

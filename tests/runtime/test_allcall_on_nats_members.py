@@ -129,6 +129,6 @@ def test_core_nats_carries_nothing_else(own: Nats) -> None:
     with pytest.raises(CapabilityError, match="has no log"):
         pares.Member(url_of(own), group="g", roles=["x"])
     bus = open_bus(url_of(own))
-    with pares.Member(bus, group="g", roles=["x"], protocol="allcall", **TIMES) as me:
+    with pares.Member(bus, group="g", roles=["x"], protocol=pares.AllCall(**TIMES)) as me:
         assert me.wait("x", PATIENCE)
     bus.close()

@@ -20,13 +20,8 @@ from pares.ledger import as_bus
 @pytest.mark.parametrize(
     ("settings", "error", "says"),
     [
-        ({"lease": 2.0, "heartbeat": 1.0}, ConfigError, r"lease 2000 ms is less than 3 beats, 3 x 1000 ms = 3000 ms"),
-        ({"lease": 2.0, "skew": 3.0, "heartbeat": 0.1}, ConfigError, r"lease \+ skew = 5000 ms"),
-        ({"lease": "long"}, ConfigError, "lease is 'long'"),
-        ({"heartbeat": 0}, ConfigError, "heartbeat is 0"),
-        ({"order": "age"}, ConfigError, "order is 'age': give 'lease' or 'rank'"),
-        ({"when_isolated": "panic"}, ConfigError, "give 'lead' or 'step_down'"),
-        ({"session": 5.0}, ConfigError, "give lease="),
+        ({"session": 5.0}, ConfigError, r"protocol=pares.AllCall\(lease="),
+        ({"session": 1.0}, ConfigError, "session is 1.0"),
         ({"overlap": 1.0}, ConfigError, "overlap is 1.0"),
         ({"drift": 0.2}, ConfigError, "skew="),
         ({"zone": "z"}, ConfigError, "zones"),
@@ -35,14 +30,13 @@ from pares.ledger import as_bus
         ({"eligible": "*"}, ConfigError, "eligible is"),
         ({"settle": 1.0}, ConfigError, "settle is"),
         ({"seats": 2}, CapabilityError, "one leader"),
-        ({"T": 1.0}, ConfigError, "T=1.0 is a setting of protocol 'neli'"),
+        ({"lock_folder": "/tmp"}, ConfigError, "lock_folder is '/tmp'"),
         ({"roles": [f"role-{n}" for n in range(201)]}, ConfigError, "201 roles are over ALLCALL's limit of 200"),
         (
             {"roles": [f"{n:03}" + "r" * 190 for n in range(200)]},
             ConfigError,
             "bytes, for 200 roles, and the limit is 65536",
         ),
-        ({"protocol": "claims", "lease": 5.0}, ConfigError, "lease=5.0 is a setting of protocol 'allcall'"),
     ],
 )
 def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:

@@ -103,8 +103,8 @@ def test_on_lost_is_told_of_a_term_that_ends_with_a_failed_loop(memory: str) -> 
     """Also where no step of the protocol says so."""
     lost: list[Term] = []
     crew = Crew(memory)
-    settings: dict[str, Any] = {"protocol": "allcall", "heartbeat": 0.05, "lease": CALM, "skew": 0.1}
-    me = pares.Member(memory, group="g", roles="A", on_lost=lost.append, **settings)
+    times = pares.AllCall(heartbeat=0.05, lease=CALM, skew=0.1)
+    me = pares.Member(memory, group="g", roles="A", on_lost=lost.append, protocol=times)
     crew.members.append(me)
     term = me.wait("A", PATIENCE)
     me._loop.each_round = lambda: 1 / 0  # pyright: ignore

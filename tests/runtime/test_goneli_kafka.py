@@ -133,10 +133,9 @@ def test_what_was_begun_is_closed_again(kafka: Kafka) -> None:
     pares.open(url).close()
     before = clients()
     for _ in range(3):
+        own = pares.FastNeli(poll_interval=2.0, heartbeat_timeout=1.0)
         with pytest.raises(ConfigError, match="does not fit"):
-            pares.Member(
-                url, group=new("g"), roles=[ROLE], protocol="fast-neli", poll_interval=2.0, heartbeat_timeout=1.0
-            )
+            pares.Member(url, group=new("g"), roles=[ROLE], protocol=own)
     until(lambda: clients() <= before, "no client of theirs is left", PATIENCE)
     crew = Crew(url, new("g"))
     assert node(crew, "next").wait(ROLE, PATIENCE)

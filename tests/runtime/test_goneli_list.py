@@ -61,7 +61,7 @@ def test_settings_that_do_not_go_together_are_refused_and_leave_nothing(crew: Cr
     with pytest.raises(
         ConfigError, match=next(iter(settings)).partition("_")[0] if len(settings) == 1 else "does not fit"
     ):
-        node(crew, "refused", **settings)
+        node(crew, "refused", protocol=pares.FastNeli(**settings))
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
     leader(crew, "next")
 
@@ -254,8 +254,8 @@ def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty, monkeypatch: p
 
 def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory: str) -> None:
     """W14: ten heartbeats a second for each group for ever. Here one each fifth of the deadline, and none by standbys."""
-    me = leader(crew, heartbeat_timeout=1.0, poll_interval=0.25)
-    standby = node(crew, "b", heartbeat_timeout=1.0, poll_interval=0.25)
+    me = leader(crew, protocol=pares.FastNeli(heartbeat_timeout=1.0, poll_interval=0.25))
+    standby = node(crew, "b", protocol=pares.FastNeli(heartbeat_timeout=1.0, poll_interval=0.25))
     until(lambda: standby.state == "live", "it is in the group")
     ledger = pares.open(memory)
     begin, began = ledger.end(), time.monotonic()

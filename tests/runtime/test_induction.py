@@ -21,12 +21,13 @@ from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
+from pares.runtime.protocols import ProtocolName
 
 PROTOCOLS = ("fast-neli", "neli")
 
 
 @pytest.fixture(params=PROTOCOLS)
-def protocol(request: pytest.FixtureRequest) -> str:
+def protocol(request: pytest.FixtureRequest) -> ProtocolName:
     return request.param
 
 
@@ -53,7 +54,7 @@ def a_crew(ledger: str | pares.ledger.Ledger) -> Crew:
     return Crew(ledger, f"g-{uuid.uuid4().hex[:8]}")
 
 
-def test_one_member_leads_and_a_second_gets_its_share(ledger: Any, protocol: str) -> None:
+def test_one_member_leads_and_a_second_gets_its_share(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
     one = member(crew, "one", protocol)
     terms = [one.wait(role, PATIENCE) for role in ROLES]
@@ -70,7 +71,7 @@ def test_one_member_leads_and_a_second_gets_its_share(ledger: Any, protocol: str
     until(lambda: (one.leader(moved) or before).member == two.id, "the other knows, too")
 
 
-def test_closing_hands_over_after_the_barrier(ledger: Any, protocol: str) -> None:
+def test_closing_hands_over_after_the_barrier(ledger: Any, protocol: ProtocolName) -> None:
     crew, barrier = a_crew(ledger), Recorder()
     one = member(crew, "one", protocol, barrier=barrier)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
@@ -89,7 +90,7 @@ def test_closing_hands_over_after_the_barrier(ledger: Any, protocol: str) -> Non
     assert two.health().takeovers == 0, "these moves were planned"
 
 
-def test_a_barrier_that_overruns_is_fenced(ledger: Any, protocol: str) -> None:
+def test_a_barrier_that_overruns_is_fenced(ledger: Any, protocol: ProtocolName) -> None:
     crew, barrier = a_crew(ledger), Recorder()
     one = member(crew, "one", protocol, barrier=barrier, barrier_timeout=0.3)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
@@ -100,7 +101,7 @@ def test_a_barrier_that_overruns_is_fenced(ledger: Any, protocol: str) -> None:
     barrier.let_go.set()
 
 
-def test_without_the_ledger_the_term_ends_and_a_new_one_begins(memory: str, protocol: str) -> None:
+def test_without_the_ledger_the_term_ends_and_a_new_one_begins(memory: str, protocol: ProtocolName) -> None:
     crew, barrier = Crew(memory), Recorder()
     one = member(crew, "one", protocol, session=1.0, barrier=barrier)
     term = one.wait("0", PATIENCE)
@@ -118,7 +119,7 @@ def test_without_the_ledger_the_term_ends_and_a_new_one_begins(memory: str, prot
     inner.close()
 
 
-def test_roles_of_one_partition_share_a_token_and_nothing_else(ledger: Any, protocol: str) -> None:
+def test_roles_of_one_partition_share_a_token_and_nothing_else(ledger: Any, protocol: ProtocolName) -> None:
     """A handover waits for the bodies of each, and the end of one says nothing of the other."""
     crew = a_crew(ledger)
     one = member(crew, "one", protocol, ("0", "2"))
@@ -150,7 +151,7 @@ def test_roles_of_one_partition_share_a_token_and_nothing_else(ledger: Any, prot
     assert two.wait("2", PATIENCE)
 
 
-def test_roles_come_and_go(ledger: Any, protocol: str) -> None:
+def test_roles_come_and_go(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
     one = member(crew, "one", protocol, ("0",))
     assert one.wait("0", PATIENCE)
@@ -162,7 +163,7 @@ def test_roles_come_and_go(ledger: Any, protocol: str) -> None:
     assert one.holds("pricing")
 
 
-def test_stepping_down_and_draining(ledger: Any, protocol: str) -> None:
+def test_stepping_down_and_draining(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
     one, two = (member(crew, name, protocol, session=0.6) for name in ("one", "two"))
     until(lambda: shared(one, two), "each leads one role")
@@ -175,7 +176,7 @@ def test_stepping_down_and_draining(ledger: Any, protocol: str) -> None:
     assert not any(two.holds(role) for role in ROLES)
 
 
-def test_who_is_not_ready_leads_nothing(ledger: Any, protocol: str) -> None:
+def test_who_is_not_ready_leads_nothing(ledger: Any, protocol: ProtocolName) -> None:
     ready = threading.Event()
     crew = a_crew(ledger)
     one = member(crew, "one", protocol, session=0.6, ready=ready.is_set)
@@ -186,7 +187,7 @@ def test_who_is_not_ready_leads_nothing(ledger: Any, protocol: str) -> None:
     until(lambda: not one.holds("0"), "it gave up")
 
 
-def test_a_member_for_asyncio(ledger: Any, protocol: str) -> None:
+def test_a_member_for_asyncio(ledger: Any, protocol: ProtocolName) -> None:
     async def play() -> int:
         async with pares.aio.Member(ledger, group=f"g-{uuid.uuid4().hex[:8]}", roles=["0"], protocol=protocol) as me:
             async for term in me.terms("0", timeout=PATIENCE):
@@ -200,8 +201,9 @@ def test_a_member_for_asyncio(ledger: Any, protocol: str) -> None:
 def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     crew = a_crew(ledger)
     # Beacons much more often than in half a session: who is silent for so long is taken for gone.
-    often: dict[str, Any] = {"overlap": 1.0, "session": 4.0, "interval": 0.2}
-    one = member(crew, "one", "neli", **often)
+    often: dict[str, Any] = {"overlap": 1.0, "session": 4.0}
+    own = pares.Nele(interval=0.2)
+    one = member(crew, "one", own, **often)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     gaps: list[float] = []
     members, over = [one], threading.Event()
@@ -214,7 +216,7 @@ def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    two = member(crew, "two", "neli", **often)
+    two = member(crew, "two", own, **often)
     members.append(two)
     until(lambda: shared(one, two), "each leads one role")
     one.close()
@@ -225,7 +227,7 @@ def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     assert one.health().takeovers == two.health().takeovers == 0, "a leader that lingers is not silent"
 
 
-def test_who_leads_is_known_to_a_standby(ledger: Any, protocol: str) -> None:
+def test_who_leads_is_known_to_a_standby(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
     one = member(crew, "one", protocol, host="h1")
     assert all(one.wait(role, PATIENCE) for role in ROLES)
@@ -238,7 +240,7 @@ def test_who_leads_is_known_to_a_standby(ledger: Any, protocol: str) -> None:
     assert one.name in {peer.name for peer in two.members()}
 
 
-def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: str) -> None:
+def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
     me = member(crew, "one", protocol)
     term = me.wait("0", PATIENCE)
@@ -248,7 +250,7 @@ def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: str) -> None:
     assert me.holds("0")
 
 
-def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol: str) -> None:
+def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol: ProtocolName) -> None:
     crew, barrier = a_crew(ledger), Recorder()
     barrier.hold()
     one = member(crew, "one", protocol, session=1.0, barrier=barrier)
@@ -260,7 +262,7 @@ def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol:
     barrier.let_go.set()
 
 
-def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str, protocol: str) -> None:
+def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str, protocol: ProtocolName) -> None:
     before = threading.active_count()
     ledger = pares.open(memory)
     one = pares.Member(ledger, group="g", roles=ROLES, protocol=protocol)
@@ -272,7 +274,7 @@ def test_a_ledger_that_is_closed_under_a_member_ends_it(memory: str, protocol: s
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
 
 
-def test_a_ledger_that_grows_is_shared_out_anew(memory: str, protocol: str) -> None:
+def test_a_ledger_that_grows_is_shared_out_anew(memory: str, protocol: ProtocolName) -> None:
     roles = ("0", "1", "2", "3")
     crew = Crew(memory)
     one = member(crew, "one", protocol, roles)
@@ -289,7 +291,7 @@ def test_a_ledger_that_grows_is_shared_out_anew(memory: str, protocol: str) -> N
 
 
 @pytest.mark.processes
-def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> None:
+def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: ProtocolName) -> None:
     url = f"sqlite:///{tmp_path}/work.db?partitions=2"
     code = (
         "import pares, sys, time\n"
@@ -328,19 +330,23 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: str) -> 
     ("settings", "error", "says"),
     [
         (
-            {"protocol": "neli", "T": 0.9, "clock_error": 0.1},
+            {"protocol": pares.Neli(T=0.9, clock_error=0.1)},
             ConfigError,
-            r"900 ms \+ 100 ms = 1000 ms, and the session is 909",
+            r"T is 0.9 s and clock_error 0.1 s, 1 s together, and the session is 1 s.*Use T below 0.8091, session above 1.1",
         ),
-        ({"protocol": "neli", "overlap": 1.0, "T": 0.5}, ConfigError, "needs T above the group's session"),
-        ({"protocol": "neli", "heartbeat_timeout": 1.0}, ConfigError, "is a setting of protocol 'fast-neli'"),
-        ({"protocol": "claims", "T": 1.0}, ConfigError, "is a setting of protocol 'neli'"),
-        ({"protocol": "fast-neli", "overlap": 1.0}, ConfigError, "Fast NELI is exclusive"),
-        ({"protocol": "fast-neli", "poll_interval": 0.6}, ConfigError, "two beats take 1200 ms"),
+        ({"protocol": pares.Nele(T=0.95)}, ConfigError, "T is 0.95 s and the session 1 s: NELE needs T above"),
+        ({"protocol": pares.Nele(T=1.2), "overlap": 5.0}, ConfigError, "overlap=5 and T=1.2 contradict each other"),
+        (
+            {"protocol": "neli", "overlap": 1.0},
+            ConfigError,
+            "'neli' is exclusive: leave it out, or use protocol='nele'",
+        ),
+        ({"protocol": "fast-neli", "overlap": 1.0}, ConfigError, "protocol 'fast-neli' is exclusive"),
+        ({"protocol": pares.FastNeli(poll_interval=0.6)}, ConfigError, "two beats take 1200 ms"),
+        ({"protocol": "fast-neli", "labels": {"a": "b"}}, CapabilityError, "labels is {'a': 'b'}, and members of"),
         ({"protocol": "fast-neli", "seats": 3}, ConfigError, "has 2; open it with .partitions=6"),
         ({"protocol": "neli", "eligible": ["0"]}, CapabilityError, "eligible is given"),
-        ({"protocol": "neli", "overlap": 1.0, "clock_error": 0.1}, ConfigError, "compares no clocks"),
-        ({"protocol": "nonesuch"}, CapabilityError, "it has: claims, neli, fast-neli, allcall"),
+        ({"protocol": "nonesuch"}, CapabilityError, "it has: claims, nele, neli, fast-neli, allcall"),
     ],
 )
 def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -350,7 +356,7 @@ def test_settings_that_cannot_be(memory: str, settings: dict[str, Any], error: t
     until(lambda: threading.active_count() <= before, "nothing of it is left running")
 
 
-def test_records_of_these_protocols_carry_no_marks(memory: str, protocol: str) -> None:
+def test_records_of_these_protocols_carry_no_marks(memory: str, protocol: ProtocolName) -> None:
     crew = Crew(memory)
     one = member(crew, "one", protocol)
     term = one.wait("0", PATIENCE)

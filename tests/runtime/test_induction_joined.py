@@ -15,6 +15,7 @@ import pares
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import Group
 from pares.runtime import assignment
+from pares.runtime.protocols import ProtocolName
 
 Told = Callable[[Sequence[int]], None]
 FULL = "the group is full, by the test"
@@ -107,7 +108,9 @@ def read_all(me: pares.Member) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["fast-neli", "neli"])
-def test_who_is_not_let_in_is_not_live_and_says_why_until_it_is(ledger: Guarded, crew: Crew, protocol: str) -> None:
+def test_who_is_not_let_in_is_not_live_and_says_why_until_it_is(
+    ledger: Guarded, crew: Crew, protocol: ProtocolName
+) -> None:
     me = member(crew, "one", protocol)
     read_all(me)
     assert looks(me, 0.2) == {("joining", False, None)}
@@ -182,7 +185,7 @@ def test_a_barrier_may_take_as_long_as_the_group_waits_and_no_longer(ledger: Gua
     ) as caught:
         member(crew, "one", "fast-neli", barrier_timeout=55.5)
     assert "max.poll.interval.ms=60500" in str(caught.value)
-    member(crew, "two", "neli", barrier_timeout=55.5, overlap=6.0)  # it waits for no barrier there
+    member(crew, "two", "nele", barrier_timeout=55.5, overlap=6.0)  # it waits for no barrier there
     member(crew, "three", "neli", barrier_timeout=55)
 
 

@@ -27,7 +27,7 @@ def new_group() -> str:
 @pytest.fixture(params=["fast-neli", "neli", "nele"])
 def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Settings of a member."""
-    return {"protocol": "neli", "overlap": 1.0} if request.param == "nele" else {"protocol": request.param}
+    return {"protocol": "nele", "overlap": 1.0} if request.param == "nele" else {"protocol": request.param}
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ PATIENCE = 90.0
 MODES: dict[str, dict[str, Any]] = {
     "fast-neli": {"protocol": "fast-neli"},
     "neli": {"protocol": "neli"},
-    "nele": {"protocol": "neli", "overlap": 1.0},
+    "nele": {"protocol": "nele", "overlap": 1.0},
 }
 
 

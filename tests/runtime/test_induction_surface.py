@@ -12,10 +12,11 @@ from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
+from pares.runtime.protocols import ProtocolName
 
 
 @pytest.fixture(params=["fast-neli", "neli"])
-def protocol(request: pytest.FixtureRequest) -> str:
+def protocol(request: pytest.FixtureRequest) -> ProtocolName:
     return request.param
 
 
@@ -24,7 +25,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path) + "?partitions=2"
 
 
-def two_that_share(ledger: str, protocol: str, **settings: Any) -> tuple[pares.Member, pares.Member]:
+def two_that_share(ledger: str, protocol: ProtocolName, **settings: Any) -> tuple[pares.Member, pares.Member]:
     crew = Crew(ledger)
     one = member(crew, "one", protocol, **settings)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
@@ -36,7 +37,7 @@ def two_that_share(ledger: str, protocol: str, **settings: Any) -> tuple[pares.M
 # Moves -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_partition_is_handed_over_to_a_member_by_name(ledger: str, protocol: str) -> None:
+def test_a_partition_is_handed_over_to_a_member_by_name(ledger: str, protocol: ProtocolName) -> None:
     barrier = Recorder()
     one, two = two_that_share(ledger, protocol, barrier=barrier)
     role = next(role for role in ROLES if one.holds(role))
@@ -54,7 +55,7 @@ def test_a_partition_is_handed_over_to_a_member_by_name(ledger: str, protocol: s
     assert two.holds(role), "it stays there"
 
 
-def test_nobody_of_that_name_is_an_error(ledger: str, protocol: str) -> None:
+def test_nobody_of_that_name_is_an_error(ledger: str, protocol: ProtocolName) -> None:
     crew = Crew(ledger)
     one = member(crew, "one", protocol)
     assert one.wait("0", PATIENCE)
@@ -62,7 +63,7 @@ def test_nobody_of_that_name_is_an_error(ledger: str, protocol: str) -> None:
         one.hand_over("0", to="nobody")
 
 
-def test_a_standby_is_known_before_it_has_led(ledger: str, protocol: str) -> None:
+def test_a_standby_is_known_before_it_has_led(ledger: str, protocol: ProtocolName) -> None:
     """In Fast NELI only owners beat; the assignment knows the others."""
     crew = Crew(ledger)
     one = member(crew, "one", protocol, ("0",))
@@ -72,7 +73,7 @@ def test_a_standby_is_known_before_it_has_led(ledger: str, protocol: str) -> Non
     until(lambda: {p.name for p in one.members()} == {"one", "two", "three"}, "everybody is known")
 
 
-def test_one_role_is_stepped_down_from(ledger: str, protocol: str) -> None:
+def test_one_role_is_stepped_down_from(ledger: str, protocol: ProtocolName) -> None:
     one, two = two_that_share(ledger, protocol)
     role = next(role for role in ROLES if one.holds(role))
     one.step_down(role)
@@ -81,7 +82,7 @@ def test_one_role_is_stepped_down_from(ledger: str, protocol: str) -> None:
     assert two.holds(role), "it does not come back with the next balancing"
 
 
-def test_a_pause_holds_for_all_roles_of_its_partition(ledger: str, protocol: str) -> None:
+def test_a_pause_holds_for_all_roles_of_its_partition(ledger: str, protocol: ProtocolName) -> None:
     crew = Crew(ledger)
     one = member(crew, "one", protocol, ("0", "1", "2"))
     assert all(one.wait(role, PATIENCE) for role in ("0", "1", "2"))
@@ -95,7 +96,7 @@ def test_a_pause_holds_for_all_roles_of_its_partition(ledger: str, protocol: str
     assert one.wait("2", PATIENCE)
 
 
-def test_the_whole_group_is_paused_for_a_while(ledger: str, protocol: str) -> None:
+def test_the_whole_group_is_paused_for_a_while(ledger: str, protocol: ProtocolName) -> None:
     one, two = two_that_share(ledger, protocol)
     two.pause(seconds=1.0)
     until(lambda: not any(m.holds(role) for m in (one, two) for role in ROLES), "nobody leads")
@@ -105,7 +106,7 @@ def test_the_whole_group_is_paused_for_a_while(ledger: str, protocol: str) -> No
 # Roles -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_role_is_added_and_removed_for_the_whole_group(ledger: str, protocol: str) -> None:
+def test_a_role_is_added_and_removed_for_the_whole_group(ledger: str, protocol: ProtocolName) -> None:
     one, two = two_that_share(ledger, protocol)
     one.add_role("pricing")
     until(lambda: one.holds("pricing") != two.holds("pricing"), "one of them leads it")
@@ -116,7 +117,7 @@ def test_a_role_is_added_and_removed_for_the_whole_group(ledger: str, protocol: 
     until(lambda: one.roles() == two.roles() == {"0": 1, "1": 1}, "both know")
 
 
-def test_what_one_member_brings_along_the_others_lead_too(ledger: str, protocol: str) -> None:
+def test_what_one_member_brings_along_the_others_lead_too(ledger: str, protocol: ProtocolName) -> None:
     crew = Crew(ledger)
     one = member(crew, "one", protocol, ("0",))
     assert one.wait("0", PATIENCE)
@@ -126,7 +127,7 @@ def test_what_one_member_brings_along_the_others_lead_too(ledger: str, protocol:
     until(lambda: all(one.holds(r) for r in ("0", "1", "b")), "the other leads all of them")
 
 
-def test_more_roles_than_fit_into_a_record(tmp_path: Path, protocol: str) -> None:
+def test_more_roles_than_fit_into_a_record(tmp_path: Path, protocol: ProtocolName) -> None:
     url = fresh_url("sqlite", tmp_path) + "?partitions=2"
     names = tuple(f"{'r' * 150}{number}" for number in range(300))
     one = member(Crew(url), "one", protocol, names)
@@ -136,7 +137,7 @@ def test_more_roles_than_fit_into_a_record(tmp_path: Path, protocol: str) -> Non
 # Seats -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_two_seats_are_led_on_different_hosts(protocol: str, ledger: str) -> None:
+def test_two_seats_are_led_on_different_hosts(protocol: ProtocolName, ledger: str) -> None:
     crew = Crew(ledger.replace("partitions=2", "partitions=4"))
     one = member(crew, "a1", protocol, seats=2, host="a")
     until(lambda: all(one.holds(role) for role in ROLES), "it leads one seat of each role")
@@ -160,7 +161,7 @@ def test_two_seats_are_led_on_different_hosts(protocol: str, ledger: str) -> Non
     assert held == set(tokens.values())
 
 
-def test_who_says_another_number_of_seats_is_refused(ledger: str, protocol: str) -> None:
+def test_who_says_another_number_of_seats_is_refused(ledger: str, protocol: ProtocolName) -> None:
     crew = Crew(ledger)
     one = member(crew, "one", protocol, seats=2)
     assert one.wait("0", PATIENCE)
@@ -170,11 +171,11 @@ def test_who_says_another_number_of_seats_is_refused(ledger: str, protocol: str)
     assert one.holds("0")
 
 
-def test_a_seat_for_each_role_needs_a_partition_for_each(ledger: str, protocol: str) -> None:
+def test_a_seat_for_each_role_needs_a_partition_for_each(ledger: str, protocol: ProtocolName) -> None:
     with pytest.raises(ConfigError, match="seats is 3, and each seat of a role needs a partition of its own"):
         pares.Member(ledger, group="g", roles=ROLES, protocol=protocol, seats=3)
 
 
-def test_whole_partitions_know_no_eligibility(ledger: str, protocol: str) -> None:
+def test_whole_partitions_know_no_eligibility(ledger: str, protocol: ProtocolName) -> None:
     with pytest.raises(CapabilityError, match="whole partitions, whatever roles they carry"):
         pares.Member(ledger, group="g", roles=ROLES, protocol=protocol, eligible=["0"])

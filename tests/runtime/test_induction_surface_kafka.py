@@ -20,7 +20,7 @@ PATIENCE = 60.0
 
 @pytest.fixture(params=["fast-neli", "neli", "nele"])
 def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return {"protocol": "neli", "overlap": 1.0} if request.param == "nele" else {"protocol": request.param}
+    return {"protocol": "nele", "overlap": 1.0} if request.param == "nele" else {"protocol": request.param}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ MODES: dict[str, dict[str, Any]] = {
     "fast-neli": {"protocol": "fast-neli"},
     "neli": {"protocol": "neli"},
     # A member that stops being exclusive leads on for its session and the overlap, and that is waited for.
-    "nele": {"protocol": "neli", "overlap": 0.5, "session": 1.0},
+    "nele": {"protocol": "nele", "overlap": 0.5, "session": 1.0},
 }
 
 

@@ -168,7 +168,7 @@ def test_a_read_only_ledger_is_for_observers(sqlite: str) -> None:
 def test_protocols_of_later_versions(memory: str) -> None:
     for protocol in ("paxos", "raft"):
         with pytest.raises(CapabilityError, match=f"protocol '{protocol}' is not in this version.*claims"):
-            pares.Member(memory, group="g", protocol=protocol)
+            pares.Member(memory, group="g", protocol=protocol)  # type: ignore[arg-type]
 
 
 def test_unknown_roles(crew: Crew) -> None:

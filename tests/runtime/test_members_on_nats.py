@@ -59,8 +59,8 @@ def test_one_leads_through_handover_restart_and_standstill(own: Nats) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "options",
-    [{"protocol": "fast-neli"}, {"protocol": "neli"}, {"protocol": "neli", "overlap": 1.0}],
-    ids=["fast-neli", "exclusive neli", "neli"],
+    [{"protocol": "fast-neli"}, {"protocol": "neli"}, {"protocol": "nele", "overlap": 1.0}],
+    ids=["fast-neli", "neli", "nele"],
 )
 def test_neli_runs_on_its_log(own: Nats, options: dict[str, Any]) -> None:
     """Where partitions are shared out by claims, and times are the server's."""

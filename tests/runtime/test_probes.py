@@ -193,7 +193,7 @@ def test_a_loop_whose_last_words_fail_too_dies_no_silent_death(
 
 
 def test_a_loop_of_allcall_that_fails_dies_no_silent_death(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    me = pares.Member(memory, group="g", roles=["A"], protocol="allcall", heartbeat=0.1, lease=1.0, skew=0.1)
+    me = pares.Member(memory, group="g", roles=["A"], protocol=pares.AllCall(heartbeat=0.1, lease=1.0, skew=0.1))
     term = me.wait("A", PATIENCE)
     assert term is not None
 

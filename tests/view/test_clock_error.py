@@ -142,7 +142,7 @@ def test_a_log_with_its_writers_times_is_refused_with_the_reason(ledger: Ledger)
 
 def test_a_group_that_runs_it_is_known_by_its_log(ledger: Ledger) -> None:
     assert examine(ledger, "g", 0, now_ms()).induction is None
-    with pares.Member(ledger, group="g", roles=["0", "1", "2"], protocol="neli", T=2.0, session=8.0) as me:
+    with pares.Member(ledger, group="g", roles=["0", "1", "2"], protocol=pares.Neli(T=2.0), session=8.0) as me:
         assert all(me.wait(role, PATIENCE) for role in ("0", "1", "2"))
         found = doctor(ledger)
         facts = found.induction.facts() if found.induction is not None else {}

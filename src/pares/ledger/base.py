@@ -250,8 +250,9 @@ class Group(Protocol):
         on_assigned: Callable[[Sequence[int]], None],
         on_revoked: Callable[[Sequence[int]], None],
         on_lost: Callable[[Sequence[int]], None],
+        session: float | None = None,
     ) -> Membership:
-        """Join `group` for the partitions 0 to `partitions - 1`.
+        """Join `group` for the partitions 0 to `partitions - 1`, with a session of so many seconds (None: the ledger's own).
 
         `on_revoked` is planned: the service waits for it, within its own bound. `on_lost` comes after the fact: the
         partitions may already be another's.

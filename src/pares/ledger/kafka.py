@@ -262,11 +262,14 @@ class KafkaLedger(KafkaLog):
         on_assigned: Callable[[Sequence[int]], None],
         on_revoked: Callable[[Sequence[int]], None],
         on_lost: Callable[[Sequence[int]], None],
+        session: float | None = None,
     ) -> Membership:
-        """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`."""
-        from .kafka_group import KafkaMembership
+        """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`. `session`: seconds;
+        None: the client setting `session.timeout.ms`, or 6."""
+        from .kafka_group import KafkaMembership, session_ms
 
         self._may_write()
+        session_ms(self._shared.settings, session)  # before anything is opened: it may contradict
         self._open()
         shared = self._shared
         check_partitions(partitions, f"group {group!r}")
@@ -276,7 +279,8 @@ class KafkaLedger(KafkaLog):
             # Kafka shares out all partitions of a topic: so one that has just as many, and carries nothing.
             topic = f"{self._topic[:200]}.group-{partitions}"
             shared.topics.settle(topic, partitions)
-        return KafkaMembership(shared.settings, shared.lifetime, topic, group, (on_assigned, on_revoked, on_lost))
+        told = (on_assigned, on_revoked, on_lost)
+        return KafkaMembership(shared.settings, shared.lifetime, topic, group, told, session)
 
     @property
     def reassignment_bound(self) -> float:

@@ -53,7 +53,13 @@ class KafkaMembership:
     """One member of a consumer group. Use it from one thread; callbacks run in `poll` and `leave` only."""
 
     def __init__(
-        self, settings: Settings, lifetime: Lifetime, topic: str, group: str, callbacks: tuple[Told, Told, Told]
+        self,
+        settings: Settings,
+        lifetime: Lifetime,
+        topic: str,
+        group: str,
+        callbacks: tuple[Told, Told, Told],
+        session: float | None = None,
     ) -> None:
         check_name(group, "a group's name")
         self._where = f"kafka://{settings.servers}/{topic}, group {group!r}"
@@ -61,7 +67,7 @@ class KafkaMembership:
         self._settings = settings
         self._lifetime = lifetime
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
-        self._session_ms = session_ms(settings)
+        self._session_ms = session_ms(settings, session)
         self._poll_ms = _milliseconds(settings, "max.poll.interval.ms", max(_POLL_MS, self._session_ms))
         self._held: set[int] = set()
         self._left = False
@@ -195,9 +201,16 @@ def _numbers(partitions: list[TopicPartition]) -> list[int]:
     return sorted(partition.partition for partition in partitions)
 
 
-def session_ms(settings: Settings) -> int:
-    """For how long a member may be silent, in milliseconds. Raises `ConfigError` for a setting that is no number."""
-    return _milliseconds(settings, "session.timeout.ms", _SESSION_MS)
+def session_ms(settings: Settings, asked: float | None = None) -> int:
+    """For how long a member may be silent, in milliseconds. `asked`: seconds that a member was made with. Raises `ConfigError`
+    for a setting that is no number, and for two that contradict each other."""
+    found = _milliseconds(settings, "session.timeout.ms", _SESSION_MS if asked is None else round(1000 * asked))
+    if asked is not None and found != round(1000 * asked):
+        raise ConfigError(
+            f"session is {asked:g} s, and the client settings say session.timeout.ms={found}: on Kafka both are the consumer "
+            "group's session; leave one of them out"
+        )
+    return found
 
 
 def _milliseconds(settings: Settings, name: str, usual: int) -> int:

@@ -6,19 +6,24 @@ from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.forks import leave_on_signals
 from pares.runtime.member import Member
 from pares.runtime.observer import Observer
+from pares.runtime.protocols import AllCall, FastNeli, Nele, Neli
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 
 __all__ = [
     "Acquired",
     "Admin",
+    "AllCall",
     "Event",
+    "FastNeli",
     "Fenced",
     "Health",
     "Holder",
     "Joined",
     "Left",
     "Member",
+    "Nele",
+    "Neli",
     "Observer",
     "Peer",
     "Revoked",

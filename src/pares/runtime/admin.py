@@ -13,7 +13,7 @@ from pares.ledger import Ledger, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.incarnation import default_name
 from pares.runtime.member import Member
-from pares.runtime.settings import whole
+from pares.runtime.numbers import whole
 from pares.runtime.tenure_admin import TenureAdmin
 from pares.runtime.which import runs_induced
 

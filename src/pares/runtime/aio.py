@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -18,6 +19,7 @@ from pares.core.errors import ClosedError
 from pares.runtime import events as told
 from pares.runtime.barriers import Body
 from pares.runtime.member import Member as SyncMember
+from pares.runtime.protocols import check_moved
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, check_task, log
@@ -167,6 +169,8 @@ class Member:
 
     @_arguments_of(SyncMember.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        check_moved(kwargs)
+        inspect.signature(SyncMember).bind(*args, **kwargs)  # a wrong keyword is told here, where it was written
         self._make = functools.partial(SyncMember, *args, **kwargs)
         self._made: SyncMember | None = None
         self._unwanted = False

@@ -11,27 +11,19 @@ from pares.core.allcall_protocol import Settings
 from pares.core.allcall_wire import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Bus, Ledger, as_bus, open_bus
-from pares.runtime.settings import seconds_to_ms
+from pares.runtime.protocols import AllCall
+from pares.runtime.settings import SESSION, Usual
 
-USUAL: Final[dict[str, Any]] = {
-    "heartbeat": 1.0,
-    "lease": 10.0,
-    "skew": 1.0,
-    "order": "lease",
-    "when_isolated": "lead",
-}
-"""The settings that only ALLCALL has, with what they are unless something else is said."""
-BEATS: Final = 3
-"""Beats that a lease must last for: it is prolonged when so many are left."""
 _INSTEAD: Final = "leave it out, or use protocol='claims'"
 _FOREIGN: Final[dict[str, tuple[object, str]]] = {
-    "session": (1.0, "leaders have a lease here: give lease= and heartbeat="),
+    "session": (SESSION, "leaders have a lease here: protocol=pares.AllCall(lease=, heartbeat=)"),
     "overlap": (0.0, "two may lead while messages don't pass, by its nature: leave it out"),
-    "drift": (0.1, "it allows for clocks by skew=: leave drift out"),
+    "drift": (0.1, "it allows for clocks by a skew: leave drift out, or give protocol=pares.AllCall(skew=)"),
     "zone": (None, f"nothing is placed by zones here: {_INSTEAD}"),
     "labels": (None, f"members don't tell labels here: {_INSTEAD}"),
     "weight": (1, f"the lowest rank leads, whatever a role weighs: {_INSTEAD}"),
     "eligible": (None, f"a member may lead the roles that it is made with: {_INSTEAD}"),
+    "lock_folder": (None, f"no death is proven here: {_INSTEAD}"),
     "settle": (None, f"nothing is balanced here: {_INSTEAD}"),
 }
 """Settings of other protocols: what they are when nobody gives them, and what to do instead."""
@@ -74,7 +66,7 @@ def _read_only(where: object) -> CapabilityError:
 def check_foreign(given: Mapping[str, Any]) -> None:
     """Raises `ConfigError` for a setting that ALLCALL has no use for: one that does nothing would be found out too late."""
     for what, (usual, instead) in _FOREIGN.items():
-        if given.get(what, usual) != usual:
+        if given[what] is not usual and (given[what] != usual or isinstance(usual, Usual)):
             raise ConfigError(f"{what} is {given[what]!r}, and protocol 'allcall' has none: {instead}")
     if given["seats"] != 1:
         raise CapabilityError(
@@ -83,37 +75,22 @@ def check_foreign(given: Mapping[str, Any]) -> None:
         )
 
 
-def settings_of(checked: Mapping[str, Any], own: Mapping[str, Any]) -> Settings:
-    """One incarnation's. Raises `ConfigError` with the sums that do not work out."""
-    given = {what: usual if own.get(what) is None else own[what] for what, usual in USUAL.items()}
-    beat = seconds_to_ms("heartbeat", given["heartbeat"], 0.005, 60)
-    lease = seconds_to_ms("lease", given["lease"], 0.015, 600)
-    skew = seconds_to_ms("skew", given["skew"], 0, 600)
-    if lease < BEATS * beat:
-        raise ConfigError(
-            f"lease {lease} ms is less than {BEATS} beats, {BEATS} x {beat} ms = {BEATS * beat} ms: a lease must outlast a "
-            "beat that is lost; raise lease, or lower heartbeat"
-        )
-    if skew > lease:
-        raise ConfigError(
-            f"skew {skew} ms is more than the lease, {lease} ms: a crash would leave a role without a leader for lease + skew "
-            f"= {lease + skew} ms; lower skew, or raise lease"
-        )
-    for what, known in (("order", ("lease", "rank")), ("when_isolated", ("lead", "step_down"))):
-        if given[what] not in known:
-            raise ConfigError(f"{what} is {given[what]!r}: give {known[0]!r} or {known[1]!r}")
+def settings_of(checked: Mapping[str, Any], own: AllCall) -> Settings:
+    """One incarnation's. Raises `ConfigError` for what does not fit into a call."""
     if checked["rank"] >= MAX_TERM:
         raise ConfigError(f"rank is {checked['rank']}: give a whole number below {MAX_TERM}")
+    beat = round(1000 * own.heartbeat)
     made = Settings(
         group=checked["group"],
         id=f"{checked['name']}~{os.urandom(4).hex()}",
         rank=checked["rank"],
         roles=tuple(role.name for role in checked["roles"]),
         heartbeat_ms=beat,
-        lease_ms=lease,
-        skew_ms=skew,
-        order=given["order"],
-        when_isolated=given["when_isolated"],
+        lease_ms=round(1000 * own.lease),
+        skew_ms=round(1000 * own.skew),
+        order=own.order,
+        when_isolated=own.when_isolated,
+        init_ms=None if own.silence is None else round(1000 * own.silence),
         phase_ms=random.randrange(beat),
         barrier_ms=max(1, checked["barrier_ms"]),
         host=checked["host"],

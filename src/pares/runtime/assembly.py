@@ -17,7 +17,7 @@ from pares.runtime.barriers import Key
 from pares.runtime.incarnation import Incarnation, lock_folder
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
-from pares.runtime.settings import Eligible
+from pares.runtime.protocols import AllCall, ProtocolSettings
 from pares.runtime.world_view import View, WorldView
 
 
@@ -43,38 +43,38 @@ class Engine(NamedTuple):
     session: float
 
 
-def open_medium(ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, given: dict[str, Any]) -> Medium:
+def open_medium(
+    ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, own: ProtocolSettings | None, given: dict[str, Any]
+) -> Medium:
     """The ledger of a member with these arguments, opened if it is given as a URL. Raises as `Member` does."""
-    if given["protocol"] == "allcall":
+    if isinstance(own, AllCall):
         from pares.runtime.allcall_settings import check_foreign, medium
 
         check_foreign(given)
         bus = medium(ledger, options)
         return Medium(cast("Ledger", bus), bus is not ledger)
-    own = isinstance(ledger, str)
+    opens = isinstance(ledger, str)
     opened = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
     if not isinstance(opened, Log):
         raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
     if getattr(opened, "readonly", False):
-        if own:
+        if opens:
             opened.close()
         raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")
-    return Medium(opened, own)
+    return Medium(opened, opens)
 
 
 def assemble(
-    protocol: str,
+    own: ProtocolSettings | None,
     ledger: Ledger,
     checked: dict[str, Any],
-    own: dict[str, Any],
-    eligible: Eligible,
-    seats: int,
+    given: dict[str, Any],
     life: Life,
 ) -> Engine:
-    """`checked`: a member's settings as `settings.settings` gives them; `own`: those of its protocol alone; `eligible` and
-    `seats`: as they were given to `Member`."""
+    """`own`: the settings of its protocol alone (claims has none); `checked`: all others, as `settings.settings` gives them;
+    `given`: as they were given to `Member`."""
     session = checked["session_ms"] / 1000
-    if protocol == "allcall":
+    if isinstance(own, AllCall):
         from pares.runtime.allcall_loop import AllcallLoop
         from pares.runtime.allcall_settings import settings_of
         from pares.runtime.allcall_view import AllcallView
@@ -88,14 +88,15 @@ def assemble(
         )
     if ledger.retention is not None:
         checked["retention_ms"] = int(ledger.retention * 1000)
-    if protocol != "claims":
+    if own is not None:
         from pares.runtime.induction_begin import begin_induction
         from pares.runtime.induction_view import InductionView
 
-        induced = begin_induction(ledger, protocol, checked | {"seats": seats}, eligible, own, life)
+        induced = begin_induction(ledger, own, checked, given, life)
         # Any role's partition may come here, whatever this member was made with.
-        return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, session)
-    folder = lock_folder(ledger)
+        in_force = induced.assignment.bound if induced.native else session
+        return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, in_force)
+    folder = lock_folder(ledger, given["lock_folder"])
     loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
 

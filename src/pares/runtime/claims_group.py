@@ -55,7 +55,15 @@ class ClaimsGroup:
         self._seats = seats
         self._settings = {"session": 1.0, "drift": 0.1, **settings}
 
-    def join(self, group: str, partitions: int, on_assigned: Told, on_revoked: Told, on_lost: Told) -> ClaimsMembership:
+    def join(
+        self,
+        group: str,
+        partitions: int,
+        on_assigned: Told,
+        on_revoked: Told,
+        on_lost: Told,
+        session: float | None = None,
+    ) -> ClaimsMembership:
         """Joins `group` for the partitions 0 to `partitions - 1`; see `pares.ledger.Group`."""
         if len(group) + len(SUFFIX) > MAX_NAME:
             raise ConfigError(
@@ -63,7 +71,8 @@ class ClaimsGroup:
                 f"use at most {MAX_NAME - len(SUFFIX)}"
             )
         told = (on_assigned, on_revoked, on_lost)
-        return ClaimsMembership(self._ledger, group, partitions, told, self._settings, self._seats)
+        settings = self._settings if session is None else self._settings | {"session": session}
+        return ClaimsMembership(self._ledger, group, partitions, told, settings, self._seats)
 
 
 class _Call:

@@ -29,8 +29,11 @@ def default_name() -> str:
     return f"{os.uname().nodename}-{os.getpid()}-{wall_us() // 1000}" + (f"-{number}" if number > 1 else "")
 
 
-def lock_folder(ledger: Log) -> Path | None:
-    """Where the members of a ledger put their locks: next to it, or in the user's state folder. None inside one process."""
+def lock_folder(ledger: Log, given: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where the members of a ledger put their locks: where it was said, next to the ledger, or in the user's state folder. None
+    inside one process."""
+    if given is not None:
+        return Path(given).expanduser().absolute()
     if ledger.place is not None:
         return ledger.place
     if ledger.kind == "memory":
@@ -51,6 +54,23 @@ def _sweep_now_and_then(folder: Path) -> None:
         sweep(folder)
 
 
+_told: set[Path] = set()
+
+
+def _say_once(folder: Path, error: Exception) -> None:
+    """Once for each folder and process: members that begin anew have nothing new to say. `health().no_proof` says it still."""
+    if folder in _told:
+        return
+    _told.add(folder)
+    log.warning(
+        "no proof of death: no lock can be had in %s (%s). What is lost: when this process dies, others wait for its session "
+        "to pass where a proof would have taken milliseconds; nothing else is. Give lock_folder= a local folder that all "
+        "members of this host can write to (PARES_LOCK_FOLDER, with Member.from_env)",
+        folder,
+        error,
+    )
+
+
 class Incarnation:
     """A protocol with its id and its lock."""
 
@@ -66,7 +86,7 @@ class Incarnation:
                 self.lock = DeathLock.take(folder, id)
             except (CapabilityError, ConfigError) as error:
                 self.folder, self.no_proof = None, str(error)
-                log.warning("no proof of death for %s: %s", id, error)
+                _say_once(folder, error)
         statement = None if self.lock is None else self.lock.statement
         self.claims = Claims(Config(id=id, lock=statement, seen=seen, **settings))
 

@@ -61,7 +61,7 @@ Make = Callable[[float, int], tuple[str, Config]]
 """The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write."""
-PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
+PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
 
 
 class InductionLoop:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from pares.core.budget import BUDGET
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli import BEACONS
 from pares.core.shares import Config
 from pares.ledger import Log
-from pares.runtime.settings import seconds_to_ms
+from pares.runtime.numbers import seconds_to_ms
+from pares.runtime.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli, Partitioned
 
-OWN: Final[dict[str, tuple[str, ...]]] = {
-    "claims": (),
-    "neli": ("T", "clock_error", "interval"),
-    "fast-neli": ("heartbeat_timeout", "poll_interval"),
-    "allcall": ("heartbeat", "lease", "skew", "order", "when_isolated"),
-}
-"""The settings that only this protocol has."""
+_CLAIMS_PLACE: Final[dict[str, Any]] = {"rank": 0, "weight": 1, "zone": None, "settle": None, "lock_folder": None}
+"""Settings of the claims that share partitions out where no broker does, with what they are when nobody gives them."""
 BEATS: Final = 5
 """Beats, or beacons, in a threshold, unless an interval is given: Fast NELI's at the least."""
 HEARTBEAT_TIMEOUT_MS: Final = 5000
 """Fast NELI's deadline, where the group's session has room for it; goNELI's."""
 POLL_INTERVAL_MS: Final = 100
 """Between two beats of Fast NELI, where the deadline has room for it; goNELI's."""
+NELE_SESSIONS: Final = 3
+"""Sessions in NELE's T, unless that or an overlap is given: as in its text's example of 10 s and 30 s."""
 RESTATED: Final = 4
 """How often the group's roles are written down within the log's retention."""
 CLOCK_ERROR: Final = 0.05
@@ -34,29 +33,27 @@ HOST_CLOCK: Final = ("memory", "sqlite")
 """Ledgers whose times are by the clock of the host that all their members are on."""
 
 
-def check_own(protocol: str, given: dict[str, Any]) -> None:
-    """Raises `ConfigError` for a setting of another protocol than the one asked for."""
-    for what, value in given.items():
-        if value is not None and what not in OWN[protocol]:
-            of = next(name for name, own in OWN.items() if what in own)
-            raise ConfigError(f"{what}={value!r} is a setting of protocol {of!r}, and this member runs {protocol!r}")
-
-
-def check_shape(protocol: str, checked: dict[str, Any], eligible: object, native: bool) -> None:
-    """Raises `CapabilityError` for what a group that shares out partitions can't do."""
+def check_shape(protocol: str, given: Mapping[str, Any], native: bool) -> None:
+    """Raises `CapabilityError` for what a group that shares out partitions can't do. `given`: as to `Member`."""
     where = f"protocol {protocol!r}"
-    if eligible is not None:
+    if given["eligible"] is not None:
         raise CapabilityError(
             f"{where} gives each member whole partitions, whatever roles they carry, and eligible is given: leave it out, "
-            f"or use "
-            "protocol='claims'"
+            "or use protocol='claims'"
         )
-    if native and (checked["rank"] or checked["weight"] != 1.0):
+    if given["labels"]:
         raise CapabilityError(
-            f"{where} on this ledger leaves the assignment to the broker, which knows no rank or weight: leave them out, or "
-            f"use "
+            f"labels is {given['labels']!r:.80}, and members of {where} don't tell labels: leave it out, or use "
             "protocol='claims'"
         )
+    if not native:
+        return
+    for what, usual in _CLAIMS_PLACE.items():
+        if given[what] != usual:
+            raise CapabilityError(
+                f"{what} is {given[what]!r}, and {where} on this ledger leaves the assignment to the broker, which knows no "
+                f"{what}: leave it out, or use protocol='claims'"
+            )
 
 
 def check_seats(ledger: Log, seats: int) -> None:
@@ -88,41 +85,25 @@ def check_times(ledger: Log) -> None:
         f"exclusive NELI takes the time of a record from the broker, and the times in {ledger.url} are by its writers' "
         f"clocks: on "
         "Kafka set message.timestamp.type=LogAppendTime on the topic; or use protocol='fast-neli' or 'claims', which need no "
-        "times, or overlap > 0 (non-exclusive)"
+        "times, or protocol='nele' (non-exclusive)"
     )
 
 
+class Times(NamedTuple):
+    """Of one member, in milliseconds."""
+
+    threshold: int
+    interval: int
+    error: int = 0
+    exclusive: bool = True
+
+
 def config(
-    protocol: str, checked: dict[str, Any], ledger: Log, bound: float, own: dict[str, float | None], seen: int = 0
+    own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float, session: float | None = None, seen: int = 0
 ) -> Config:
-    """One incarnation's. `bound`: seconds after which the group may give a silent member's partitions away."""
-    exclusive = checked["overlap_ms"] == 0
-    session_ms = int(bound * 1000)
-    error_ms = 0
-    if protocol == "fast-neli":
-        if not exclusive:
-            raise ConfigError(
-                f"overlap is {checked['overlap_ms'] / 1000:g}: Fast NELI is exclusive; use protocol='neli' or 'claims' for "
-                f"an overlap"
-            )
-        threshold_ms = _ms(
-            "heartbeat_timeout", own["heartbeat_timeout"], usual_deadline_ms(session_ms, checked["drift"])
-        )
-        interval_ms = _ms("poll_interval", own["poll_interval"], min(POLL_INTERVAL_MS, threshold_ms // BEATS))
-    else:
-        if exclusive:
-            check_times(ledger)
-            usual = 0.0 if ledger.kind in HOST_CLOCK else CLOCK_ERROR
-            error = usual if own["clock_error"] is None else own["clock_error"]
-            error_ms = seconds_to_ms("clock_error", error, 0, 60)
-            threshold_ms = _ms("T", own["T"], (session_ms - error_ms) // 2)
-        elif own["clock_error"] is not None:
-            raise ConfigError(
-                "clock_error is given with overlap: non-exclusive NELI compares no clocks; leave one of them out"
-            )
-        else:
-            threshold_ms = _ms("T", own["T"], session_ms + checked["overlap_ms"])
-        interval_ms = _ms("interval", own["interval"], (threshold_ms - error_ms) // (BEACONS + 1))
+    """One incarnation's. `bound`: seconds after which the group may give a silent member's partitions away; `session`: the
+    session that it follows from, as the user gave it (None: `bound` is what the user gave)."""
+    times = _times(own, checked, ledger, bound, bound if session is None else session)
     return Config(
         group=checked["group"],
         id=f"{checked['name']}~{os.urandom(4).hex()}",
@@ -130,17 +111,77 @@ def config(
         host=checked["host"],
         partitions=ledger.partitions,
         roles=tuple(role.name for role in checked["roles"]),
-        threshold_ms=threshold_ms,
-        interval_ms=interval_ms,
-        session_ms=session_ms,
+        threshold_ms=times.threshold,
+        interval_ms=times.interval,
+        session_ms=int(bound * 1000),
         drift=checked["drift"],
         barrier_ms=checked["barrier_ms"],
-        exclusive=exclusive,
-        error_ms=error_ms,
+        exclusive=times.exclusive,
+        error_ms=times.error,
         seen=seen,
         seats=checked["seats"],
         budget=BUDGET,
         restate_ms=0 if ledger.retention is None else max(1000, int(ledger.retention * 1000) // RESTATED),
+    )
+
+
+def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float, session: float) -> Times:
+    overlap = checked["overlap_ms"] / 1000
+    if isinstance(own, Nele):
+        threshold = _nele_threshold(own, overlap, session)
+        return Times(threshold, _ms("interval", own.interval, threshold // (BEACONS + 1)), exclusive=False)
+    if overlap:
+        instead = f"protocol='nele' (T is session + overlap there, {session + overlap:g} s) or protocol='claims'"
+        raise ConfigError(
+            f"overlap is {overlap:g}, and protocol '{_name(own)}' is exclusive: leave it out, or use {instead}"
+        )
+    if isinstance(own, FastNeli):
+        threshold = _ms(
+            "heartbeat_timeout", own.heartbeat_timeout, usual_deadline_ms(int(bound * 1000), checked["drift"])
+        )
+        return Times(threshold, _ms("poll_interval", own.poll_interval, min(POLL_INTERVAL_MS, threshold // BEATS)))
+    check_times(ledger)
+    usual = 0.0 if ledger.kind in HOST_CLOCK else CLOCK_ERROR
+    error = seconds_to_ms("clock_error", usual if own.clock_error is None else own.clock_error, 0, 60)
+    threshold = _ms("T", own.T, (int(bound * 1000) - error) // 2)
+    return Times(threshold, _ms("interval", own.interval, (threshold - error) // (BEACONS + 1)), error)
+
+
+def _name(own: Neli | FastNeli) -> str:
+    return "fast-neli" if isinstance(own, FastNeli) else "neli"
+
+
+def _nele_threshold(own: Nele, overlap: float, session: float) -> int:
+    """T of NELE, in milliseconds. Raises `ConfigError` unless what was given agrees."""
+    usual = session + overlap if overlap else NELE_SESSIONS * session
+    threshold = _ms("T", own.T, round(usual * 1000))
+    if overlap and abs(threshold - 1000 * usual) >= 1:
+        raise ConfigError(
+            f"overlap={overlap:g} and T={own.T:g} contradict each other: with a session of {session:g} s that overlap means T "
+            f"= {usual:g} s, and that T means an overlap of {max(0.0, threshold / 1000 - session):g} s; give one of them"
+        )
+    return threshold
+
+
+def check_sum(made: Config, bound: float, session: float) -> None:
+    """Raises `ConfigError` unless T suits the session, in the numbers that the user gave (`bound`, `session`:
+    as of `config`)."""
+    t, error = made.threshold_ms / 1000, made.error_ms / 1000
+    if not made.exclusive and made.threshold_ms <= round(1000 * session):
+        raise ConfigError(
+            f"T is {t:g} s and the session {session:g} s: NELE needs T above the session, or a role has no leader while its "
+            "partition moves; use a larger T, a shorter session, or, for one leader at most, protocol='neli'"
+        )
+    if not made.exclusive or made.threshold_ms + made.error_ms < made.session_ms:
+        return
+    why = (
+        "" if bound == session else f" (session / (1 + drift), as another member's clock may run faster: {bound:.4g} s)"
+    )
+    raise ConfigError(
+        f"T is {t:g} s and clock_error {error:g} s, {t + error:g} s together, and the session is {session:g} s: exclusive NELI "
+        f"needs T + clock_error below the session{why}, or a takeover would wait for it. Use T below "
+        f"{max(0.0, bound - error):.4g}, session above {(t + error) * session / bound:.4g}, or, where two may lead for a "
+        f"moment, protocol=pares.Nele(T={t:g})"
     )
 
 
@@ -153,4 +194,4 @@ def usual_deadline_ms(session_ms: int, drift: float) -> int:
 
 
 def _ms(what: str, given: float | None, usual_ms: int) -> int:
-    return max(1, usual_ms) if given is None else seconds_to_ms(what, given, 0.001, 60)
+    return max(1, usual_ms) if given is None else seconds_to_ms(what, given, SHORTEST_T, LONGEST_T)

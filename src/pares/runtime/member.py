@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from pares.core.errors import ConfigError
 from pares.core.protocol import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
@@ -20,10 +21,12 @@ from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.clock import stopwatch
 from pares.runtime.health import look
 from pares.runtime.life import Life
+from pares.runtime.numbers import number, seconds_to_ms, whole
 from pares.runtime.proof import DeathLock
+from pares.runtime.protocols import Protocol, moved_keywords, protocol_of
 from pares.runtime.readiness import Readiness
 from pares.runtime.requests import Requests
-from pares.runtime.settings import Eligible, Roles, number, seconds_to_ms, settings, whole
+from pares.runtime.settings import SESSION, Eligible, Roles, settings
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 from pares.runtime.work import Background, only_while
@@ -55,25 +58,21 @@ class Member:
     this member leads nothing. `on_lost`: called with each term that has ended. `labels`: shown to others, and decide nothing.
     `options`: for the ledger, when it is given as a URL.
 
-    `protocol`: "claims", the default; "fast-neli" or "neli" (docs/neli.md), where a group shares out the ledger's
-    partitions (Kafka's consumer group, elsewhere claims) and each role is led by the owner of its partition. Both are
-    exclusive, unless `overlap` is above 0, which "neli" has. They have settings of their own, in seconds. "fast-neli":
-    `heartbeat_timeout`, within which a beat of one's own must come back (5 s, or five sixths of the group's session if that
-    is less), `poll_interval` between two beats (0.1 s, or a fifth of the timeout if that is less). "neli": `T`, for how long
-    a beacon lets its reader lead, `interval` between two beacons, `clock_error`, how far any member's clock and the broker's
-    may be apart (exclusive mode; T + clock_error must stay below the group's session).
+    `lock_folder`: where the members of this host keep the locks that prove a death (None: beside the ledger, or in the user's
+    state folder); a local folder that all of them can write to.
 
-    "allcall" needs no log, only a bus: core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive:
-    while messages don't pass there is a leader on each side, and tokens are in order on one side only; when they pass again
-    one remains at once. Its settings: `heartbeat` (seconds between two calls; 1), `lease` (for which a claim lasts; 10), `skew`
-    (that others wait beyond it; 1), `order` (which of two claims counts after a split: "lease", the one that lasts longer, or
-    "rank", the lower rank's), `when_isolated` ("lead", or "step_down" for who does not even hear itself). See
-    docs/allcall.md.
+    `protocol`: a name, or the settings of one (`pares.Nele`, `pares.Neli`, `pares.FastNeli`, `pares.AllCall`), which have what
+    only that protocol has. "claims", the default, has none. "fast-neli", "neli" and "nele" (docs/neli.md) share out the
+    ledger's partitions (by Kafka's consumer group, elsewhere by claims), and each role is led by the owner of its partition:
+    by one at most, but for "nele", where two lead while a role moves. "allcall" (docs/allcall.md) needs no log, only a bus:
+    core NATS (``nats://HOST:PORT``), or any ledger. It is *not* exclusive: while messages don't pass there is a leader on each
+    side, and tokens are in order on one side only; when they pass again one remains at once.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
     when the ledger can't be opened. More: docs/guarantees.md and docs/choosing.md.
     """
 
+    @moved_keywords
     def __init__(
         self,
         ledger: str | Ledger | Bus,
@@ -88,45 +87,29 @@ class Member:
         rank: int = 0,
         weight: float = 1,
         eligible: Eligible = None,
-        session: float = 1.0,
+        session: float = SESSION,
         overlap: float = 0.0,
-        protocol: str = "claims",
+        protocol: Protocol = "claims",
         barrier: Callback | None = None,
         barrier_timeout: float = 30.0,
         settle: float | None = None,
         drift: float = 0.1,
         ready: Callable[[], bool] | None = None,
         on_lost: Callable[[Term], object] | None = None,
+        lock_folder: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
-        T: float | None = None,
-        clock_error: float | None = None,
-        interval: float | None = None,
-        heartbeat_timeout: float | None = None,
-        poll_interval: float | None = None,
-        heartbeat: float | None = None,
-        lease: float | None = None,
-        skew: float | None = None,
-        order: Literal["lease", "rank"] | None = None,
-        when_isolated: Literal["lead", "step_down"] | None = None,
     ) -> None:
         given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
         given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
-        given |= {"session": session, "overlap": overlap, "protocol": protocol}
+        given |= {"session": session, "overlap": overlap, "drift": drift, "lock_folder": lock_folder}
         given |= {"barrier_timeout": barrier_timeout, "settle": settle}
         for what, call in (("barrier", barrier), ("on_lost", on_lost), ("ready", ready)):
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
-        checked = settings(**given, drift=drift, retention=None)
-        own: dict[str, Any] = {"T": T, "clock_error": clock_error, "interval": interval}
-        own |= {"heartbeat_timeout": heartbeat_timeout, "poll_interval": poll_interval}
-        own |= {"heartbeat": heartbeat, "lease": lease, "skew": skew, "order": order, "when_isolated": when_isolated}
-        if protocol != "claims" or any(value is not None for value in own.values()):
-            # Imported by whoever needs it: the larger a process, the later its death is known (R7).
-            from pares.runtime.induction_settings import check_own
-
-            check_own(protocol, own)
+        _, own = protocol_of(protocol)
+        checked = settings(**given, retention=None)
         checked["ready"] = ready is None
-        self._ledger, self._own_ledger = open_medium(ledger, options, given | {"drift": drift})
+        self._ledger, self._own_ledger = open_medium(ledger, options, own, given)
         self.group = group
         self.name: str = checked["name"]
         self._barrier_timeout = barrier_timeout
@@ -135,7 +118,7 @@ class Member:
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
         try:
-            engine = assemble(protocol, self._ledger, checked, own, eligible, seats, self._life)
+            engine = assemble(own, self._ledger, checked, given, self._life)
         except BaseException:
             self._close_ledger()
             raise

@@ -7,35 +7,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from pares.core.claims import Claims, Config, RoleSpec
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import ConfigError
 from pares.core.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, check_name
 from pares.runtime.incarnation import default_name
+from pares.runtime.numbers import number, seconds_to_ms, whole
 
 Roles = str | Iterable[str]
 Eligible = Iterable[str] | Literal["*"] | None
 
 LONGEST_BARRIER: Final = 24 * 3600
 """Seconds."""
-PROTOCOLS: Final = ("claims", "neli", "fast-neli", "allcall")
 
 
-def seconds_to_ms(what: str, seconds: object, low: float, high: float) -> int:
-    """Seconds as the whole milliseconds that records carry."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not low <= seconds <= high:
-        raise ConfigError(f"{what} is {seconds!r}: give seconds from {low:g} to {high:g}")
-    return round(seconds * 1000)
+class Usual(float):
+    """A number that was not given, so that it may yield where something else decides: `session` on Kafka, say."""
 
 
-def number(what: str, value: object, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigError(f"{what} is {value!r}: give a number from {low:g} to {high:g}")
-    return float(value)
-
-
-def whole(what: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(f"{what} is {value!r}: give a whole number from {low} to {high}")
-    return value
+SESSION: Final = Usual(1.0)
+"""Seconds."""
 
 
 def settings(
@@ -52,15 +41,15 @@ def settings(
     eligible: Eligible,
     session: float,
     overlap: float,
-    protocol: str,
     barrier_timeout: float,
     settle: float | None,
     drift: float,
     retention: float | None,
+    lock_folder: object = None,
 ) -> dict[str, Any]:
     """The fields of a `Config`, but for id and lock, which each incarnation has its own."""
-    if protocol not in PROTOCOLS:
-        raise CapabilityError(f"protocol {protocol!r} is not in this version of pares; it has: {', '.join(PROTOCOLS)}")
+    if lock_folder is not None and (not isinstance(lock_folder, str | os.PathLike) or not os.fspath(lock_folder)):
+        raise ConfigError(f"lock_folder is {lock_folder!r:.80}: give a folder's path, or None")
     names = _names("roles", roles)
     seats = whole("seats", seats, 1, MAX_SEATS)
     names = [check_name("a role's name", role) for role in names]

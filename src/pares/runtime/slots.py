@@ -18,7 +18,7 @@ from pares.core.errors import ConfigError
 from pares.core.records import MAX_NAME, MAX_ROLES, check_name
 from pares.core.spread import stable_hash
 from pares.runtime.member import Member
-from pares.runtime.settings import whole
+from pares.runtime.numbers import whole
 from pares.runtime.term import Term
 from pares.runtime.views import Holder
 

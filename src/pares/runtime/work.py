@@ -11,7 +11,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 from pares.core.errors import ConfigError, ParesError
 from pares.runtime.barriers import Barriers
-from pares.runtime.settings import number
+from pares.runtime.numbers import number
 from pares.runtime.term import Term
 
 log: Final = logging.getLogger("pares.work")

@@ -13,8 +13,10 @@ from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.member import Member
+from pares.runtime.numbers import whole
+from pares.runtime.protocols import protocol_of
 from pares.runtime.requests import Requests
-from pares.runtime.settings import Eligible, Roles, settings, whole
+from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
 from pares.runtime.world_view import WorldView
 from pares.testing.puppet import Puppet
@@ -62,7 +64,8 @@ class FakeMember(Member):
         given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
         given |= {"session": session, "barrier_timeout": barrier_timeout, "settle": more.get("settle")}
         given |= {"overlap": more.get("overlap", 0.0), "drift": more.get("drift", 0.1)}
-        checked = settings(**given, protocol=more.get("protocol", "claims"), retention=None)
+        protocol_of(more.get("protocol", "claims"))
+        checked = settings(**given, retention=None)
         self._own_ledger = False
         self.group = group
         self.name = checked["name"]

@@ -32,6 +32,7 @@ from pares.ledger import Log
 from pares.runtime.claims_group import SUFFIX
 from pares.runtime.induction_settings import HOST_CLOCK
 from pares.runtime.induction_settings import config as config_of
+from pares.runtime.protocols import FastNeli, Nele, Neli
 from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of
@@ -181,14 +182,19 @@ def _bound(log: Log, group: str, plan: Plan) -> tuple[float, str]:
 
 def _config(found: Induction) -> Config:
     """What a member would be made with. Raises `ConfigError` and `CapabilityError` as it would."""
-    plan, fast = found.plan, found.mode == "fast-neli"
-    overlap = plan.overlap if found.mode != "nele" else plan.overlap or found.bound
+    plan = found.plan
+    overlap = plan.overlap
+    if found.mode == "nele":
+        overlap = plan.overlap or found.bound if plan.T is None else 0.0  # which T says by itself
     checked: dict[str, Any] = {"group": found.group, "name": "doctor", "host": "", "roles": (), "barrier_ms": 0}
     checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000), "seats": 1}
-    own = {"heartbeat_timeout": plan.T} if fast else {"T": plan.T, "clock_error": plan.clock_error}
-    protocol = "fast-neli" if fast else "neli"
-    settings = dict.fromkeys(("T", "clock_error", "interval", "heartbeat_timeout", "poll_interval"), None) | own
-    config = config_of(protocol, checked, cast("Ledger", found.log), found.bound, settings)
+    if found.mode == "fast-neli":
+        own = FastNeli(heartbeat_timeout=plan.T)
+    elif found.mode == "nele":
+        own = Nele(T=plan.T)
+    else:
+        own = Neli(T=plan.T, clock_error=plan.clock_error)
+    config = config_of(own, checked, cast("Ledger", found.log), found.bound)
     said = [tenure.within_ms for _, tenure in found.open]
     if plan.protocol is None and said:
         # What its members say counts, not what others would take.
