@@ -57,7 +57,7 @@ def test_refuses_what_is_no_url(url: object, says: str) -> None:
         ("sqlite:///a%00b.db", "NUL"),
         (
             "sqlite:///x.db?colour=red",
-            "unknown option colour; this ledger knows busy_timeout, partition, partitions, readonly",
+            "unknown option colour; this ledger knows busy_timeout, create, partition, partitions, readonly",
         ),
         ("sqlite:///x.db?synchronous=off", "synchronous=off is not one of full, normal"),
         ("sqlite:///x.db?busy_timeout=0", "busy_timeout=0 is no number of seconds above 0"),
@@ -90,6 +90,7 @@ def test_names_the_schemes_it_knows() -> None:
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").mkdir()
     ledger = pares.ledger.open("sqlite:///a%20b/x.db?partition=0", retention=7, readonly=False)
     ledger.append(b"x")
     monkeypatch.chdir("/")

@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_makes_file_and_folder_for_this_user_only(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b c" / "ledger.db"
-    ledger = pares.ledger.open(f"sqlite:///{tmp_path}/a/b%20c/ledger.db")
+    ledger = pares.ledger.open(f"sqlite:///{tmp_path}/a/b%20c/ledger.db?create=1")
     ledger.append(b"x")
     assert sorted(os.listdir(path.parent)) == ["ledger.db", "ledger.db-bell", "ledger.db-shm", "ledger.db-wal"]
     for name in os.listdir(path.parent):
@@ -42,6 +42,22 @@ def test_makes_file_and_folder_for_this_user_only(tmp_path: Path) -> None:
     assert ledger.place == path.parent / "ledger.db-locks"
     ledger.close()
     assert integrity(path) == "ok"
+    assert "create" not in ledger.url, "what it is reached by from now on, and not how it came to be"
+
+
+def test_a_mistyped_folder_is_no_second_world(tmp_path: Path) -> None:
+    path = tmp_path / "typo" / "deeper" / "ledger.db"
+    refused(path, ConfigError, f"there is no folder {path.parent} for the ledger")
+    refused(path, ConfigError, "create=1")
+    with pytest.raises(ConfigError, match=r"there is no folder .*--create"):
+        pares.Member(f"sqlite:///{path}", group="g", roles=["A"])
+    assert os.listdir(tmp_path) == []
+    refused(path, ConfigError, "leave one of them out", create=True, readonly=True)
+    assert os.listdir(tmp_path) == []
+    with pares.Member(f"sqlite:///{path}", group="g", roles=["A"], options={"create": True}) as me:
+        assert me.wait("A", 60)
+    with closing(open_file(path)) as ledger:
+        assert ledger.end() > 0
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
@@ -267,9 +283,9 @@ def test_paths_that_can_not_be_files(tmp_path: Path) -> None:
     refused(tmp_path, ConfigError, "is a folder")
     refused(tmp_path / "file" / "ledger.db", ConfigError, "Not a directory")
     refused(tmp_path / ("x" * 300), ConfigError, "File name too long")
-    refused(
-        Path("/proc/pares/ledger.db"), ConfigError, "the folder /proc/pares for /proc/pares/ledger.db can't be made"
-    )
+    in_proc = Path("/proc/pares/ledger.db")
+    refused(in_proc, ConfigError, "there is no folder /proc/pares for the ledger /proc/pares/ledger.db")
+    refused(in_proc, ConfigError, "the folder /proc/pares for /proc/pares/ledger.db can't be made", create=True)
     refused(Path("/proc/ledger.db"), ConfigError, "can't be")
     refused(Path("/dev/null"), ConfigError, "is no regular file")
     refused(tmp_path / "absent.db", ConfigError, "readonly makes nothing", readonly=True)
@@ -279,7 +295,7 @@ def test_paths_that_can_not_be_files(tmp_path: Path) -> None:
 def test_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
     def attempt() -> None:
         refused(tmp_path / "ledger.db", ConfigError, f"the folder {tmp_path} can't be written by this process")
-        refused(tmp_path / "more" / "ledger.db", ConfigError, f"the folder {tmp_path / 'more'} for")
+        refused(tmp_path / "more" / "ledger.db", ConfigError, f"the folder {tmp_path / 'more'} for", create=True)
 
     tmp_path.chmod(0o500)
     try:

@@ -123,7 +123,7 @@ def test_makers_that_can_t_lock_a_pipe_meet_at_a_file(tmp_path: Path) -> None:
     platform = make_platform(tmp_path, "macos")
     program = (
         "import sys, pares\n"
-        "ledger = pares.open(f'sqlite:///{sys.argv[1]}')\n"
+        "ledger = pares.open(f'sqlite:///{sys.argv[1]}', create=True)\n"
         "print(ledger.append(b'x'), ledger.identity())\n"
         "ledger.close()\n"
     )

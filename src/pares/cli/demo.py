@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import check_folder
+from pares.cli.options import Create, beginnable, check_folder
 from pares.cli.output import console, print_json
 from pares.core.errors import ConfigError
 
@@ -34,6 +34,7 @@ def demo(
             "that topic, new or empty, and kept. Any other ledger is used and kept.",
         ),
     ] = None,
+    create: Create = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Decides whom the faults meet, and the prices.")] = 1,
     report: Annotated[Path, typer.Option("--report", metavar="FILE", help="Where the audit's report goes.")] = Path(
         "report.html"
@@ -52,9 +53,11 @@ def demo(
     from pares.demo.show import run
     from pares.demo.stage import Options
     from pares.demo.summary import show
-    from pares.demo.where import check
+    from pares.demo.where import OWN_KAFKA, check
 
     check(ledger)
+    if ledger is not None and ledger not in OWN_KAFKA:
+        ledger, _ = beginnable(ledger, create)
     if audit:
         if report.is_dir():
             raise ConfigError(f"--report: {report} is a folder: name a file, such as {report / 'report.html'}")

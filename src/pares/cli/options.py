@@ -93,6 +93,35 @@ def existing(url: str | None) -> str:
     return url
 
 
+Create = Annotated[
+    bool,
+    typer.Option(
+        "--create", help="Make the ledger's folder, too. Without it a path whose folder is missing is an error."
+    ),
+]
+
+
+def beginnable(url: str | None, create: bool) -> tuple[str, Path | None]:
+    """The URL of the ledger that a command works on, which may begin one; and the file, if it is to be begun.
+
+    Raises `ConfigError` when the folder of that file is missing, unless `create` says to make it: a mistyped path would be a
+    second world, in which this process leads alone. The state folder, of the default ledger, is made in any case.
+    """
+    named, url = url is not None, chosen(url)
+    path = sqlite_file(url)
+    if path is None:
+        return url, None
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        if named and not create:
+            raise ConfigError(
+                f"there is no folder {folder} for the ledger {path.absolute()}: check the path given by --ledger or "
+                "PARES_LEDGER; if a new ledger is to begin there, say --create"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    return url, None if path.exists() else path.absolute()
+
+
 def check_folder(option: str, folder: Path) -> None:
     """Raises `ConfigError` unless files can be made in `folder`, which is made when it is missing: said before the work, not
     after it."""

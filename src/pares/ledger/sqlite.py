@@ -282,10 +282,11 @@ class SqliteLog:
 
 
 class SqliteLedger(SqliteLog):
-    """`sqlite:///relative.db`, `sqlite:////absolute.db`; the file and its folder are made when missing.
+    """`sqlite:///relative.db`, `sqlite:////absolute.db`; the file is made when missing, in a folder that is there.
 
     Options: `retention` (seconds, or "none"), `partitions` (grows an existing ledger), `synchronous` ("full" or
-    "normal"), `busy_timeout` (seconds to wait for other writers), `readonly` (to look on only; makes nothing).
+    "normal"), `busy_timeout` (seconds to wait for other writers), `readonly` (to look on only; makes nothing), `create` (makes
+    missing folders too: without it a mistyped path is an error, and not a second world in which one leads alone).
     """
 
     def __init__(self, address: Address, options: Options) -> None:
@@ -294,12 +295,15 @@ class SqliteLedger(SqliteLog):
         synchronous = options.choice("synchronous", ("full", "normal"))
         busy_timeout = options.seconds("busy_timeout", _BUSY_TIMEOUT) or _BUSY_TIMEOUT
         readonly = options.flag("readonly")
+        folders = options.flag("create")
         options.finish()
         path = _path(address)
         if partitions is not None:
             check_partitions(partitions, address.shown)
-        _prepare(path, partitions or 1, readonly)
-        url = f"sqlite:///{quote(path)}{options.query()}"
+        if readonly and folders:
+            raise ConfigError(f"{address.shown}: readonly makes nothing, and create asks to: leave one of them out")
+        _prepare(path, partitions or 1, readonly=readonly, folders=folders)
+        url = f"sqlite:///{quote(path)}{options.query(leave_out=('create',))}"
         file = LedgerFile(path, readonly=readonly, synchronous=synchronous, busy_timeout=busy_timeout)
         super().__init__(_Shared(file, url, retention, readonly), "", url)
         try:
@@ -362,7 +366,7 @@ def _path(address: Address) -> str:
     return os.path.realpath(path)
 
 
-def _prepare(path: str, partitions: int, readonly: bool) -> None:
+def _prepare(path: str, partitions: int, *, readonly: bool, folders: bool) -> None:
     """Make the ledger if it isn't there; raise if what is there can't be used."""
     refuse_network(path)
     try:
@@ -370,7 +374,7 @@ def _prepare(path: str, partitions: int, readonly: bool) -> None:
     except FileNotFoundError:
         if readonly:
             raise ConfigError(f"{path} is not there, and readonly makes nothing: start a member first") from None
-        create(path, partitions)
+        create(path, partitions, folders=folders)
     except OSError as error:
         raise ConfigError(f"{path} can't be reached: {error.strerror}; use another path") from error
     inspect(path)

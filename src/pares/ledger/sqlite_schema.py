@@ -152,13 +152,20 @@ def _may(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def create(path: str, partitions: int) -> None:
-    """Make an empty ledger at `path` unless something is there already. Readable by this user only."""
+def create(path: str, partitions: int, *, folders: bool = False) -> None:
+    """Make an empty ledger at `path` unless something is there already. Readable by this user only. With `folders` the folders
+    that it stands in are made too."""
     folder = os.path.dirname(path)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"the folder {folder} for {path} can't be made: {error.strerror}; use another") from error
+    if folders:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"the folder {folder} for {path} can't be made: {error.strerror}; use another") from error
+    elif not os.path.isdir(folder):
+        raise ConfigError(
+            f"there is no folder {folder} for the ledger {path}: check the path; if a new ledger is to begin there, make the "
+            "folder, or ask for it by create=1 (on the command line: --create)"
+        )
     check_writable(path)
     try:
         with _one_at_a_time(path):

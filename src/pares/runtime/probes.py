@@ -1,4 +1,5 @@
-"""Answers to probes over HTTP, as an ASGI application of its own, without a framework."""
+"""Answers to probes over HTTP: `answer` says what, `HealthApp` says it as an ASGI application of its own, without a framework.
+(`probe_server` says it without ASGI.)"""
 
 from __future__ import annotations
 
@@ -33,30 +34,42 @@ class HealthApp:
             await send({"type": "websocket.close", "code": 1000})
         elif scope["type"] == "http":
             status, said = self._answer(scope)
-            body = msgspec.json.encode(said)
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-            headers.append((b"cache-control", b"no-store"))
-            if status == 405:
-                headers.append((b"allow", b"GET, HEAD"))
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+            headers, body = rendered(status, said, scope["method"])
+            raw = [(name.encode(), value.encode()) for name, value in headers]
+            await send({"type": "http.response.start", "status": status, "headers": raw})
+            await send({"type": "http.response.body", "body": body})
 
     def _answer(self, scope: Scope) -> Answer:
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
         # Mounted below a path, newer servers and frameworks give the whole path, older ones the rest of it.
         path = path.removeprefix(root) if root and path.startswith(root + "/") else path
-        if path not in PATHS:
-            return 404, {"error": f"there is {', '.join(PATHS)}"}
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, {"error": "GET or HEAD"}
-        member = _plain(self._member())
-        if member is None:
-            return 503, {"ok": False, "ready": False, "state": "not made yet"}
-        if path == "/leader":
-            return _leader(member, scope.get("query_string", b""))
-        health = member.health()
-        return (200 if (health.ok if path == "/livez" else health.ready) else 503), _told(health)
+        return answer(self._member, scope["method"], path, scope.get("query_string", b"").decode("latin-1"))
+
+
+def answer(member: Callable[[], object], method: str, path: str, query: str, *, role: str | None = None) -> Answer:
+    """The status and the body of one probe; see `health_app` for what they mean. `query`: as it stands in the URL, without the
+    question mark. `role`: the one that /leader is about when the query names none."""
+    if path not in PATHS:
+        return 404, {"error": f"there is {', '.join(PATHS)}"}
+    if method not in ("GET", "HEAD"):
+        return 405, {"error": "GET or HEAD"}
+    found = _plain(member())
+    if found is None:
+        return 503, {"ok": False, "ready": False, "state": "not made yet"}
+    if path == "/leader":
+        return _leader(found, query, role)
+    health = found.health()
+    return (200 if (health.ok if path == "/livez" else health.ready) else 503), _told(health)
+
+
+def rendered(status: int, said: Mapping[str, object], method: str) -> tuple[list[tuple[str, str]], bytes]:
+    """The headers and the body that carry an answer to a request by `method`."""
+    body = msgspec.json.encode(said)
+    headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("cache-control", "no-store")]
+    if status == 405:
+        headers.append(("allow", "GET, HEAD"))
+    return headers, b"" if method == "HEAD" else body
 
 
 def health_app(member: object) -> HealthApp:
@@ -119,8 +132,8 @@ def _told(health: Health) -> Mapping[str, object]:
     }
 
 
-def _leader(member: Member, query: bytes) -> Answer:
-    given = parse_qs(query.decode("latin-1")).get("role", [])
+def _leader(member: Member, query: str, usual: str | None) -> Answer:
+    given = parse_qs(query).get("role", [] if usual is None else [usual])
     if len(given) != 1:
         return 400, {"error": "ask for /leader?role=NAME"}
     role = given[0]
