@@ -97,6 +97,7 @@ def assemble(
         return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, session)
     folder = lock_folder(ledger)
     loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
+    life.measures.waits_known = True
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
 
     def work_over(key: Key) -> None:
