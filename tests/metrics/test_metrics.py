@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ def scraped(registry: CollectorRegistry) -> dict[str, dict[tuple[tuple[str, str]
 
 
 A = (("group", "g"), ("member", "a"))
+B = (("group", "g"), ("member", "b"))
 
 
 @pytest.mark.parametrize("described", [True, False])
@@ -84,13 +86,114 @@ def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
         both = scraped(registry)
         assert len(both["pares_live"]) == 2
         assert both["pares_lost_terms_total"] == {(*A, ("why", "handed over")): 1}
-        assert both["pares_leads"][("group", "g"), ("member", "b"), ("role", "A")] == 1
+        assert both["pares_leads"] == {(*A, ("role", "A")): 0, (*A, ("role", "B")): 1, (*B, ("role", "A")): 1}
     assert set(scraped(registry)["pares_live"]) == {A}, "who is closed is told of no more"
+
+
+def test_a_standby_leads_nothing_and_says_so(url: str) -> None:
+    """An alert that compares a sum with something needs a sample to sum up."""
+    registry, reader = CollectorRegistry(), InMemoryMetricReader()
+    with pares.Member(url, group="g", roles=["A"], name="a", session=5.0) as leader:
+        assert leader.wait("A", PATIENCE)
+        with pares.Member(
+            url, group="g", roles=["A"], eligible=["A", "never declared"], name="b", session=5.0
+        ) as standby:
+            pares.metrics.prometheus(standby, registry)
+            pares.metrics.otel(standby, MeterProvider(metric_readers=[reader]).get_meter("test"))
+            _until(lambda: standby.state == "live" and standby.leader("A") is not None)
+            found = scraped(registry)
+            for name in ("pares_leads", "pares_holds"):
+                assert found[name] == {(*B, ("role", "A")): 0}
+            assert found["pares_seats"] == {(*B, ("role", "A")): 1}
+            assert _points(next(m for m in _collected(reader) if m.name == "pares.leads")) == {"A": 0}
+            leader.hand_over("A", to="b")
+            assert standby.wait("A", PATIENCE)
+            found = scraped(registry)
+            assert found["pares_leads"] == found["pares_holds"] == {(*B, ("role", "A")): 1}
+
+
+def test_a_paused_role_is_to_be_led_by_nobody(me: pares.Member) -> None:
+    registry = CollectorRegistry()
+    pares.metrics.prometheus(me, registry)
+    me.pause("A", seconds=60)
+    _until(lambda: not me.holds("A"))
+    assert scraped(registry)["pares_seats"] == {(*A, ("role", "A")): 0, (*A, ("role", "B")): 1}
+    me.resume("A")
+    assert me.wait("A", PATIENCE)
+    assert scraped(registry)["pares_seats"] == {(*A, ("role", "A")): 1, (*A, ("role", "B")): 1}
+
+
+def test_a_paused_role_of_neli(url: str) -> None:
+    registry = CollectorRegistry()
+    with pares.Member(url, group="g", roles=["A"], name="a", protocol="fast-neli") as me:
+        pares.metrics.prometheus(me, registry)
+        assert me.wait("A", PATIENCE)
+        assert scraped(registry)["pares_seats"] == scraped(registry)["pares_leads"] == {(*A, ("role", "A")): 1}
+        me.pause("A", seconds=60)
+        _until(lambda: scraped(registry)["pares_seats"] == {(*A, ("role", "A")): 0})
+
+
+def test_how_long_a_takeover_took(url: str) -> None:
+    """From the last record of the one that died, as the heir read it. Nothing proves a death here, so it is a session at least."""
+    registry = CollectorRegistry()
+    dies = pares.Member(url, group="g", roles=["A"], name="a", session=0.5)
+    assert dies.wait("A", PATIENCE)
+    with pares.Member(url, group="g", roles=["A"], name="b", session=0.5) as heir:
+        pares.metrics.prometheus(heir, registry)
+        _until(lambda: heir.leader("A") is not None)
+        assert scraped(registry)["pares_takeover_seconds_count"] == {B: 0}
+        dies._loop.abandon()
+        assert heir.wait("A", PATIENCE)
+        found = scraped(registry)
+        assert found["pares_takeover_seconds_count"] == {B: 1}
+        assert 0.5 <= found["pares_takeover_seconds_sum"][B] < PATIENCE
+        heir.step_down("A")
+        assert heir.wait("A", PATIENCE)
+        assert scraped(registry)["pares_takeover_seconds_count"] == {B: 1}, "what is planned is no takeover"
+    dies.close(0.0)
+
+
+def test_series_do_not_grow_with_restarts(tmp_path: Path) -> None:
+    """Members of two processes, one after the other, that were given no name, and one that was."""
+    script = (
+        "import sys, pares\n"
+        "from prometheus_client import CollectorRegistry, generate_latest\n"
+        "registry = CollectorRegistry()\n"
+        "members = [pares.Member(sys.argv[1], group='g', roles=['A'], name=name) for name in (None, None, 'c')]\n"
+        "for member in members: pares.metrics.prometheus(member, registry)\n"
+        "for member in members: member.wait('A', 0.0)\n"
+        "print(generate_latest(registry).decode())\n"
+        "for member in members: member.close()"
+    )
+    starts: list[set[tuple[str, tuple[tuple[str, str], ...]]]] = []
+    ids: list[set[str]] = []
+    for _ in range(2):
+        command = [sys.executable, "-c", script, f"sqlite:///{tmp_path}/log.db"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        samples = [sample for family in text_string_to_metric_families(said) for sample in family.samples]
+        ids.append({sample.labels["id"] for sample in samples if sample.name == "pares_member_info"})
+        told = [sample for sample in samples if "role" not in sample.labels and "why" not in sample.labels]
+        starts.append({(s.name, tuple(s.labels.items())) for s in told if s.name != "pares_member_info"})
+    assert starts[0] == starts[1]
+    assert {dict(labels)["member"] for _, labels in starts[0]} == {"unnamed", "unnamed-2", "c"}
+    assert len(ids[0]) == len(ids[1]) == 3
+    assert not ids[0] & ids[1], "the log tells incarnations apart, and so does the one metric that is about that"
+
+
+def test_the_number_of_an_unnamed_member_is_free_again_when_it_is_closed(url: str) -> None:
+    registry = CollectorRegistry()
+    with pares.Member(url, group="g") as first:
+        pares.metrics.prometheus(first, registry)
+        for _ in range(3):
+            with pares.Member(url, group="g") as second:
+                pares.metrics.prometheus(second, registry)
+                names = {dict(labels)["member"] for labels in scraped(registry)["pares_live"]}
+                assert names == {"unnamed", "unnamed-2"}
 
 
 def test_what_a_protocol_does_not_have_is_not_told(url: str) -> None:
     registry, reader = CollectorRegistry(), InMemoryMetricReader()
-    missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count"}
+    missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count", "pares_takeover_seconds_count"}
     with pares.Member(url, group="g", roles=["A"], name="a", protocol=pares.AllCall(lease=1.0, heartbeat=0.3)) as me:
         pares.metrics.prometheus(me, registry)
         pares.metrics.otel(me, MeterProvider(metric_readers=[reader]).get_meter("test"))

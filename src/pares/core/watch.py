@@ -39,6 +39,8 @@ class Stopwatches:
         self._members: dict[str, Watched] = {}
         self._seats: dict[Seat, int] = {}
         """When the record was read that last gave or freed a seat."""
+        self._signs: dict[Seat, int] = {}
+        """When the last record was read of the holder before: nobody may have led the seat since then."""
         self._pauses: dict[int, int] = {}
         self._crew: frozenset[str] = frozenset()
         self._crew_since = 0
@@ -59,18 +61,21 @@ class Stopwatches:
                 seen.heard = seen.heard or not past
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
-        if len(members) > len(world.members):
-            for id in [id for id in members if id not in world.members]:
-                del members[id]
         for change in changes:
             if type(change) is SeatChanged:
                 self._seats[change.seat] = now
+                if change.before is not None and change.before in members:
+                    self._signs[change.seat] = members[change.before].read_at
+        if len(members) > len(world.members):
+            for id in [id for id in members if id not in world.members]:
+                del members[id]
         for offset in world.pauses:
             self._pauses.setdefault(offset, now)
         if len(self._pauses) > len(world.pauses):
             self._pauses = {offset: at for offset, at in self._pauses.items() if offset in world.pauses}
         if len(self._seats) > 2 * len(world.seats) + 16:
             self._seats = {seat: at for seat, at in self._seats.items() if seat in world.seats}
+            self._signs = {seat: at for seat, at in self._signs.items() if seat in world.seats}
 
     def alive(self, world: World, now: int) -> frozenset[str]:
         """Who is not overdue: its next record is no later than it said itself, with as much again for delays (R16).
@@ -107,6 +112,10 @@ class Stopwatches:
         it the holder, whichever was read later (R3)."""
         made = self._seats.get(seat, 0) + challenge_ns(holder.session_ms, holder.drift, self._drift)
         return max(self.silent_at(holder), made)
+
+    def last_sign(self, seat: Seat) -> int | None:
+        """When the last record was read of the one that held the seat before; None if nobody is known to have held it."""
+        return self._signs.get(seat)
 
     def silence(self, world: World, now: int) -> frozenset[str]:
         """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead. They

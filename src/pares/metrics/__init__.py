@@ -3,8 +3,9 @@
     pares.metrics.prometheus(member)      # pip install 'pares[prometheus]'
     pares.metrics.otel(member)            # pip install 'pares[otel]'
 
-Every metric has the labels `group` and `member` (its name). `table.py` lists them; nothing else is read or kept. Called with a
-member of `pares.aio`, that one must have been entered.
+Every metric has the labels `group` and `member`: its name, or "unnamed" ("unnamed-2", ...) for a member that was given none,
+since a name of pares' own making is another one after each start. `table.py` lists the metrics; nothing else is read or kept.
+Called with a member of `pares.aio`, that one must have been entered.
 """
 
 from __future__ import annotations

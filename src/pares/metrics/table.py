@@ -6,10 +6,13 @@ instead of `_seconds`.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from pares.runtime import Health, Member
+from pares.runtime.incarnation import is_default_name
 from pares.runtime.measures import Histogram, Measures
 
 Labelled = Mapping[str, float]
@@ -25,7 +28,7 @@ class Value(NamedTuple):
     name: str
     help: str
     counts: bool
-    read: Callable[[Health], float | None]
+    read: Callable[[Health, Member], float | None]
     """None: there is nothing to tell, now or in this protocol."""
 
 
@@ -52,44 +55,98 @@ def _read_backs(measures: Measures) -> Histogram | None:
     return measures.read_backs if measures.reads_back else None
 
 
+def _waits(measures: Measures) -> Histogram | None:
+    return measures.waits if measures.waits_known else None
+
+
+def roles_of(member: Member) -> list[str]:
+    """The roles that it may lead: of those that its group has, once it knows them, and what it leads."""
+    there = member._view.roles()  # pyright: ignore[reportPrivateUsage]
+    eligible = member._requests.eligible  # pyright: ignore[reportPrivateUsage]
+    if eligible is None:
+        may = set(there)
+    else:
+        may = {role for role in eligible if role in there} if there else set(eligible)
+    return sorted(may | set(member.health().leads))
+
+
+def _leads(member: Member) -> Labelled:
+    leads = member.health().leads
+    return {role: float(role in leads) for role in roles_of(member)}
+
+
+def _holds(member: Member) -> Labelled:
+    view, me = member._view, member.id  # pyright: ignore[reportPrivateUsage]
+    return {role: float(any(holder.member == me for holder in view.leaders(role))) for role in roles_of(member)}
+
+
+def _seats(member: Member) -> Labelled:
+    view = member._view  # pyright: ignore[reportPrivateUsage]
+    there = view.roles()
+    return {role: 0.0 if view.paused(role) else float(there[role]) for role in roles_of(member) if role in there}
+
+
 VALUES: Final = (
-    Value("pares_live", "1 if the member's loop runs and knows how the ledger is", False, lambda h: h.ok),
-    Value("pares_ready", "1 if it is in its group and the ledger is in reach", False, lambda h: h.ready),
-    Value("pares_read_age_seconds", "since the ledger was last read", False, lambda h: h.read_age),
+    Value("pares_live", "1 if the member's health is ok: what a liveness probe looks at", False, lambda h, _: h.ok),
+    Value("pares_ready", "1 if it is in its group and the ledger is in reach", False, lambda h, _: h.ready),
+    Value("pares_session_seconds", "its session, which times are to be compared with", False, lambda _, m: m.session),
+    Value("pares_read_age_seconds", "since the ledger was last read", False, lambda h, _: h.read_age),
     Value(
         "pares_read_back_age_seconds",
         "since the newest of its own records that it has read back was sent",
         False,
-        lambda h: h.read_back_age,
+        lambda h, _: h.read_back_age,
     ),
     Value(
-        "pares_lease_left_seconds", "what is left of the lease; 0 if it leads nothing", False, lambda h: h.lease_left
+        "pares_lease_left_seconds", "what is left of the lease; 0 if it leads nothing", False, lambda h, _: h.lease_left
     ),
-    Value("pares_takeovers", "terms gained from a holder that was silent or dead", True, lambda h: h.takeovers),
-    Value("pares_fences", "terms that ended otherwise than by plan", True, lambda h: h.fences),
-    Value("pares_lapses", "of these, those whose lease ran out", True, lambda h: h.lapses),
-    Value("pares_restarts", "how often the member began anew in its process", True, lambda h: h.restarts),
-    Value("pares_records_written", "records written, most of them beats", True, lambda h: h.records),
-    Value("pares_beats", "of these, beats", True, lambda h: h.beats),
-    Value("pares_failed_appends", "appends that failed, or of unknown outcome", True, lambda h: h.failed_appends),
-    Value("pares_bad_records", "records read that could not be understood", True, lambda h: h.bad_records),
-    Value("pares_uncounted_records", "records read that changed nothing", True, lambda h: h.uncounted_records),
+    Value("pares_takeovers", "terms gained from a holder that was silent or dead", True, lambda h, _: h.takeovers),
+    Value("pares_fences", "terms that ended otherwise than by plan", True, lambda h, _: h.fences),
+    Value("pares_lapses", "of these, those whose lease ran out", True, lambda h, _: h.lapses),
+    Value("pares_restarts", "how often the member began anew in its process", True, lambda h, _: h.restarts),
+    Value("pares_records_written", "records written, most of them beats", True, lambda h, _: h.records),
+    Value("pares_beats", "of these, beats", True, lambda h, _: h.beats),
+    Value("pares_failed_appends", "appends that failed, or of unknown outcome", True, lambda h, _: h.failed_appends),
+    Value("pares_bad_records", "records read that could not be understood", True, lambda h, _: h.bad_records),
+    Value("pares_uncounted_records", "records read that changed nothing", True, lambda h, _: h.uncounted_records),
 )
 SPLITS: Final = (
     Split("pares_terms", "terms begun, by how they were gained", True, "cause", lambda m: dict(measures_of(m).gained)),
     Split("pares_lost_terms", "terms ended, by why", True, "why", lambda m: dict(measures_of(m).lost)),
-    Split("pares_leads", "1 for each role that it leads", False, "role", lambda m: dict.fromkeys(m.health().leads, 1)),
+    Split("pares_leads", "for each role that it may lead: 1 if it leads it, else 0", False, "role", _leads),
+    Split("pares_holds", "for each of these: 1 if the log names it as the leader, else 0", False, "role", _holds),
+    Split("pares_seats", "for each of these: how many are to lead it at once; 0 while paused", False, "role", _seats),
+    Split("pares_member_info", "1; the id of its present incarnation in the log", False, "id", lambda m: {m.id: 1}),
 )
 TIMES: Final = (
     Times("pares_append_seconds", "an append, until it is acknowledged or has failed", lambda m: m.appends),
     Times("pares_read_back_seconds", "from handing a beat over to having read it back", _read_backs),
     Times("pares_lease_slack_seconds", "what was left of the lease when it was renewed", lambda m: m.slack),
+    Times("pares_takeover_seconds", "from the last record of a silent or dead leader to the own term", _waits),
     Times("pares_barrier_seconds", "a planned end, until barrier and bodies are through", lambda m: m.barriers),
 )
 
 
+UNNAMED: Final = "unnamed"
+_lock: Final = threading.Lock()
+_places: Final[weakref.WeakKeyDictionary[Member, int]] = weakref.WeakKeyDictionary()
+
+
 def labels_of(member: Member) -> dict[str, str]:
-    return {"group": member.group, "member": member.name}
+    """The same after each restart of a process, or the number of series would grow with the number of restarts."""
+    return {"group": member.group, "member": _label(member) if is_default_name(member.name) else member.name}
+
+
+def _label(member: Member) -> str:
+    """A member that was given no name has one that is new at each start. Here it is told from the other ones of this process
+    and group by the lowest number that is free."""
+    with _lock:
+        place = _places.get(member)
+        if place is None:
+            taken = {at for m, at in _places.items() if m.group == member.group and not over(m)}
+            place = next(at for at in range(1, len(taken) + 2) if at not in taken)
+            _places[member] = place
+    return UNNAMED if place == 1 else f"{UNNAMED}-{place}"
 
 
 def over(member: Member) -> bool:

@@ -19,7 +19,7 @@ def add(member: Member, meter: Meter | None) -> None:
     meter = get_meter("pares") if meter is None else meter
     labels = labels_of(member)
     for name, help, counts, read in VALUES:
-        _observe(meter, name, help, counts, member, lambda read=read: _alone(read(member.health())), None)
+        _observe(meter, name, help, counts, member, lambda read=read: _alone(read(member.health(), member)), None)
     for name, help, counts, label, split in SPLITS:
         _observe(meter, name, help, counts, member, lambda split=split: split(member), label)
     for name, help, times in TIMES:

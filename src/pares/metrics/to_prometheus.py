@@ -45,8 +45,8 @@ class Members(Collector):
         told = [(list(labels_of(member).values()), member, member.health()) for member in members]
         for name, help, counts, read in VALUES:
             family = (CounterMetricFamily if counts else GaugeMetricFamily)(name, help, labels=LABELS)
-            for labels, _, health in told:
-                if (value := read(health)) is not None:
+            for labels, member, health in told:
+                if (value := read(health, member)) is not None:
                     family.add_metric(labels, float(value))
             yield family
         for name, help, counts, label, split in SPLITS:

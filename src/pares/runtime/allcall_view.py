@@ -72,6 +72,10 @@ class AllcallView:
     def known(self, role: str) -> bool:
         return role in self._loop.settings.roles
 
+    def paused(self, role: str) -> bool:
+        """Never: see `check`."""
+        return False
+
     def expects(self, role: str) -> bool:
         return True
 

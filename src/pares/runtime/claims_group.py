@@ -203,6 +203,11 @@ class ClaimsMembership:
         """Nobody has the partition (None: any), nor those of its other seats."""
         self._member.pause(None if number is None else str(number % self._block), seconds=seconds)
 
+    def paused(self, number: int) -> bool:
+        """Whether nobody is to have the partition for now, as far as was read."""
+        view = self._member._view  # pyright: ignore[reportPrivateUsage]
+        return view.paused(str(number % self._block))
+
     def resume(self, number: int | None) -> None:
         self._member.resume(None if number is None else str(number % self._block))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,12 @@ def default_name() -> str:
     in milliseconds is in it, an earlier start of a container, whose process id is the same each time."""
     number = next(_unnamed)
     return f"{os.uname().nodename}-{os.getpid()}-{wall_us() // 1000}" + (f"-{number}" if number > 1 else "")
+
+
+def is_default_name(name: str) -> bool:
+    """Whether `default_name` made it in this process: then it is another one after each start."""
+    mine = f"{os.uname().nodename}-{os.getpid()}-"
+    return name.startswith(mine) and re.fullmatch(r"\d{12,}(-\d+)?", name[len(mine) :]) is not None
 
 
 def lock_folder(ledger: Log, given: str | os.PathLike[str] | None = None) -> Path | None:

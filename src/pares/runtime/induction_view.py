@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.spread import partition_of_role
 from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch
 from pares.runtime.induction import InductionLoop
@@ -73,6 +74,13 @@ class InductionView:
 
     def known(self, role: str) -> bool:
         return role in self._loop.core.roles
+
+    def paused(self, role: str) -> bool:
+        """By the claims that share the partitions out; a service of the ledger's own knows no pauses."""
+        membership, config = self._loop.assignment.membership, self._loop.core.config
+        if not isinstance(membership, ClaimsMembership):
+            return False
+        return membership.paused(partition_of_role(role, config.partitions, config.seats, 0))
 
     def expects(self, role: str) -> bool:
         """The log has it, or this member is about to say so there."""

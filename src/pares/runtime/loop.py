@@ -246,9 +246,11 @@ class Loop:
             else:
                 if isinstance(effect, Closed | Stop):
                     self.over = effect
+                if isinstance(effect, Lead):
+                    leads = True
+                    self._life.measures.heard_before(effect.seat, self.claims.watches.last_sign(effect.seat))
                 if not isinstance(effect, Closed | Stop):
                     self._carry(effect)
-                leads = leads or isinstance(effect, Lead)
         if leads:
             time.sleep(BREATH)
         return appended

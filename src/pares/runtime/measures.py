@@ -15,6 +15,7 @@ from typing import Final
 from pares.core import reasons
 from pares.core.changes import SeatChanged
 from pares.core.records import Seat
+from pares.runtime.clock import stopwatch
 
 log: Final = logging.getLogger("pares.member")
 
@@ -93,10 +94,15 @@ class Measures:
         """What was left of the lease at the moment when it was renewed: near 0, and terms will be lost."""
         self.barriers = Histogram()
         """From the planned end of a term until the barrier has returned and all bodies are through."""
+        self.waits = Histogram()
+        """Of each takeover: from reading the last record of the silent or dead leader to the beginning of the term here."""
+        self.waits_known = False
+        """Whether the protocol tells when the leader before was last heard of."""
         self.lease_ns = 0
         """How long a lease is; 0 where the protocol has none of its own."""
         self._freed: dict[Seat, str] = {}
         self._causes: dict[Seat, str] = {}
+        self._signs: dict[Seat, int] = {}
 
     @property
     def takeovers(self) -> int:
@@ -131,8 +137,16 @@ class Measures:
         """How the next term of this seat is gained, where no log tells."""
         self._causes[seat] = cause
 
+    def heard_before(self, seat: Seat, at: int | None) -> None:
+        """The term that begins next: when (stopwatch) the last record of the holder before was read."""
+        if at is not None:
+            self._signs[seat] = at
+
     def begins(self, seat: Seat) -> None:
-        self.gained[self._causes.pop(seat, "assigned")] += 1
+        cause, sign = self._causes.pop(seat, "assigned"), self._signs.pop(seat, None)
+        self.gained[cause] += 1
+        if cause in TAKEOVERS and sign is not None:
+            self.waits.note((stopwatch() - sign) / 1e9)
 
     def ends(self, why: str, fenced: bool) -> None:
         if why not in _KNOWN:

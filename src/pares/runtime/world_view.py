@@ -45,6 +45,10 @@ class View(Protocol):
 
     def known(self, role: str) -> bool: ...
 
+    def paused(self, role: str) -> bool:
+        """Whether nobody is to lead the role for now, by `pause`."""
+        ...
+
     def expects(self, role: str) -> bool:
         """Whether there is any sense in waiting for this role: always, where members say what they are eligible for."""
         ...
@@ -106,6 +110,10 @@ class WorldView:
 
     def known(self, role: str) -> bool:
         return role in self._loop.claims.reader.world.roles
+
+    def paused(self, role: str) -> bool:
+        pauses = list(self._loop.claims.reader.world.pauses.values())
+        return any(pause.scope is None or pause.scope == role for pause in pauses)
 
     def expects(self, role: str) -> bool:
         return True
