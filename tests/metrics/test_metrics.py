@@ -134,7 +134,7 @@ def test_a_paused_role_of_neli(url: str) -> None:
 
 
 def test_how_long_a_takeover_took(url: str) -> None:
-    """From the last record of the one that died, as the heir read it. Nothing proves a death here, so it is a session at least."""
+    """From the last record of the member that died, as its heir read it. Nothing proves a death here: a session at least."""
     registry = CollectorRegistry()
     dies = pares.Member(url, group="g", roles=["A"], name="a", session=0.5)
     assert dies.wait("A", PATIENCE)
