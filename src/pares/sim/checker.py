@@ -94,6 +94,9 @@ class Checker:
     def replaced(self) -> None:
         """Another log took the place of this one, or nothing of the group is left in it."""
 
+    def turned(self, process: Process) -> None:
+        """By its user's check it is ready now, or not any more, as it is now and then."""
+
     def reported(self, process: Process, effect: Report) -> None:
         """Something that a person should know."""
 

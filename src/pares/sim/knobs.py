@@ -7,6 +7,7 @@ a group with sessions of 20 ms and one with sessions of seconds meet the same tr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
@@ -40,6 +41,16 @@ FAULTS: Final = (
     "wall",
 )
 """What can befall a group, apart from what weather does to single appends."""
+
+RARELY: Final = 0.0
+"""Of the seeds, how many have each of the troubles below. All are drawn by chance of their own, after everything else, so that
+a seed without them is the same whether they exist or not."""
+
+RARE: Final = ("half", "loop")
+"""Faults of that kind: half of the members die in one instant; a process starts and dies again and again."""
+
+STARTS: Final = ("ready", "later", "never", "flaps")
+"""How ready a member is when it starts: at once; after a while; never; now and then."""
 
 ACTS: Final = (
     "pause",
@@ -123,11 +134,30 @@ class Knobs(Struct, frozen=True):
     """Constants of the format and of the kernel that are smaller here, so that a short history meets what takes a long one."""
     releases: tuple[tuple[int, int], ...] = OURS
     """(writes, reads) of the releases that members run one after the other while the storm lasts (R11)."""
+    slow: tuple[float, ...] = ()
+    """Each member's round trip, for its whole life, in its own sessions; 0: as the weather has it. Empty: all 0."""
+    starts: tuple[str, ...] = ()
+    """How ready each member is whenever it starts, of `STARTS`. Empty: all are ready at once."""
+    warm_up: float = 1.0
+    """How long, at most, until a member of "later" is ready, and one of "flaps" changes its mind, in sessions."""
+
+    @property
+    def steady(self) -> bool:
+        """Whether members are as able and as ready for their whole life as at their start."""
+        return not any(self.slow) and set(self.starts) <= {"ready"}
 
     @property
     def alike(self) -> bool:
         """Whether all members, and all seats, are alike: then it is plain what placement should do."""
-        unlike = self.ranks or self.weights or self.picky or self.hosts or self.acts or len(set(self.drifts)) > 1
+        unlike = (
+            not self.steady
+            or self.ranks
+            or self.weights
+            or self.picky
+            or self.hosts
+            or self.acts
+            or len(set(self.drifts)) > 1
+        )
         namesakes = "twin" in self.faults  # who has the name of the dead comes before the balance (R8)
         return not unlike and not namesakes and all(seats == 1 for seats in self.seats)
 
@@ -192,6 +222,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         scale=_scale(rng) if rng.random() < 0.4 else {},
         releases=_releases(seed),
     )
+    knobs = msgspec.structs.replace(knobs, **_rare(knobs))
     changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
     if "weather" in changed:
         weather = dict(changed["weather"])
@@ -225,6 +256,33 @@ def _releases(seed: int) -> tuple[tuple[int, int], ...]:
     """By chance of its own, so that all else in a seed is as it was before there were any."""
     rng = Random(f"{seed}/releases")
     return rng.choice(ROLLS) if rng.random() < 0.1 else OURS
+
+
+def _rare(knobs: Knobs, chance: float = RARELY) -> Mapping[str, Any]:
+    """The knobs of members that are slow, or not ready, for their whole life, and of faults that befall many at once, or one
+    again and again. One member at least is quick, and one (perhaps another) ready."""
+    found: dict[str, Any] = {}
+    rng, count = Random(f"{knobs.seed}/slow"), knobs.members
+    if rng.random() < chance:
+        slow = [round(rng.uniform(0.3, 2), 2) for _ in range(rng.randint(1, count - 1))]
+        found["slow"] = _dealt(rng, slow, 0.0, count)
+    rng = Random(f"{knobs.seed}/starts")
+    if rng.random() < chance:
+        starts = [rng.choice(STARTS[1:]) for _ in range(rng.randint(1, count - 1))]
+        found["starts"], found["warm_up"] = _dealt(rng, starts, "ready", count), rng.choice((0.1, 0.5, 2.0, 6.0))
+    if found:
+        found["calm"] = knobs.calm + 8  # what is never over must be seen to go on
+    for kind in RARE:
+        rng = Random(f"{knobs.seed}/{kind}")
+        if rng.random() < chance:
+            found["faults"] = {**found.get("faults", knobs.faults), kind: rng.choice((1.0, 1.0, 3.0))}
+    return found
+
+
+def _dealt(rng: Random, some: list[Any], others: Any, count: int) -> tuple[Any, ...]:
+    dealt = [*some, *[others] * (count - len(some))]
+    rng.shuffle(dealt)
+    return tuple(dealt)
 
 
 def _weather(rng: Random, base: int) -> Weather:

@@ -18,7 +18,7 @@ from pares.sim.outcome import Outcome, judged
 from pares.sim.process import NEVER, Process
 from pares.sim.scene import Scene
 from pares.sim.storm import Storm
-from pares.sim.wire import fair
+from pares.sim.wire import fair, slowed
 
 PROBES: Final = (0.45, 0.72)
 """At which parts of the calm something is measured."""
@@ -42,6 +42,7 @@ class Play:
         self.admin: Process | None = None
         self._strangers = 0
         self._rng = self.scene.random("cast")
+        self._moods = self.scene.random("moods")
         self.scene.release = self._release
         self._cast()
         self.checkers = everything(self)
@@ -87,6 +88,8 @@ class Play:
         late = "late_joiner" in knobs.faults
         for i in range(knobs.members):
             process = self._add(chr(ord("a") + i), knobs.sessions[i], self._settings(rng, i, roles))
+            self._make_slow(process, knobs.slow[i] if knobs.slow else 0)
+            process.warm = knobs.starts[i] if knobs.starts else "ready"
             self.own.append(process)
             if i < 2 or not late:
                 self.scene.engine.at(int(rng.uniform(0, 1) ** 3 * 3 * self.unit), self.start, process)
@@ -139,6 +142,12 @@ class Play:
         self.usual_barrier(process)
         return process
 
+    def _make_slow(self, process: Process, trip: float) -> None:
+        """Its round trip takes so many of its sessions; where the time is lost differs from one to another."""
+        if trip:
+            weather, length = process.wire.weather, int(trip * process.settings["session_ms"] * MS)
+            process.wire.weather = slowed(weather, length, process.rng.choice((0.1, 0.5, 0.9)))
+
     def add_twin(self, process: Process) -> Process:
         """Another process of the same name."""
         settings = {k: v for k, v in process.settings.items() if k != "group"}
@@ -178,8 +187,10 @@ class Play:
     def start(self, process: Process) -> None:
         if not process.running:
             self.scene.disturbed()
-            process.ready = True
+            process.ready = process.warm == "ready"
             process.start()
+            if process.warm in ("later", "flaps"):
+                self._warm_up(process, process.starts)
 
     def start_if_over(self, process: Process) -> None:
         """Whoever closed, or stopped with an error, is started again by its people."""
@@ -216,11 +227,27 @@ class Play:
         self.start(process)
 
     def make_ready(self, process: Process) -> None:
-        if process.running and not process.ready:
+        if process.running and not process.ready and process.warm == "ready":
             self.scene.disturbed()
             self.scene.note(process.name, "is ready")
             process.ready = True
             process.request(Ready(True))
+
+    def _warm_up(self, process: Process, life: int) -> None:
+        after = int(self._moods.uniform(0.05, 1) * self.knobs.warm_up * self.unit)
+        self.scene.engine.after(after, self._turn, process, life)
+
+    def _turn(self, process: Process, life: int) -> None:
+        """It is ready now, or not any more. That disturbs nobody else: whatever others lead is led."""
+        if process.starts != life or not process.running or process.over is not None:
+            return
+        process.ready = process.warm == "later" or not process.ready
+        self.scene.turned(process)
+        if process.well_since != NEVER:
+            process.well_since = self.scene.engine.now
+        process.request(Ready(process.ready))
+        if process.warm == "flaps":
+            self._warm_up(process, life)
 
     def heal(self, process: Process) -> None:
         wire = process.wire
@@ -238,7 +265,7 @@ class Play:
         for process in everybody:
             self.scene.thaw(process)
             self.heal(process)
-            process.wire.weather = fair(self.knobs.weather)
+            process.wire.weather = fair(process.wire.weather)
             process.freeze_at, process.stall_next = None, 0
             if not process.running and process.incarnations and self._rng.random() < 0.6:
                 self.start(process)

@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.claims import Claims, Config
+from pares.core.lease import lease_ns
 from pares.core.protocol import (
     Acked,
     Append,
@@ -32,15 +33,18 @@ from pares.core.protocol import (
     Live,
     Moved,
     Read,
+    Ready,
     Renew,
     Report,
     Restart,
+    StepDown,
     Stop,
     Tick,
     Trim,
     Wake,
     Watch,
 )
+from pares.core.reasons import LEASE_RAN_OUT
 from pares.core.records import Lock, Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.wire import Flight, Owner, Wire
@@ -72,18 +76,27 @@ class Process(Owner):
         self.poll = 100 * MS
         """How often it looks at the log though nothing wakes it."""
         self.ready = True
+        """What its user's check says."""
+        self.warm = "ready"
+        """How ready it is whenever it starts (`knobs.STARTS`)."""
+        self.told_ready = True
+        """What its kernel has been told of that, and since when (true time)."""
+        self.told_at = 0
         self.well_since = 0
         """Since when (true time) nothing has hindered it; `NEVER` while something does."""
         self.proof = False
         """Whether it takes a lock, so that its death can be proven, and watches others' (R7)."""
         self.claims: Claims | None = None
-        self.incarnations = 0
+        self.config = Config(**{"id": name, "name": name, **settings})
+        self.incarnations = self.starts = 0
+        """How often it began: at each start, and whenever its member begins anew."""
         self.running = False
         self.frozen = False
         self.over: Closed | Stop | None = None
         self.live = False
         self.beliefs: dict[Seat, int] = {}
-        self.until = 0
+        self.until: dict[Seat, int] = {}
+        """How long each of them lasts, or lasted, by its stopwatch, if nothing prolongs it."""
         self.watching: dict[str, Lock] = {}
         self.freeze_at: tuple[str, int] | None = None
         """A wish: freeze at this point of a round, for so long. "fetched": between a fetch and its tick; "ticked": when the
@@ -118,13 +131,21 @@ class Process(Owner):
         wire = self.wire
         return not (wire.reads_cut or wire.writes_cut or wire.acks_cut or wire.holding)
 
+    @property
+    def able(self) -> bool:
+        """Whether its round trips let it lead: of two beats, the second is back before the lease of the first ends, with one
+        more round trip to spare."""
+        weather, session = self.wire.weather, self.config.session_ms
+        trip = weather.send[1] + weather.ack[1] + self.wire.lag
+        return 2 * trip + session * MS // 4 <= lease_ns(session, self.config.drift)
+
     def believes(self, seat: Seat) -> bool:
         """What `Member.holds` answers at this instant."""
-        return self.running and seat in self.beliefs and self.now < self.until
+        return self.running and seat in self.beliefs and self.now < self.until[seat]
 
-    def belief_ends(self) -> int:
-        """The true time at which its beliefs end if nothing renews them."""
-        return self.stopwatch.when(self.until)
+    def belief_ends(self, seat: Seat) -> int:
+        """The true time at which this belief ends if nothing renews it, or would have ended."""
+        return self.stopwatch.when(self.until.get(seat, 0))
 
     # Life ------------------------------------------------------------------------------------------------------------
 
@@ -132,6 +153,7 @@ class Process(Owner):
         """Starts the process, or starts it again under its name."""
         self.running, self.frozen, self.over = True, False, None
         self._life += 1
+        self.starts += 1
         self._seen = 0
         self._release = self.scene.release()
         self._begin()
@@ -142,15 +164,14 @@ class Process(Owner):
         lock = None
         if self.proof:
             lock = Lock(boot="boot", device="0", inode=str(self.scene.next_inode()), file=self.id)
-        self.claims = Claims(
-            Config(
-                **{"id": self.id, "name": self.name, "lock": lock, "seen": self._seen, **self._release, **self.settings}
-            )
-        )
+        told = {"ready": self.ready, "lock": lock, "seen": self._seen}
+        self.config = Config(**{"id": self.id, "name": self.name, **told, **self._release, **self.settings})
+        self.claims = Claims(self.config)
+        self.told_ready, self.told_at = self.ready, self.scene.engine.now
         self._attached, self._busy, self._blocked, self.live = False, False, False, False
         self._inbox.clear()
         self._left.clear()
-        self.beliefs, self.until, self.watching = {}, 0, {}
+        self.beliefs, self.until, self.watching = {}, {}, {}
         self.scene.began(self)
         self.wake(self.scene.engine.now)
 
@@ -160,7 +181,7 @@ class Process(Owner):
         self._life += 1
         self._stamp += 1
         self._due = NEVER
-        self.beliefs, self.until = {}, 0
+        self.beliefs, self.until = {}, {}
         self.scene.ended(self, self.id)
 
     def freeze(self) -> None:
@@ -329,6 +350,8 @@ class Process(Owner):
 
     def _carry_out(self, claims: Claims, event: Event, now: int) -> None:
         if claims is self.claims:
+            if type(event) is Ready:
+                self.told_ready, self.told_at = event.ready, self.scene.engine.now
             for effect in claims.step(event, now):
                 CARRY[type(effect)](self, effect)
 
@@ -345,13 +368,22 @@ class Process(Owner):
         self.wire.send(claims, effect.ticket, effect.payloads)
 
     def _lead(self, effect: Lead) -> None:
-        self.until = max(self.until, effect.until)
-        self.beliefs[effect.seat] = effect.token
+        self.beliefs[effect.seat], self.until[effect.seat] = effect.token, effect.until
         self.scene.led(self, effect)
 
     def _renew(self, effect: Renew) -> None:
-        self.until = effect.until
+        """What has run out is over for good: whether it has is looked at in the step that prolongs it, for the process may have
+        stood still since its kernel looked. The kernel gives such a term up, when it is told."""
+        now = self.now
+        for seat, token in list(self.beliefs.items()):
+            if now < self.until[seat]:
+                self.until[seat] = effect.until
+            else:
+                self._lapsed(seat, token)
         self.scene.renewed(self)
+
+    def _lapsed(self, seat: Seat, token: int) -> None:
+        self._inbox.append(StepDown(seat[0], LEASE_RAN_OUT))
 
     def _follow(self, effect: Follow) -> None:
         if self.beliefs.get(effect.seat) == effect.token:

@@ -207,6 +207,10 @@ class Scene:
         process.well_since = self.engine.now + length
         self.disturbed()
 
+    def turned(self, process: Process) -> None:
+        self.note(process.name, "is ready" if process.ready else "is not ready")
+        self._tell_of(process, "turned")
+
     def disturbed(self) -> None:
         self._tell("disturbed")
 

@@ -27,6 +27,8 @@ class Storm(Chance["Process"]):
         self.scene = play.scene
         self.knobs = knobs = play.knobs
         self.replaced = False
+        self.looping: Process | None = None
+        """One at a time dies again and again."""
         until = int(knobs.storm * play.unit)
         super().__init__(
             play.scene.engine, play.scene.random("storm"), knobs.faults, pace=knobs.pace, unit=play.unit, until=until
@@ -47,6 +49,32 @@ class Storm(Chance["Process"]):
         self.scene.kill(process)
         if self.rng.random() < 0.7:
             self.engine.after(self.span(0, 6), self.play.start, process)
+
+    def half(self) -> None:
+        """Half of the members die in one instant; rather those who lead."""
+        running = [p for p in self.play.own if p.running and p.over is None]
+        leading = [p for p in running if p.beliefs]
+        self.rng.shuffle(running)
+        if self.rng.random() < self.RATHER:
+            running.sort(key=lambda p: p not in leading)
+        for process in running[: len(running) // 2]:
+            self.scene.kill(process)
+            if self.rng.random() < 0.7:
+                self.engine.after(self.span(0, 6), self.play.start, process)
+
+    def loop(self) -> None:
+        """Somebody dies and starts again, under its name, as long as the storm lasts: at times before it has joined."""
+        process = self.someone()
+        if process is not None and self.looping is None:
+            self.looping = process
+            self._again(process, self.rng.choice((0.2, 0.5, 1.5)))
+
+    def _again(self, process: Process, longest: float) -> None:
+        self.scene.kill(process)
+        self.play.start(process)
+        after = self.span(0.02, longest)
+        if self.engine.now + after < self.over_at:
+            self.engine.after(after, self._again, process, longest)
 
     def freeze(self) -> None:
         process = self.someone()
@@ -182,6 +210,8 @@ class Storm(Chance["Process"]):
 
 STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "crash": Storm.crash,
+    "half": Storm.half,
+    "loop": Storm.loop,
     "freeze": Storm.freeze,
     "freeze_inside": Storm.freeze_inside,
     "deaf": Storm.deaf,

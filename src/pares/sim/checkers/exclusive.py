@@ -54,7 +54,7 @@ class Exclusive(Checker):
 
     def _look(self, process: Process, seat: Seat) -> None:
         now = self.scene.engine.now
-        if process.now >= process.until:
+        if not process.believes(seat):
             return
         for other in self.believers.get(seat, ()):
             if other is process or not other.believes(seat):
@@ -64,7 +64,7 @@ class Exclusive(Checker):
             allowed = self._overlap(process) + self._overlap(other)
             if not allowed:
                 tokens = f"{self._token(process, seat)} and {self._token(other, seat)}"
-                left = (min(process.belief_ends(), other.belief_ends()) - now) / 1e6
+                left = (min(process.belief_ends(seat), other.belief_ends(seat)) - now) / 1e6
                 raise self.broken(
                     f"{process.id} and {other.id} both believe that they hold {seat_name(seat)} ({tokens}), "
                     f"for {left:.3f} ms if nobody stops"
@@ -80,14 +80,14 @@ class Exclusive(Checker):
         return self.scene.engine.now < self.replaced_at + int(longest * 1_250_000)
 
     def _part(self, process: Process, seat: Seat, now: int) -> None:
-        ends = min(now, process.belief_ends())
+        ends = min(now, process.belief_ends(seat))
         for other in self.believers.get(seat, ()):
             if other is process:
                 continue
             began = self.meetings.pop(self._pair(seat, process, other), None)
             if began is None:
                 continue
-            met = min(ends, other.belief_ends()) - began
+            met = min(ends, other.belief_ends(seat)) - began
             allowed = max(self._overlap(process), self._overlap(other))
             # The clock of either may run slow by its drift, which stretches the overlap as well.
             slowest = max(p.settings["drift"] for p in (process, other))

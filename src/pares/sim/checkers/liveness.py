@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from pares.sim.play import Play
 
 
+def fit(play: Play, world: World, seat: Seat, well_for: int) -> list[str]:
+    """Whom nothing has hindered for a while, and who may hold the seat, is ready and quick enough to lead."""
+    if not world.open(seat) or world.paused(seat[0]):
+        return []
+    found: list[str] = []
+    for process in play.own:
+        member = world.members.get(process.id)
+        if member is None or not process.well(well_for) or not process.ready or not process.able or member.draining:
+            continue
+        free_to = world.may_hold(member, seat[0]) and not world.holds_in_role(member.id, seat[0])
+        if free_to or world.seats[seat].holder == member.id:
+            found.append(process.id)
+    return found
+
+
 class Liveness(Checker):
     promise = "it goes on"
 
@@ -37,6 +52,8 @@ class Liveness(Checker):
         # A session's silence, one more if the next one fails too, turns in line, and what the weather takes.
         self.patience = int(longest * 3.5 / (1 - knobs.drift)) + 12 * trip + 5 * trouble + 20 * MS
         self.patience += int(knobs.barrier_timeout * play.unit) + weather.stall_by[1] * (2 if weather.stall else 0)
+        # A holder that is too slow lets go after two of its sessions, and its word takes as long as it is slow (R18).
+        self.patience += int(longest * (2 + 2 * max(knobs.slow))) if any(knobs.slow) else 0
         self.step = max(play.unit // 3, longest // 8)
         self.empty: dict[Seat, int] = {}
         """Since when a seat has had nobody, though somebody could."""
@@ -80,20 +97,8 @@ class Liveness(Checker):
     def _led(self, seat: Seat) -> bool:
         return any(p.believes(seat) for p in self.play.own)
 
-    def _could(self, world: World, seat: Seat, well_for: int | None = None) -> list[str]:
-        """Whom nothing has hindered for a while, and who may hold the seat."""
-        if not world.open(seat) or world.paused(seat[0]):
-            return []
-        found: list[str] = []
-        long = self.patience // 2 if well_for is None else well_for
-        for process in self.play.own:
-            member = world.members.get(process.id)
-            if member is None or not process.well(long) or not process.ready or member.draining:
-                continue
-            free_to = world.may_hold(member, seat[0]) and not world.holds_in_role(member.id, seat[0])
-            if free_to or world.seats[seat].holder == member.id:
-                found.append(process.id)
-        return found
+    def _could(self, world: World, seat: Seat) -> list[str]:
+        return fit(self.play, world, seat, self.patience // 2)
 
     # The end -----------------------------------------------------------------------------------------------------------
 
@@ -115,7 +120,8 @@ class Liveness(Checker):
         if isinstance(process.over, Stop) and process.over.kind not in expected:
             raise self.broken(f"{process.id} stopped: {process.over.kind}, {process.over.text}")
         waiting = self.scene.engine.now - process.well_since > self.patience
-        if process.running and process.over is None and not process.live and waiting and not self._kept_out(process):
+        expected = process.running and process.over is None and process.able
+        if expected and not process.live and waiting and not self._kept_out(process):
             raise self.broken(f"{process.id} never came to be in the group, though nothing hindered it")
 
     def _kept_out(self, process: Process) -> bool:

@@ -97,7 +97,7 @@ class Speed(Checker):
     def _calm(self) -> bool:
         """A healthy ledger, and nothing happened lately that could still have effects."""
         while_ = 2 * self.longest * MS
-        if not self.play.healthy() or self.scene.engine.now < self.quiet_since + while_:
+        if any(self.play.knobs.slow) or not self.play.healthy() or self.scene.engine.now < self.quiet_since + while_:
             return False
         return all(p.well(while_) for p in self.play.own if p.running and p.over is None)
 

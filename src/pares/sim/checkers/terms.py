@@ -1,4 +1,5 @@
-"""Giving up is final (R4c, R5): a term that was given up is never believed again, and is not believed while it is given up.
+"""Giving up is final (R4c, R5): a term that was given up, or has run out, is never believed again, and is not believed while it
+is given up.
 
 Looked at where a record leaves the process: whoever writes a release, a transfer or a leave has stopped believing before, has
 let the barrier return (or time out), and will not believe in that term again, whatever becomes of the record.
@@ -24,6 +25,8 @@ class Terms(Checker):
         self.given: dict[str, set[int]] = {}
         """By incarnation: tokens that it gave up, or lost."""
         self.left: set[str] = set()
+        self.ends: dict[tuple[str, Seat, int], int] = {}
+        """When each belief is over, by its member's stopwatch, if nothing prolongs it."""
         self.barriers: dict[tuple[str, int], tuple[Seat, int]] = {}
         """Barriers that have not returned: since when, by the process' stopwatch."""
 
@@ -32,11 +35,25 @@ class Terms(Checker):
             raise self.broken(f"{process.id} believes again in its term {effect.token} of {seat_name(effect.seat)}")
         if process.id in self.left:
             raise self.broken(f"{process.id} believes in {seat_name(effect.seat)} after its leave")
+        self.ends[process.id, effect.seat, effect.token] = effect.until
+
+    def renewed(self, process: Process) -> None:
+        """What has run out was seen to be over: it must not come back (R4)."""
+        for seat, token in process.beliefs.items():
+            key, until = (process.id, seat, token), process.until[seat]
+            ended = self.ends.get(key, until)
+            if until > ended and process.now >= ended:
+                late = (process.now - ended) / 1e6
+                raise self.broken(
+                    f"{process.id} believes in {seat_name(seat)} again: {token} had run out {late:.3f} ms ago"
+                )
+            self.ends[key] = until
 
     def followed(self, process: Process, effect: Follow) -> None:
         self.given.setdefault(process.id, set()).add(effect.token)
         if effect.fenced:
             self.barriers.pop((process.id, effect.token), None)
+        self.ends.pop((process.id, effect.seat, effect.token), None)
 
     def barrier(self, process: Process, effect: Barrier) -> None:
         self.barriers[process.id, effect.token] = (effect.seat, process.now)
@@ -67,5 +84,7 @@ class Terms(Checker):
 
     def ended(self, process: Process, id: str) -> None:
         self.given.pop(id, None)
+        for ended in [key for key in self.ends if key[0] == id]:
+            del self.ends[ended]
         for key in [key for key in self.barriers if key[0] == id]:
             del self.barriers[key]

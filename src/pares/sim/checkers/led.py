@@ -1,0 +1,150 @@
+"""Roles are led, and not just handed round: time led is what counts, however often a seat changes hands.
+
+Looked at while the ledger is well and nothing has befallen the group for a while, and for a seat only while a member lives that
+could lead it all that time: eligible, ready, in reach, quick enough. Then
+
+* what is not led adds up: time without a leader is a debt, which time with one pays back slowly; so a role that goes to and
+  fro between two who can't lead it is noticed as one that nobody has, and so is a holder that leads now and then;
+* a seat changes hands a few times at most, and then seldom; each time that somebody's readiness changes it may move again;
+* the world holds the living, and of the dead no more than it must: those whose seats nobody has taken yet, and the last one
+  of each name (R20).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pares.core.changes import RoleChanged, SeatChanged
+from pares.core.protocol import Closed, Stop
+from pares.core.records import Seat
+from pares.sim.checker import Checker, Landed
+from pares.sim.checkers.liveness import fit
+from pares.sim.engine import MS
+from pares.sim.process import Process
+from pares.sim.story import seat_name
+
+if TYPE_CHECKING:
+    from pares.sim.play import Play
+
+PAID_BACK: Final = 0.1
+"""How much of a debt the same time with a leader pays back: who is led for less than ten parts of eleven owes more and more."""
+MOVES: Final = 4
+"""How often a seat may change hands in a row; once more for every `SELDOM` sessions."""
+SELDOM: Final = 10
+"""Sessions for which a seat stays where it is, on average."""
+
+
+class Led(Checker):
+    promise = "roles are led"
+
+    def __init__(self, play: Play) -> None:
+        super().__init__(play.scene)
+        self.play = play
+        knobs, weather = play.knobs, play.knobs.weather
+        self.longest = int(max(knobs.sessions) * MS / (1 - knobs.drift))
+        trip = weather.send[1] + weather.ack[1] + weather.lag[1]
+        slow = int(max(knobs.slow, default=0.0) * self.longest)
+        self.settling = 2 * self.longest + int(knobs.barrier_timeout * play.unit) + 12 * trip
+        """For how long nothing must have happened."""
+        self.most = 2 * self.longest + 12 * trip + 20 * MS + 2 * slow + (2 * self.longest if slow else 0)
+        """The debt that a seat may have: a takeover, and one more; of a holder that is too slow two sessions more (R18)."""
+        self.step = max(MS, play.unit // 20)
+        self.quiet_since = 0
+        self.debts: dict[Seat, float] = {}
+        self.moves: dict[Seat, tuple[float, int]] = {}
+        """Changes of hands that a seat has left, and as of when."""
+        self.scene.engine.after(self.step, self._look)
+
+    def disturbed(self) -> None:
+        self.quiet_since = self.scene.engine.now
+        self.debts.clear()
+        self.moves.clear()
+
+    def frozen(self, process: Process, length: int | None) -> None:
+        self.disturbed()
+
+    def killed(self, process: Process) -> None:
+        self.disturbed()
+
+    def over(self, process: Process, effect: Closed | Stop) -> None:
+        self.disturbed()
+
+    def replaced(self) -> None:
+        self.disturbed()
+
+    def _quiet(self) -> bool:
+        return self.play.healthy() and self.scene.engine.now >= self.quiet_since + self.settling
+
+    # Time ------------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self.scene.engine.after(self.step, self._look)
+        if not self._quiet():
+            return
+        world = self.scene.judge.world
+        for seat in world.seats:
+            debt = self.debts.get(seat, 0.0)
+            if any(p.believes(seat) for p in self.play.own):
+                self.debts[seat] = max(0.0, debt - PAID_BACK * self.step)
+            elif able := fit(self.play, world, seat, self.settling):
+                self.debts[seat] = debt = debt + self.step
+                if debt > self.most:
+                    raise self.broken(
+                        f"{seat_name(seat)} was led too seldom: {debt / 1e6:.0f} ms without a leader are left when a tenth of "
+                        f"the time with one is taken off, though {', '.join(able)} could lead it all the time"
+                    )
+
+    # Changes of hands ------------------------------------------------------------------------------------------------
+
+    def landed(self, landed: Landed) -> None:
+        for change in landed.changes:
+            if type(change) is RoleChanged:
+                self.disturbed()
+        if not self._quiet():
+            return
+        for change in landed.changes:
+            if type(change) is SeatChanged and change.holder is not None and self._steady(change.seat):
+                self._moved(change.seat)
+
+    def _steady(self, seat: Seat) -> bool:
+        return bool(fit(self.play, self.scene.judge.world, seat, self.settling))
+
+    def _moved(self, seat: Seat) -> None:
+        now = self.scene.engine.now
+        left, as_of = self.moves.get(seat, (float(MOVES), now))
+        left = min(float(MOVES), left + (now - as_of) / (SELDOM * self.longest)) - 1
+        if left < 0:
+            raise self.broken(
+                f"{seat_name(seat)} changes hands again: {MOVES} times in a row, and once in {SELDOM} sessions, are enough"
+            )
+        self.moves[seat] = left, now
+
+    def turned(self, process: Process) -> None:
+        """Once for its going, and once for its coming back."""
+        now = self.scene.engine.now
+        for seat, (left, as_of) in self.moves.items():
+            self.moves[seat] = left + 1 + (now - as_of) / (SELDOM * self.longest), now
+
+
+class Population(Checker):
+    promise = "the dead are forgotten"
+
+    def __init__(self, play: Play) -> None:
+        super().__init__(play.scene)
+        self.play = play
+
+    def landed(self, landed: Landed) -> None:
+        world = self.scene.judge.world
+        names = {member.name for member in world.members.values()}
+        alive = {p.id for p in self.scene.processes.values() if p.running and p.over is None}
+        dead = [id for id in world.members if id not in alive]
+        held = sum(bool(world.held[id]) for id in dead)
+        if len(dead) > len(names) + held + LATE:
+            raise self.broken(
+                f"of {len(world.members)} members in the world {len(dead)} are dead, {held} of them with seats, and there are "
+                f"{len(names)} names"
+            )
+
+
+LATE: Final = 4
+"""Of the dead, whom the others may be about to forget."""
