@@ -263,14 +263,14 @@ class Member:
         """Waits until this member leads any role; whether it does."""
         member = self._member
         member._requests.check_usable()  # pyright: ignore[reportPrivateUsage]
-        return await self._until(lambda: any(member._leading()), timeout)  # pyright: ignore[reportPrivateUsage]
+        return await self._until(member._works, timeout)  # pyright: ignore[reportPrivateUsage]
 
     async def _newer(self, role: str, last: int, timeout: float | None) -> Term | None:
         member = self._member
         member.term(role)
 
         def newer() -> bool:
-            term = member._life.beliefs.awaited(role)  # pyright: ignore[reportPrivateUsage]
+            term = member._working(role)  # pyright: ignore[reportPrivateUsage]
             return term is not None and term.token > last
 
         await self._until(newer, timeout)
@@ -375,9 +375,11 @@ class Member:
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-                term = self.term(role)
-                if term is None:
+                self._member.term(role)  # raises in a forked child
+                working = self._member._working(role)  # pyright: ignore[reportPrivateUsage]
+                if working is None:
                     return None
+                term = Term(working, self._member)
                 with self._work(term, give_up_on_error, stuck_after):
                     async with term:
                         # Looked at again: before that began nobody waited for this call.

@@ -63,6 +63,7 @@ SHORTEST: Final = 0.0005
 BREATH: Final = 0.00005
 """Seconds for which this thread stands back when a term has begun: whoever waits for it runs at once, and not when this thread
 has written its next records."""
+OVER: Final = "the member's loop has ended"
 TRIM_EVERY: Final = 60 * SECOND
 TRIM_AT_ONCE: Final = 5_000
 """Entries trimmed in one go."""
@@ -81,6 +82,7 @@ class Loop:
         self._carry = life.carry
         self._life = life
         self._requests: deque[Event] = deque()
+        life.lapsed = self._requests.append
         self._standing: dict[type, Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
@@ -143,7 +145,8 @@ class Loop:
         except BaseException as error:
             self._failed(error)
         finally:
-            for last in (self._end_beliefs, self._clean_up):
+            self._life.beliefs.stop(OVER)  # first of all, whatever the protocol says: before any lock is let go
+            for last in (self._end_terms, self._clean_up):
                 try:
                     last()
                 except BaseException as error:
@@ -154,14 +157,16 @@ class Loop:
                 self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
-        """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
+        """No silent death: everybody who asks sees it, and no belief outlives the loop that renews it."""
+        self._life.beliefs.stop(OVER)
         log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
         self.failure = self.failure or error
         self._life.fail(self.failure)
 
-    def _end_beliefs(self) -> None:
+    def _end_terms(self) -> None:
+        """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
         if self.over is None:
-            for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
+            for effect in self.claims.step(Jumped(OVER), stopwatch()):
                 if not isinstance(effect, Restart):
                     self._carry(effect)
 

@@ -76,14 +76,21 @@ def check_task(task: object) -> None:
 
 
 def only_while(
-    member: Leader, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
+    member: Leader,
+    barriers: Barriers,
+    working: Callable[[str], Term | None],
+    role: str,
+    give_up_on_error: bool,
+    stuck_after: float | None,
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+    """`working`: the current term of a role, if its work may begin."""
     check_stuck_after(stuck_after)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            term = member.term(role)
+            member.term(role)  # raises in a forked child
+            term = working(role)
             if term is None:
                 return None
             with body(member, barriers, term, give_up_on_error, stuck_after):
