@@ -69,6 +69,10 @@ class Barriers:
         """There is no callback."""
         return self._callback is None
 
+    def ending(self) -> set[Seat]:
+        """The seats whose terms are coming to a planned end. Takes no lock: it may be asked in a forked child."""
+        return {(role, seat) for role, seat, _ in list(self._ending)}
+
     def telling(self, role: str) -> bool:
         """Whether the calling thread is the callback's, with news of this role."""
         seat = self._telling.get(threading.get_ident())

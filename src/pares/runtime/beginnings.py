@@ -34,9 +34,16 @@ TOO_LATE: Final = f"{STEPPED_DOWN}: the barrier did not return from Acquired"
 
 class Beginnings:
     """Of one member's terms. `limit`: seconds that the barrier may take; with 0 nothing waits for it. `work`: called when the
-    work of a term may begin."""
+    work of a term may begin. `problem`: told what a person should know."""
 
-    def __init__(self, barriers: Barriers, limit: float, work: Callable[[Term], object]) -> None:
+    def __init__(
+        self,
+        barriers: Barriers,
+        limit: float,
+        work: Callable[[Term], object],
+        problem: Callable[[str, str], object],
+    ) -> None:
+        self._problem = problem
         self._barriers = barriers
         self._limit = limit
         self._work = work
@@ -44,10 +51,6 @@ class Beginnings:
         """Seats at whose beginning the barrier failed last, and the pause that followed."""
         self.give_up: Callable[[str, str], object] = lambda role, why: None
         """Asks the protocol to give a role up, with a reason."""
-
-    def failed(self) -> tuple[str, ...]:
-        """The roles at whose beginning the barrier failed last."""
-        return tuple(sorted({role for role, _ in list(self._pauses)}))
 
     def begin(self, term: Term, event: Acquired) -> None:
         """A term has begun. `work` is called when the barrier has returned from `event`: at once, where there is none."""
@@ -92,7 +95,7 @@ class Beginnings:
             return
         seat = (term.role, term.seat)
         pause = self._pauses[seat] = min(max(2 * self._pauses.get(seat, 0.0), FIRST_PAUSE), LONGEST_PAUSE)
-        log.error("%s gives %r up: %s; tried again after %g s at the earliest", term.member, term.role, why, pause)
+        self._problem("not-begun", f"{term.role!r} is given up: {why}; tried again after {pause:g} s at the earliest")
         try:
             self.give_up(term.role, why)
         except ParesError as error:

@@ -70,15 +70,17 @@ class Life:
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: str | None = None
         self.beliefs = Beliefs()
-        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work)
         self.lapsed: Callable[[Lapsed], object] = lambda lapsed: None
         """Told, on the loop's thread, of each term that had run out when it was to be renewed: for the protocol."""
         self.journal = Journal()
+        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem)
         self.barriers = barriers
         self.measures = Measures()
         barriers.took = self.measures.barriers
         self.since: dict[Seat, float] = {}
         """Wall-clock seconds at which it was read that a seat got its present holder."""
+        self.turned: dict[Seat, int] = {}
+        """When, on the stopwatch, this member came to hold a seat, or stopped leading it, whichever was later."""
         self.forked = False
         self._on_lost = on_lost
         self._end: Stop | None = None
@@ -155,6 +157,7 @@ class Life:
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)
+        self.turned[effect.seat] = stopwatch()
         if term is not None:
             self.measures.ends(effect.why, effect.fenced)
         role, seat = effect.seat
@@ -182,6 +185,8 @@ class Life:
         for change in effect.changes:
             if isinstance(change, SeatChanged):
                 self.since[change.seat] = now
+                if change.holder == self.id:
+                    self.turned[change.seat] = stopwatch()
                 self.measures.changed(change, self.id)
             elif not self._entered:
                 continue  # the group's past, also for who is closed before it is in

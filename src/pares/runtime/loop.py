@@ -63,6 +63,7 @@ SHORTEST: Final = 0.0005
 BREATH: Final = 0.00005
 """Seconds for which this thread stands back when a term has begun: whoever waits for it runs at once, and not when this thread
 has written its next records."""
+LOCK_LOST: Final = "its death lock is gone"
 OVER: Final = "the member's loop has ended"
 TRIM_EVERY: Final = 60 * SECOND
 TRIM_AT_ONCE: Final = 5_000
@@ -181,6 +182,7 @@ class Loop:
 
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
+        self._keeps_lock(thoroughly=False)
         self._serve()
         self._check_deaths()
         self._read()
@@ -265,7 +267,21 @@ class Loop:
         """When the newest of its own records that was read back, and counted, was handed over; None before the first."""
         return self.claims.outbox.sent.counted
 
+    def _keeps_lock(self, *, thoroughly: bool) -> bool:
+        """Whether this incarnation's lock still speaks for it (A3). If not, anybody may take it for dead at any moment: it
+        stops believing, says so, and begins anew with a lock of its own."""
+        lock = self.incarnation.lock
+        why = "" if lock is None else lock.lost(thoroughly=thoroughly)
+        if not why:
+            return True
+        text = f"the lock that shows that {self.claims.me} lives is gone: {why}; let nobody close descriptors of others"
+        self._carry(Report("lock-lost", text))
+        self._step(Jumped(LOCK_LOST))
+        return False
+
     def _append(self, append: Append) -> None:
+        if not self._keeps_lock(thoroughly=True):
+            return  # what it would have said nobody has to hear any more
         began = stopwatch()
         try:
             offsets = self.ledger.append_many(append.payloads, self.partition)
