@@ -22,7 +22,7 @@ from pares.runtime.member import Member as SyncMember
 from pares.runtime.protocols import check_moved
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
-from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, check_task, log
+from pares.runtime.work import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -359,6 +359,8 @@ class Member:
             if not found:
                 await come.wait()
             come.clear()
+        if events.error is not None:
+            raise events.error
 
     def only(
         self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
@@ -394,32 +396,44 @@ class Member:
         self,
         task: Callable[[], Awaitable[object]],
         role: str,
+        every: float | None = None,
         *,
         give_up_on_error: bool = False,
         stuck_after: float | None = None,
     ) -> asyncio.Task[None]:
         """Awaits `task()` again and again while this member leads `role`, until the member is closed or the returned asyncio
         task is cancelled. A run is cancelled when its term ends; an exception is logged, and the task runs again after a
-        moment. `give_up_on_error`, `stuck_after`: as in `only`. Raises what `pares.Member.background` raises."""
+        moment. `every`: as in `pares.Member.background`; `give_up_on_error`, `stuck_after`: as in `only`. Raises what
+        `pares.Member.background` raises; the returned task ends with the error by which the member fails, if it does."""
         self._member.term(role)  # raises for a role that this member never leads
         self._member._requests.check_there(role)  # pyright: ignore[reportPrivateUsage]
         check_task(task)
         check_stuck_after(stuck_after)
-        repeated = self._repeat(task, role, give_up_on_error, stuck_after)
+        repeated = self._repeat(task, role, Pace(every, role), give_up_on_error, stuck_after)
         return asyncio.create_task(repeated, name=f"pares background {role}")
 
     async def _repeat(
-        self, task: Callable[[], Awaitable[object]], role: str, give_up_on_error: bool, stuck_after: float | None
+        self,
+        task: Callable[[], Awaitable[object]],
+        role: str,
+        pace: Pace,
+        give_up_on_error: bool,
+        stuck_after: float | None,
     ) -> None:
         async for term in self.terms(role):
             while term:
+                rest = 0.0
+                pace.begins()
                 try:
                     with self._work(term, give_up_on_error, stuck_after):
                         async with term:
                             await task()
                 except Exception:
                     log.exception("the background task for %r raised", role)
-                    await term.wait_lost(AFTER_ERROR)
+                    rest = AFTER_ERROR
+                rest = max(rest, pace.rest())
+                if rest > 0:
+                    await term.wait_lost(rest)
 
     def _work(
         self, term: Term, give_up_on_error: bool, stuck_after: float | None

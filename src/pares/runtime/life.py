@@ -212,7 +212,7 @@ class Life:
             self.journal.problem(self._end.kind, self._end.text)  # first: whoever finds it failed finds out why
         self._outcome = "closed" if self._end is None else "failed"
         self.beliefs.notify()
-        self.journal.end()
+        self.journal.end(None if self._end is None else self.failure())
 
     def _end_all(self, why: str, *, for_good: bool = True) -> None:
         """An incarnation is over, and so are its beliefs, also those whose end the protocol has not told."""

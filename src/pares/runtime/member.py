@@ -308,6 +308,7 @@ class Member:
         self,
         task: Callable[[], object],
         role: str,
+        every: float | None = None,
         *,
         give_up_on_error: bool = False,
         stuck_after: float | None = None,
@@ -316,6 +317,10 @@ class Member:
         the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
         moment. `give_up_on_error`, `stuck_after`: as in `only`.
 
+        `every`: seconds from the beginning of one run to that of the next (a run that takes longer is followed at once). With
+        None the next run follows at once too; but a task that returns at once is held to 100 runs a second, with one warning.
+        The handle's `wait(timeout)` waits for its end, and its `error` is what the member failed by.
+
         Raises `ConfigError` for a task that can't be called, and for a role that this member never leads; with "neli" and
         "fast-neli", whose members lead whatever role the group has, for one that it has not. While this member is still joining
         that isn't known: then it is logged as soon as it is, and the task waits for the role to be added.
@@ -323,10 +328,12 @@ class Member:
         self._requests.check_eligible(role)
         self._requests.check_there(role)
         check_there = self._requests.check_there
-        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after, check_there)
+        more = (give_up_on_error, stuck_after, check_there, self._life.beliefs)
+        return Background(self, self._barriers, task, role, every, *more)
 
     def events(self) -> Iterator[told.Event]:
-        """What happens to this member and its group from this call on; ends when the member is closed."""
+        """What happens to this member and its group from this call on. Ends when the member is closed; when it has failed, the
+        iteration ends by raising what it failed by (`ForkedError`, `CapabilityError` or another `ParesError`)."""
         self._requests.check_process()
         return self._life.journal.events()
 
