@@ -130,6 +130,8 @@ class Faulty:
         self.break_reads: Callable[[], BaseException] | None = None
         self.break_appends: Callable[[], BaseException] | None = None
         self.lose_acknowledgements = False
+        self.append_seconds = 0.0
+        """How long an append takes, at the least."""
         self.free = threading.Event()
         self.free.set()
         self.held = threading.Event()
@@ -146,6 +148,7 @@ class Faulty:
         """No fault is left."""
         self.back()
         self.lose_acknowledgements = False
+        self.append_seconds = 0.0
         self.free.set()
 
     def hold_appends(self) -> None:
@@ -180,6 +183,7 @@ class Faulty:
         if not self.free.is_set():
             self.held.set()
             self.free.wait(PATIENCE)
+        time.sleep(self.append_seconds)
         if self.break_appends is not None:
             raise self.break_appends()
         offsets = self._inner.append_many(payloads, partition)

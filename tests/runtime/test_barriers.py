@@ -275,7 +275,9 @@ def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> Non
 
     kinds: list[str] = []
     ready = threading.Event()
-    me = crew.leader("a", barrier=barrier, barrier_timeout=timeout)
+    me = crew.member("a", barrier=barrier, barrier_timeout=timeout)
+    until(lambda: me.holds("A"), "it leads")
+    assert where == "acquired" or me.wait("A", PATIENCE)
     crew.standby("b")
     ready.set()
     if where == "barrier":

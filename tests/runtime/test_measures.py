@@ -184,6 +184,8 @@ def test_health_has_everything(crew: Crew) -> None:
         "leads": ("A", "B"),
         "thread_alive": True,
         "stuck": (),
+        "unled": (),
+        "why": "",
         "unreachable": None,
         "failure": None,
         "no_proof": None,

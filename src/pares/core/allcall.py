@@ -41,6 +41,7 @@ from pares.core.protocol import (
     Close,
     Closed,
     Follow,
+    Lapsed,
     Lead,
     Ready,
     StepDown,
@@ -151,6 +152,10 @@ class AllCall:
                 self._give_up_all(NOT_READY if self._away else None, now, effects)
             case WorkOver():
                 self._returned(event.seat[0], event.token, now)
+            case Lapsed():
+                mine = self._elections[event.seat[0]].mine
+                if mine is not None and token(mine.term, mine.holder) == event.token:
+                    self._give_up(event.seat[0], LEASE_RAN_OUT, now, effects, fenced=True)
             case Close():
                 self._closing = True
                 self._give_up_all(CLOSED, now, effects)

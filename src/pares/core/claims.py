@@ -43,6 +43,7 @@ from pares.core.protocol import (
     Failed,
     HandOver,
     Jumped,
+    Lapsed,
     Live,
     Marked,
     Moved,
@@ -247,6 +248,9 @@ class Claims:
             self._drift_base = 0
             self._join_stands = False
 
+    def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
+        effects += self.tenures.lapsed(event.seat, event.token, now)
+
     def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
         self.tenures.barrier_returned(event.token)
 
@@ -408,6 +412,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     Acked: Claims._acked,  # pyright: ignore[reportPrivateUsage]
     Failed: Claims._failed,  # pyright: ignore[reportPrivateUsage]
     Jumped: Claims._jumped,  # pyright: ignore[reportPrivateUsage]
+    Lapsed: Claims._lapsed,  # pyright: ignore[reportPrivateUsage]
     BarrierReturned: Claims._barrier_returned,  # pyright: ignore[reportPrivateUsage]
 } | dict.fromkeys(
     (Died, HandOver, StepDown, Declare, Ask, PauseFor, ResumeNow, RewindTo, Marked, Ready, Close),

@@ -10,7 +10,7 @@ from typing import Final
 from pares.core.lease import MS
 from pares.core.others import Other
 from pares.core.part import BELIEVING, Part, Phase
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Restart, Stop
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lapsed, Lead, Restart, Stop
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
 from pares.core.records import Seat
 from pares.core.shares import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
@@ -142,6 +142,13 @@ class Holding:
         """At once: others may lead already."""
         self._fence(part, why, now, effects)
         self._done(part, why)
+
+    def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
+        """The belief ran out before its renewal could be carried out: as in `_expire`."""
+        part = self.parts[self._partition(*event.seat)]
+        if part.phase in BELIEVING and part.token == event.token:
+            self._fence(part, LEASE_RAN_OUT, now, effects)
+            self._want(part, now)
 
     def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
         part = self.parts[self._partition(*event.seat)]

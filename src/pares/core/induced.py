@@ -37,7 +37,7 @@ from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, 
 from pares.core.lease import MS
 from pares.core.others import refusal
 from pares.core.part import BELIEVING, STANDING, Part, Phase
-from pares.core.protocol import Close, Closed, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.protocol import Close, Closed, Lapsed, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
 from pares.core.reasons import CLOSED, REVOKED, SUPERSEDED
 from pares.core.shares import (
@@ -311,6 +311,7 @@ HANDLERS: Final[dict[type, str]] = {
     Lost: "_lost",
     Landed: "_landed",
     Missed: "_missed",
+    Lapsed: "_lapsed",
     WorkOver: "_work_over",
     Roles: "_set_roles",
     Tick: "_tick",

@@ -71,6 +71,13 @@ class BarrierReturned(Struct, frozen=True, gc=False):
     token: int
 
 
+class Lapsed(Struct, frozen=True, gc=False):
+    """The belief in this term had run out when its `Renew` was to be carried out: it is over, and stays so."""
+
+    seat: Seat
+    token: int
+
+
 class HandOver(Struct, frozen=True, gc=False):
     """The user wants a seat of this member to go, to `to` (a member id) or to whom placement names."""
 
@@ -136,7 +143,7 @@ class Close(Struct, frozen=True, gc=False):
 Request: TypeAlias = (
     HandOver | StepDown | Declare | Ask | PauseFor | ResumeNow | RewindTo | Marked | Ready | Close | BarrierReturned
 )
-Event: TypeAlias = Attached | Read | Tick | Acked | Failed | Jumped | Died | Request
+Event: TypeAlias = Attached | Read | Tick | Acked | Failed | Jumped | Lapsed | Died | Request
 
 
 # Effects ---------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from pares.core.budget import BUDGET
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.reader import EntryLike
 from pares.core.records import Seat
 
@@ -127,7 +127,7 @@ class Roles(Struct, frozen=True, gc=False):
 
 
 Event: TypeAlias = (
-    Entered | Heard | Broke | Assigned | Revoked | Lost | Landed | Missed | WorkOver | Roles | Tick | Close
+    Entered | Heard | Broke | Assigned | Revoked | Lost | Landed | Missed | Lapsed | WorkOver | Roles | Tick | Close
 )
 
 

@@ -110,6 +110,15 @@ class Tenures:
                 self._give(tenure, FENCED, release_only=True)
         return effects
 
+    def lapsed(self, seat: Seat, token: int, now: int) -> list[Effect]:
+        """The belief in this term ran out before its renewal could be carried out: it is fenced, as in `expire`."""
+        tenure = self.by_seat.get(seat)
+        if tenure is None or tenure.token != token or tenure.phase is not Phase.LEADING:
+            return []
+        effects = self._fence(tenure, LEASE_RAN_OUT, now)
+        self._give(tenure, FENCED, release_only=True)
+        return effects
+
     def update(self, world: World, sent: Sent, changes: list[Change], now: int) -> list[Effect]:
         """After a read: whose seats are ours now, whether the lease is good, what that means for beliefs."""
         effects: list[Effect] = []

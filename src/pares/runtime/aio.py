@@ -22,7 +22,7 @@ from pares.runtime.member import Member as SyncMember
 from pares.runtime.protocols import check_moved
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer
-from pares.runtime.work import AFTER_ERROR, body, check_stuck_after, check_task, log
+from pares.runtime.work import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -263,14 +263,14 @@ class Member:
         """Waits until this member leads any role; whether it does."""
         member = self._member
         member._requests.check_usable()  # pyright: ignore[reportPrivateUsage]
-        return await self._until(lambda: any(member._leading()), timeout)  # pyright: ignore[reportPrivateUsage]
+        return await self._until(member._works, timeout)  # pyright: ignore[reportPrivateUsage]
 
     async def _newer(self, role: str, last: int, timeout: float | None) -> Term | None:
         member = self._member
         member.term(role)
 
         def newer() -> bool:
-            term = member._life.beliefs.awaited(role)  # pyright: ignore[reportPrivateUsage]
+            term = member._working(role)  # pyright: ignore[reportPrivateUsage]
             return term is not None and term.token > last
 
         await self._until(newer, timeout)
@@ -359,6 +359,8 @@ class Member:
             if not found:
                 await come.wait()
             come.clear()
+        if events.error is not None:
+            raise events.error
 
     def only(
         self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
@@ -375,9 +377,11 @@ class Member:
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-                term = self.term(role)
-                if term is None:
+                self._member.term(role)  # raises in a forked child
+                working = self._member._working(role)  # pyright: ignore[reportPrivateUsage]
+                if working is None:
                     return None
+                term = Term(working, self._member)
                 with self._work(term, give_up_on_error, stuck_after):
                     async with term:
                         # Looked at again: before that began nobody waited for this call.
@@ -392,32 +396,44 @@ class Member:
         self,
         task: Callable[[], Awaitable[object]],
         role: str,
+        every: float | None = None,
         *,
         give_up_on_error: bool = False,
         stuck_after: float | None = None,
     ) -> asyncio.Task[None]:
         """Awaits `task()` again and again while this member leads `role`, until the member is closed or the returned asyncio
         task is cancelled. A run is cancelled when its term ends; an exception is logged, and the task runs again after a
-        moment. `give_up_on_error`, `stuck_after`: as in `only`. Raises what `pares.Member.background` raises."""
+        moment. `every`: as in `pares.Member.background`; `give_up_on_error`, `stuck_after`: as in `only`. Raises what
+        `pares.Member.background` raises; the returned task ends with the error by which the member fails, if it does."""
         self._member.term(role)  # raises for a role that this member never leads
         self._member._requests.check_there(role)  # pyright: ignore[reportPrivateUsage]
         check_task(task)
         check_stuck_after(stuck_after)
-        repeated = self._repeat(task, role, give_up_on_error, stuck_after)
+        repeated = self._repeat(task, role, Pace(every, role), give_up_on_error, stuck_after)
         return asyncio.create_task(repeated, name=f"pares background {role}")
 
     async def _repeat(
-        self, task: Callable[[], Awaitable[object]], role: str, give_up_on_error: bool, stuck_after: float | None
+        self,
+        task: Callable[[], Awaitable[object]],
+        role: str,
+        pace: Pace,
+        give_up_on_error: bool,
+        stuck_after: float | None,
     ) -> None:
         async for term in self.terms(role):
             while term:
+                rest = 0.0
+                pace.begins()
                 try:
                     with self._work(term, give_up_on_error, stuck_after):
                         async with term:
                             await task()
                 except Exception:
                     log.exception("the background task for %r raised", role)
-                    await term.wait_lost(AFTER_ERROR)
+                    rest = AFTER_ERROR
+                rest = max(rest, pace.rest())
+                if rest > 0:
+                    await term.wait_lost(rest)
 
     def _work(
         self, term: Term, give_up_on_error: bool, stuck_after: float | None

@@ -27,6 +27,7 @@ from pares.core.protocol import (
     Declare,
     Event,
     HandOver,
+    Lapsed,
     Lead,
     Live,
     Moved,
@@ -44,6 +45,7 @@ from pares.runtime.answers import Answer, Answers
 from pares.runtime.barriers import Key
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.life import Life
+from pares.runtime.loop import OVER
 
 log: Final = logging.getLogger("pares.member")
 
@@ -65,7 +67,8 @@ class AllcallLoop:
         self.settings = settings
         self._bus = bus
         self._life = life
-        self._came: SimpleQueue[bytes | Event | WorkOver | None] = SimpleQueue()
+        self._came: SimpleQueue[bytes | Event | WorkOver | Lapsed | None] = SimpleQueue()
+        life.lapsed = self._came.put
         self._answers = Answers()
         self._drained = False
         """By what this thread has heard from its user: nothing takes it back."""
@@ -134,11 +137,13 @@ class AllcallLoop:
             while self.over is None and not self._abandoned:
                 self._round()
         except BaseException as error:
-            # No silent death: whoever asks sees it, and no belief outlives the loop that renews it.
+            # No silent death: everybody who asks sees it, and no belief outlives the loop that renews it.
+            self._life.beliefs.stop(OVER)
             log.critical("the loop of %s failed: %r", self.settings.id, error, exc_info=error)
             self.failure = error
             self._life.fail(error)
         finally:
+            self._life.beliefs.stop(OVER)
             try:
                 self._life.carry(self.over or Stop("abandoned", "closed before it could say goodbye"))
             finally:
@@ -173,7 +178,7 @@ class AllcallLoop:
         if isinstance(came, bytes):
             self.read_at = stopwatch()
             return [Heard(came, wall_us())]
-        return [came] if isinstance(came, WorkOver) else self._wish(came)
+        return [came] if isinstance(came, WorkOver | Lapsed) else self._wish(came)
 
     def _wish(self, event: Event) -> list[CallEvent]:
         """What the user wants, as the protocol knows it."""

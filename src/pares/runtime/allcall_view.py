@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pares.core.allcall_wire import token
 from pares.core.errors import CapabilityError
+from pares.core.records import Seat
 from pares.runtime.allcall_loop import AllcallLoop, name_of
 from pares.runtime.clock import stopwatch
 from pares.runtime.proof import DeathLock
@@ -41,6 +42,10 @@ class AllcallView:
     @property
     def uncounted_records(self) -> int:
         return self._loop.core.stale + self._loop.lost
+
+    def held(self) -> list[Seat]:
+        """There is no log that says who holds what."""
+        return []
 
     def members(self) -> list[Peer]:
         """Who was heard lately, and whom each of them takes for the leader of each role (`Peer.views`)."""

@@ -64,8 +64,22 @@ class Barriers:
         self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS)
         self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS)
 
-    def tell(self, event: Event) -> None:
-        """Calls the callback with an event that nothing waits for."""
+    @property
+    def silent(self) -> bool:
+        """There is no callback."""
+        return self._callback is None
+
+    def ending(self) -> set[Seat]:
+        """The seats whose terms are coming to a planned end. Takes no lock: it may be asked in a forked child."""
+        return {(role, seat) for role, seat, _ in list(self._ending)}
+
+    def telling(self, role: str) -> bool:
+        """Whether the calling thread is the callback's, with news of this role."""
+        seat = self._telling.get(threading.get_ident())
+        return seat is not None and seat[0] == role
+
+    def tell(self, event: Event, around: Callable[[Callable[[], object]], object] | None = None) -> None:
+        """Calls the callback with an event for which no handover waits. `around`: is given that call, and makes it."""
         callback = self._callback
         if callback is None:
             return
@@ -73,7 +87,8 @@ class Barriers:
             self._others.add("members", lambda: callback(event))
         else:
             lane = self._fences if isinstance(event, Fenced) else self._lane
-            lane.add((event.role, event.seat), lambda: self._tell(callback, event))
+            call = lambda: self._tell(callback, event)  # noqa: E731
+            lane.add((event.role, event.seat), call if around is None else lambda: around(call))
 
     def _tell(self, callback: Callback, event: Acquired | Revoked | Fenced) -> None:
         me = threading.get_ident()

@@ -2,7 +2,11 @@
 
 The member's loop writes, everybody else reads, and there is no lock between them: each write is one step for the interpreter,
 and a reader that sees the deadline before it is renewed is only too careful. Who closes the member may end everything without
-waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody.
+waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody. Nor is what has run out
+(`term.Lease`): the loop is told of such terms, and gives their seats up.
+
+A term is ended before it is forgotten: a fork may come between any two steps, and in the child only what stands in the table
+can be ended.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from pares.core.protocol import Follow, Lead, Renew
+from pares.core.reasons import SUPERSEDED
 from pares.core.shares import Extend
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
@@ -26,10 +31,10 @@ class Beliefs:
         self.until: dict[str, int] = {}
         """role -> deadline of the belief, in nanoseconds of the stopwatch."""
         self.terms: dict[str, Term] = {}
-        self._told: dict[str, int] = {}
-        """role -> token of the term whose beginning everybody was told."""
+        self._begun: dict[str, int] = {}
+        """role -> token of the term whose work may begin."""
         self.listeners: list[Callable[[], None]] = []
-        """Called after every change, on the loop's thread: for who waits. They return at once."""
+        """Called after every change, on the thread that made it: for those that wait. They return at once."""
         self.begun = 0
         self._lock = threading.RLock()
         """Its holder may take it again: a signal's handler may close the member while the thread that it interrupts does."""
@@ -42,65 +47,76 @@ class Beliefs:
         with self._lock:
             if self._over:
                 return None
+            before = self.terms.get(role)
+            if before is not None:
+                before._end(SUPERSEDED)  # pyright: ignore[reportPrivateUsage]
             term = Term(role, seat, effect.token, member, effect.until)
             self.begun += 1  # first: whoever finds the term finds it counted
             self.terms[role] = term
             self.until[role] = effect.until
             return term
 
-    def told(self, term: Term) -> None:
-        """Its beginning was told: whoever waits for it gets it, and listens to what comes after it."""
-        self._told[term.role] = term.token
+    def begin_work(self, term: Term) -> None:
+        """The barrier has returned from its beginning: whatever waits for the term gets it. From any thread."""
+        with self._lock:
+            if self.terms.get(term.role) is term:
+                self._begun[term.role] = term.token
         self.notify()
 
-    def renew(self, effect: Renew) -> int:
-        """Until when what is renewed was believed before; 0 if there is nothing."""
+    def renew(self, effect: Renew) -> tuple[int, list[Term]]:
+        """Until when what is renewed was believed before (0 if there is nothing), and the terms that had run out by then."""
         with self._lock:
-            before = next(iter(self.until.values()), 0)
-            for term in () if self._over else self.terms.values():
-                self._renew(term, effect.until)
-            return before
+            return self._renew(list(self.terms.values()), effect.until)
 
-    def extend(self, effect: Extend) -> int:
+    def extend(self, effect: Extend) -> tuple[int, list[Term]]:
         """As `renew`, for some seats."""
         with self._lock:
-            before = min((self.until.get(role, 0) for role, _ in effect.seats), default=0)
-            for role, seat in () if self._over else effect.seats:
-                term = self.terms.get(role)
-                if term is not None and term.seat == seat:
-                    self._renew(term, effect.until)
-            return before
+            terms = [self.terms[role] for role, _ in effect.seats if role in self.terms]
+            return self._renew([term for term in terms if (term.role, term.seat) in effect.seats], effect.until)
 
-    def _renew(self, term: Term, until: int) -> None:
-        term._renew(until)  # pyright: ignore[reportPrivateUsage]
-        self.until[term.role] = until
+    def _renew(self, terms: list[Term], until: int) -> tuple[int, list[Term]]:
+        before = min((self.until.get(term.role, 0) for term in terms), default=0)
+        lapsed: list[Term] = []
+        for term in () if self._over else terms:
+            if term._renew(until):  # pyright: ignore[reportPrivateUsage]
+                self.until[term.role] = until
+            else:
+                self.until.pop(term.role, None)
+                lapsed.append(term)
+        return before, lapsed
 
     def follow(self, effect: Follow) -> Term | None:
+        """The term that this ends; None if it is not in force."""
         role = effect.seat[0]
         with self._lock:
             term = self.terms.get(role)
-            if term is None or term.token != effect.token:
+            if term is None or term.key != (*effect.seat, effect.token):
                 return None
-            self.until.pop(role, None)
-            self._told.pop(role, None)
-            del self.terms[role]
             term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+            self.until.pop(role, None)
+            self._begun.pop(role, None)
+            del self.terms[role]
             return term
 
     def stop(self, why: str) -> None:
         """From any thread: nothing is believed any more. The loop finds the terms that this ended, and tells of them."""
         with self._lock:
             self._over = True
-            self.until.clear()
-            for term in self.terms.values():
-                term._end(why)  # pyright: ignore[reportPrivateUsage]
+            self._end_terms(why)
 
-    def end_all(self, why: str) -> list[Term]:
-        """By the loop, as its last word: nothing is believed any more. The terms that nobody was told the end of."""
+    def end_all(self, why: str, *, for_good: bool = True) -> list[Term]:
+        """By the loop, whatever the protocol has said: nothing is believed any more. With `for_good` as its last word; else an
+        incarnation is over, and the next one may lead. The terms that nobody was told the end of."""
         with self._lock:
-            self.stop(why)
+            self._over = self._over or for_good
+            self._end_terms(why)
             terms, self.terms = list(self.terms.values()), {}
             return terms
+
+    def _end_terms(self, why: str) -> None:
+        self.until.clear()
+        for term in self.terms.values():
+            term._end(why)  # pyright: ignore[reportPrivateUsage]
 
     def die_in_child(self) -> None:
         self._lock, self._over = threading.RLock(), True  # another thread of the parent may have held it
@@ -116,10 +132,14 @@ class Beliefs:
         term = self.terms.get(role)
         return term if term else None
 
-    def awaited(self, role: str) -> Term | None:
-        """As `valid`, for who waits for terms: not before its beginning was told."""
+    def believes(self, role: str) -> bool:
+        """What `valid` says: asked when the deadline in `until` has passed, and there may be another by now."""
+        return bool(self.terms.get(role))
+
+    def working(self, role: str) -> Term | None:
+        """As `valid`, for work that belongs to a term: not before that may begin (`begin_work`)."""
         term = self.valid(role)
-        return term if term is not None and self._told.get(role) == term.token else None
+        return term if term is not None and self._begun.get(role) == term.token else None
 
     def notify(self) -> None:
         for listener in list(self.listeners):

@@ -26,7 +26,9 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     terms = [term for term in list(life.beliefs.terms.values()) if term]
     stuck = life.barriers.watch.stuck()
     state = life.state  # once: what is said of it must fit together
-    ok = alive and knows and not stuck and state in ("joining", "live", "closing")
+    unled = _unled(session, life, view) if state == "live" and unreachable is None else ()
+    why = _why(alive, knows, age, stuck, unled, state, life)
+    ok = not why
     return Health(
         ok=ok,
         ready=ok and fresh and state == "live" and loop.joined and unreachable is None,
@@ -38,6 +40,8 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         read_age=age,
         read_back_age=None if back is None else (stopwatch() - back) / 1e9,
         stuck=stuck,
+        unled=unled,
+        why=why,
         lease_left=max((term.remaining() for term in terms), default=0.0),
         unreachable=unreachable,
         failure=None if loop.failure is None else repr(loop.failure),
@@ -54,3 +58,39 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         uncounted_records=view.uncounted_records,
         problems=life.journal.problems,
     )
+
+
+def _unled(session: float, life: Life, view: View) -> tuple[str, ...]:
+    """Roles that are held and not led, by no plan, for longer than taking over may last."""
+    now, patience = stopwatch(), int(max(session, SHORTEST) * 1e9)
+    ending = life.barriers.ending()
+    found: set[str] = set()
+    for role, seat in view.held():
+        term = life.beliefs.terms.get(role)
+        since = max(life.turned.get((role, seat), now), 0 if term is None else term.deadline_ns)
+        if not term and (role, seat) not in ending and now > since + patience:
+            found.add(role)
+    return tuple(sorted(found))
+
+
+def _why(
+    alive: bool, knows: bool, age: float, stuck: tuple[str, ...], unled: tuple[str, ...], state: str, life: Life
+) -> str:
+    said: list[str] = []
+    if state == "failed":
+        said.append(str(life.failure()))
+    elif state == "closed":
+        said.append("the member was closed")
+    elif not alive:
+        said.append("the member's own thread has ended")
+    elif not knows:
+        said.append(f"the ledger was last read {age:.1f} s ago: the member's own thread hangs in a call")
+    if stuck:
+        said.append(f"work does not come back: {', '.join(map(repr, stuck))}")
+    if unled:
+        back = life.measures.last_append
+        late = "" if back is None else f" (the last one took {back:.2f} s)"
+        said.append(
+            f"it holds {', '.join(map(repr, unled))} and leads not: its own records come back too late to believe by{late}"
+        )
+    return "; ".join(said)

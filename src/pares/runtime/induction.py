@@ -53,7 +53,7 @@ from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbells
 from pares.runtime.induction_settings import check_barrier
 from pares.runtime.life import Life
-from pares.runtime.loop import CHUNK, LOOK_EVERY, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
+from pares.runtime.loop import CHUNK, LOOK_EVERY, OVER, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
 
 log: Final = logging.getLogger("pares.member")
 
@@ -73,6 +73,7 @@ class InductionLoop:
         self._make = make
         self._join = join
         self._events: deque[ShareEvent] = deque()
+        life.lapsed = self._events.append
         self._answers = Answers()
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
@@ -170,7 +171,7 @@ class InductionLoop:
                 self.assignment.stay_away(2 * self.assignment.bound)
             else:
                 # Handed over, it stays away: given up, it would come back with the next balancing.
-                self._steer().hand_over(self._number(event.role), None, STEPPED_DOWN)
+                self._steer().hand_over(self._number(event.role), None, event.why or STEPPED_DOWN)
         elif isinstance(event, HandOver):
             to = None if event.to is None else event.to.rpartition("~")[0] or event.to
             self._steer().hand_over(self._number(event.role), to, event.why)
@@ -227,7 +228,8 @@ class InductionLoop:
         except BaseException as error:
             self._failed(error)
         finally:
-            for last in (self._end_beliefs, self._clean_up):
+            self._life.beliefs.stop(OVER)  # first of all, whatever the protocol says
+            for last in (self._end_terms, self._clean_up):
                 try:
                     last()
                 except BaseException as error:
@@ -238,15 +240,17 @@ class InductionLoop:
                 self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
-        """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
+        """No silent death: everybody who asks sees it, and no belief outlives the loop that renews it."""
+        self._life.beliefs.stop(OVER)
         log.critical("the loop of %s failed: %r", self.core.me, error, exc_info=error)
         self.failure = self.failure or error
         self._life.fail(self.failure)
 
-    def _end_beliefs(self) -> None:
+    def _end_terms(self) -> None:
+        """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
         if self.over is None:
             for number in range(len(self.core.parts)):
-                for effect in self.core.step(Broke(number, "the member's loop has ended"), stopwatch()):
+                for effect in self.core.step(Broke(number, OVER), stopwatch()):
                     self._life.carry(effect)
 
     def _clean_up(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.records import Seat
 from pares.core.spread import partition_of_role
 from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch
@@ -40,6 +41,10 @@ class InductionView:
     @property
     def uncounted_records(self) -> int:
         return sum(part.track.uncounted for part in self._loop.core.parts)
+
+    def held(self) -> list[Seat]:
+        """Whose a partition is the group says, and an owner may rightly wait for long before it leads."""
+        return []
 
     def members(self) -> list[Peer]:
         core = self._loop.core

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from pares.core.errors import ParesError
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.ledger.weak import WeakBag
 from pares.runtime.events import Event
@@ -20,18 +21,22 @@ MAX_EVENTS: Final = 10_000
 
 class Events(Iterator[Event]):
     """The events from when it was made, until the member is closed. The journal forgets it when nobody holds it any more. Each
-    event comes once; the end comes to everybody who iterates."""
+    event comes once; the end comes to everybody who iterates: as the error by which the member failed, if it did."""
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self._queue: SimpleQueue[Event | None] = SimpleQueue()
         """What has come; the None at its end stays there."""
         self._wake = wake
         """Called, on the member's thread, when something has come: for event loops."""
+        self.error: ParesError | None = None
+        """By which the member failed; None before the end, and after a planned one."""
 
     def __next__(self) -> Event:
         event = self._queue.get()
         if event is None:
             self._queue.put(None)
+            if self.error is not None:
+                raise self.error
             raise StopIteration
         return event
 
@@ -69,6 +74,7 @@ class Journal:
         self.problems: tuple[str, ...] = ()
         self._listeners: WeakBag[Events] = WeakBag()
         self._over = False
+        self._error: ParesError | None = None
 
     def problem(self, kind: str, text: str) -> None:
         """Something that a person should know."""
@@ -84,18 +90,23 @@ class Journal:
         mine = Events(wake)
         self._listeners.add(mine)
         if self._over:  # looked at after the add, as `end` looks after it has set it: one of the two finds the other
-            mine.put(None)
+            self._end(mine)
         return mine
 
     def publish(self, event: Event) -> None:
         for mine in self._listeners:
             mine.put(event)
 
-    def end(self) -> None:
-        """Nothing comes after this: iterations end when they have seen what was before."""
+    def end(self, error: ParesError | None = None) -> None:
+        """Nothing comes after this: iterations end when they have seen what was before, by `error` if there is one."""
+        self._error = error
         self._over = True
         for mine in self._listeners:
-            mine.put(None)
+            self._end(mine)
+
+    def _end(self, mine: Events) -> None:
+        mine.error = self._error
+        mine.put(None)
 
     def die_in_child(self) -> None:
         self._listeners, self._over = WeakBag(), True

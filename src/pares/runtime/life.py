@@ -16,6 +16,7 @@ from pares.core.protocol import (
     Closed,
     Effect,
     Follow,
+    Lapsed,
     Lead,
     Live,
     Moved,
@@ -29,6 +30,7 @@ from pares.core.records import Seat
 from pares.core.shares import Effect as ShareEffect
 from pares.core.shares import Extend
 from pares.runtime.barriers import Barriers
+from pares.runtime.beginnings import Beginnings
 from pares.runtime.beliefs import Beliefs
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
@@ -68,12 +70,17 @@ class Life:
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: str | None = None
         self.beliefs = Beliefs()
+        self.lapsed: Callable[[Lapsed], object] = lambda lapsed: None
+        """Told, on the loop's thread, of each term that had run out when it was to be renewed: for the protocol."""
         self.journal = Journal()
+        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem)
         self.barriers = barriers
         self.measures = Measures()
         barriers.took = self.measures.barriers
         self.since: dict[Seat, float] = {}
         """Wall-clock seconds at which it was read that a seat got its present holder."""
+        self.turned: dict[Seat, int] = {}
+        """When, on the stopwatch, this member came to hold a seat, or stopped leading it, whichever was later."""
         self.forked = False
         self._on_lost = on_lost
         self._end: Stop | None = None
@@ -129,22 +136,28 @@ class Life:
         term = self.beliefs.lead(effect, self.id)
         if term is None:
             return  # closed without waiting for this thread
-        self._tell(Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6))
-        self.beliefs.told(term)
+        event = Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6)
+        self.journal.publish(event)
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
+        self.beginnings.begin(term, event)
+        self.beliefs.notify()
 
     def _renew(self, effect: Renew) -> None:
-        before = self.beliefs.renew(effect)
-        if before:
-            self.measures.renews(before, effect.until, stopwatch())
+        self._renewed(effect.until, *self.beliefs.renew(effect))
 
     def _extend(self, effect: Extend) -> None:
-        before = self.beliefs.extend(effect)
+        self._renewed(effect.until, *self.beliefs.extend(effect))
+
+    def _renewed(self, until: int, before: int, lapsed: list[Term]) -> None:
         if before:
-            self.measures.renews(before, effect.until, stopwatch())
+            self.measures.renews(before, until, stopwatch())
+        for term in lapsed:
+            log.warning("%s: the lease of %r ran out before it was renewed", self.id, term.role)
+            self.lapsed(Lapsed((term.role, term.seat), term.token))
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)
+        self.turned[effect.seat] = stopwatch()
         if term is not None:
             self.measures.ends(effect.why, effect.fenced)
         role, seat = effect.seat
@@ -172,6 +185,8 @@ class Life:
         for change in effect.changes:
             if isinstance(change, SeatChanged):
                 self.since[change.seat] = now
+                if change.holder == self.id:
+                    self.turned[change.seat] = stopwatch()
                 self.measures.changed(change, self.id)
             elif not self._entered:
                 continue  # the group's past, also for who is closed before it is in
@@ -184,22 +199,28 @@ class Life:
         self.journal.problem(effect.kind, effect.text)
 
     def _restart(self, effect: Restart) -> None:
+        self._end_all(effect.why, for_good=False)
         self.journal.restarts += 1
         self._entered = False
         self.journal.problem("restarted", effect.why)
 
     def _over(self, effect: Closed | Stop) -> None:
-        for term in self.beliefs.end_all(CLOSED):
-            self.measures.ends(CLOSED, True)
-            self._tell(Fenced(term.role, term.seat, term.token, CLOSED, wall_us() / 1e6))
-            self._lost(term)
+        self._end_all(CLOSED)
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
         if self._end is not None:
             self.journal.problem(self._end.kind, self._end.text)  # first: whoever finds it failed finds out why
         self._outcome = "closed" if self._end is None else "failed"
         self.beliefs.notify()
-        self.journal.end()
+        self.journal.end(None if self._end is None else self.failure())
+
+    def _end_all(self, why: str, *, for_good: bool = True) -> None:
+        """An incarnation is over, and so are its beliefs, also those whose end the protocol has not told."""
+        for term in self.beliefs.end_all(why, for_good=for_good):
+            self.measures.ends(term.why, True)
+            self.journal.fenced(term.why)
+            self._tell(Fenced(term.role, term.seat, term.token, term.why, wall_us() / 1e6))
+            self._lost(term)
 
     def _tell(self, event: Event) -> None:
         self.journal.publish(event)

@@ -63,6 +63,8 @@ SHORTEST: Final = 0.0005
 BREATH: Final = 0.00005
 """Seconds for which this thread stands back when a term has begun: whoever waits for it runs at once, and not when this thread
 has written its next records."""
+LOCK_LOST: Final = "its death lock is gone"
+OVER: Final = "the member's loop has ended"
 TRIM_EVERY: Final = 60 * SECOND
 TRIM_AT_ONCE: Final = 5_000
 """Entries trimmed in one go."""
@@ -81,6 +83,7 @@ class Loop:
         self._carry = life.carry
         self._life = life
         self._requests: deque[Event] = deque()
+        life.lapsed = self._requests.append
         self._standing: dict[type, Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
@@ -143,7 +146,8 @@ class Loop:
         except BaseException as error:
             self._failed(error)
         finally:
-            for last in (self._end_beliefs, self._clean_up):
+            self._life.beliefs.stop(OVER)  # first of all, whatever the protocol says: before any lock is let go
+            for last in (self._end_terms, self._clean_up):
                 try:
                     last()
                 except BaseException as error:
@@ -154,14 +158,16 @@ class Loop:
                 self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
-        """No silent death: whoever asks sees it, and no belief outlives the loop that renews it."""
+        """No silent death: everybody who asks sees it, and no belief outlives the loop that renews it."""
+        self._life.beliefs.stop(OVER)
         log.critical("the loop of %s failed: %r", self.claims.me, error, exc_info=error)
         self.failure = self.failure or error
         self._life.fail(self.failure)
 
-    def _end_beliefs(self) -> None:
+    def _end_terms(self) -> None:
+        """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
         if self.over is None:
-            for effect in self.claims.step(Jumped("the member's loop has ended"), stopwatch()):
+            for effect in self.claims.step(Jumped(OVER), stopwatch()):
                 if not isinstance(effect, Restart):
                     self._carry(effect)
 
@@ -176,6 +182,7 @@ class Loop:
 
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
+        self._keeps_lock(thoroughly=False)
         self._serve()
         self._check_deaths()
         self._read()
@@ -260,7 +267,21 @@ class Loop:
         """When the newest of its own records that was read back, and counted, was handed over; None before the first."""
         return self.claims.outbox.sent.counted
 
+    def _keeps_lock(self, *, thoroughly: bool) -> bool:
+        """Whether this incarnation's lock still speaks for it (A3). If not, anybody may take it for dead at any moment: it
+        stops believing, says so, and begins anew with a lock of its own."""
+        lock = self.incarnation.lock
+        why = "" if lock is None else lock.lost(thoroughly=thoroughly)
+        if not why:
+            return True
+        text = f"the lock that shows that {self.claims.me} lives is gone: {why}; let nobody close descriptors of others"
+        self._carry(Report("lock-lost", text))
+        self._step(Jumped(LOCK_LOST))
+        return False
+
     def _append(self, append: Append) -> None:
+        if not self._keeps_lock(thoroughly=True):
+            return  # what it would have said nobody has to hear any more
         began = stopwatch()
         try:
             offsets = self.ledger.append_many(append.payloads, self.partition)

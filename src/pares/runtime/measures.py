@@ -98,6 +98,8 @@ class Measures:
         """Of each takeover: from reading the last record of the silent or dead leader to the beginning of the term here."""
         self.waits_known = False
         """Whether the protocol tells when the leader before was last heard of."""
+        self.last_append: float | None = None
+        """Seconds that the last append took; None before the first."""
         self.lease_ns = 0
         """How long a lease is; 0 where the protocol has none of its own."""
         self._freed: dict[Seat, str] = {}
@@ -113,6 +115,7 @@ class Measures:
 
     def appended(self, payloads: Sequence[bytes], seconds: float, done: bool) -> None:
         self.appends.note(seconds)
+        self.last_append = seconds
         if done:
             self.records += len(payloads)
             self.beats += sum(any(kind in payload[:BEGINNING] for kind in BEATS) for payload in payloads)

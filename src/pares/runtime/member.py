@@ -133,24 +133,25 @@ class Member:
     # The check -------------------------------------------------------------------------------------------------------
 
     def holds(self, role: str) -> bool:
-        """Whether this member holds a seat of `role` now. No lock, no I/O; False after a fork, a close, or for a role that it
-        has never heard of. What is true of `Term` is true here: nothing is promised for the time after the check."""
-        return stopwatch() < self._until.get(role, 0)
+        """Whether this member holds a seat of `role` now: the bare belief, also while the barrier still has `Acquired`. No
+        lock, no I/O; False after a fork, a close, or for a role that it has never heard of. What is true of `Term` is true
+        here: nothing is promised for the time after the check."""
+        return stopwatch() < self._until.get(role, 0) or (role in self._until and self._life.beliefs.believes(role))
 
     def term(self, role: str) -> Term | None:
-        """The current term of `role`, or None."""
+        """The current term of `role`, or None: as `holds`, the bare belief."""
         self._requests.check_eligible(role)
         return self._life.beliefs.valid(role)
 
     def wait(self, role: str, timeout: float | None = None) -> Term | None:
-        """Waits until this member leads `role`; None after `timeout` seconds (None: no limit), or when it is closed. Events
-        from then on do not tell of the beginning of this term any more."""
+        """Waits until this member leads `role` and its barrier has returned from `Acquired`; None after `timeout` seconds
+        (None: no limit), or when it is closed. Events from then on do not tell of the beginning of this term any more."""
         return self._wait_newer(role, -1, timeout)
 
     def terms(self, role: str, timeout: float | None = None) -> Iterator[Term]:
-        """The terms of `role`, one for each tenure, as they come. Ends when the member is closed, or when none has come for
-        `timeout` seconds. What runs between two steps is a body of the term: a planned handover waits for it to see that the
-        term is over, up to `barrier_timeout`."""
+        """The terms of `role`, one for each tenure, as they come: each when the barrier has returned from its `Acquired`. Ends
+        when the member is closed, or when none has come for `timeout` seconds. What runs between two steps is a body of the
+        term: a planned handover waits for it to see that the term is over, up to `barrier_timeout`."""
         last = -1
         while (term := self._wait_newer(role, last, timeout)) is not None:
             body = self._barriers.begin(term.key)
@@ -161,10 +162,18 @@ class Member:
             last = term.token
 
     def pulse(self, timeout: float | None = None) -> bool:
-        """Waits until this member leads any role at all; whether it does."""
+        """Waits until this member leads any role at all and its barrier has returned from `Acquired`; whether it does."""
         self._requests.check_usable()
-        self._life.beliefs.wait_for(lambda: any(self._leading()) or self._life.ended, timeout)
-        return any(self._leading())
+        self._life.beliefs.wait_for(lambda: self._works() or self._life.ended, timeout)
+        return self._works()
+
+    def _works(self) -> bool:
+        return any(self._working(role) for role in list(self._life.beliefs.terms))
+
+    def _working(self, role: str) -> Term | None:
+        """The current term, if its work may begin. The barrier itself, told of this role, waits for nothing but the belief."""
+        beliefs = self._life.beliefs
+        return beliefs.valid(role) if self._barriers.telling(role) else beliefs.working(role)
 
     def _leading(self) -> list[Term]:
         return [term for term in list(self._life.beliefs.terms.values()) if term]
@@ -173,7 +182,7 @@ class Member:
         self._requests.check_eligible(role)
 
         def newer() -> Term | None:
-            term = self._life.beliefs.awaited(role)
+            term = self._working(role)
             return term if term is not None and term.token > last else None
 
         self._life.beliefs.wait_for(lambda: newer() is not None or self._life.ended, timeout)
@@ -285,19 +294,21 @@ class Member:
     def only(
         self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
-        """Decorator: the function runs only while this member leads `role`, and returns None otherwise.
+        """Decorator: the function runs only while this member leads `role` and its barrier has returned from `Acquired`; it
+        returns None otherwise.
 
         With `give_up_on_error` an exception in it (`SystemExit` too) ends the term; so does a call that takes longer than
         `stuck_after` seconds: somebody else leads when that call has come to its end or `barrier_timeout` is over. While it
         hangs, this member keeps no later term of the role either, and `health()` says so.
         """
         self._requests.check_eligible(role)
-        return only_while(self, self._barriers, role, give_up_on_error, stuck_after)
+        return only_while(self, self._barriers, self._working, role, give_up_on_error, stuck_after)
 
     def background(
         self,
         task: Callable[[], object],
         role: str,
+        every: float | None = None,
         *,
         give_up_on_error: bool = False,
         stuck_after: float | None = None,
@@ -306,6 +317,10 @@ class Member:
         the returned handle's `stop()` is called. An exception (`SystemExit` too) is logged, and the task runs again after a
         moment. `give_up_on_error`, `stuck_after`: as in `only`.
 
+        `every`: seconds from the beginning of one run to that of the next (a run that takes longer is followed at once). With
+        None the next run follows at once too; but a task that returns at once is held to 100 runs a second, with one warning.
+        The handle's `wait(timeout)` waits for its end, and its `error` is what the member failed by.
+
         Raises `ConfigError` for a task that can't be called, and for a role that this member never leads; with "neli" and
         "fast-neli", whose members lead whatever role the group has, for one that it has not. While this member is still joining
         that isn't known: then it is logged as soon as it is, and the task waits for the role to be added.
@@ -313,10 +328,12 @@ class Member:
         self._requests.check_eligible(role)
         self._requests.check_there(role)
         check_there = self._requests.check_there
-        return Background(self, self._barriers, task, role, give_up_on_error, stuck_after, check_there)
+        more = (give_up_on_error, stuck_after, check_there, self._life.beliefs)
+        return Background(self, self._barriers, task, role, every, *more)
 
     def events(self) -> Iterator[told.Event]:
-        """What happens to this member and its group from this call on; ends when the member is closed."""
+        """What happens to this member and its group from this call on. Ends when the member is closed; when it has failed, the
+        iteration ends by raising what it failed by (`ForkedError`, `CapabilityError` or another `ParesError`)."""
         self._requests.check_process()
         return self._life.journal.events()
 

@@ -76,9 +76,9 @@ def health_app(member: object) -> HealthApp:
     """An ASGI application that answers probes for `member`: a `Member`, one of `pares.aio`, or a callable that returns one (or
     None, as long as there is none). Serve it by itself, or mount it below a path of yours.
 
-    - `/livez` is 200 while `health().ok`: its loop runs, has read the ledger lately or knows why not, and no work is stuck.
-      503: the loop died or stands still, work hangs, the member failed or was closed, or it was inherited by a fork: start
-      the process anew.
+    - `/livez` is 200 while `health().ok`: its loop runs, has read the ledger lately or knows why not, no work is stuck, and
+      what it holds it leads. 503: the loop died or stands still, work hangs, the member failed or was closed, or it was
+      inherited by a fork: start the process anew.
     - `/readyz` is 200 while `health().ready`: it is in its group and the ledger is in reach. 503: not yet, or not now.
     - `/leader?role=R` is 200 while this process leads R. 503: it does not; the body says who does, as far as it has read.
 
@@ -125,6 +125,7 @@ def _told(health: Health) -> Mapping[str, object]:
         "group": health.group,
         "leads": health.leads,
         "stuck": health.stuck,
+        "unled": health.unled,
         "thread_alive": health.thread_alive,
         "ledger_in_reach": health.unreachable is None,
         "read_age": round(health.read_age, 3),

@@ -109,6 +109,8 @@ class DeathLock:
             boot=boot_id(), device=str(found.st_dev), inode=str(found.st_ino), file=path.name, pid=os.getpid()
         )
         """What the member's `join` says about this lock."""
+        self._told = _has_lock(descriptor)
+        """Whether the kernel tells which open file has a lock."""
 
     @classmethod
     def take(cls, folder: Path, member: str) -> DeathLock:
@@ -140,6 +142,28 @@ class DeathLock:
         fork."""
         return self._descriptor
 
+    def lost(self, *, thoroughly: bool = True) -> str:
+        """Why this lock no longer speaks for this process, so that others may "prove" its death while it lives (A3); "" while
+        all is well. Code that closes "all" descriptors closes this one too, and its number is soon another file's.
+
+        The lock belongs to the open file, not to the number and not to the path: so the descriptor is looked at, whether it is
+        still that file. `thoroughly`: also whether that open file has the lock, which the kernel tells (Linux) and which costs
+        some ten microseconds; somebody who has the same open file may have unlocked it.
+        """
+        if self._descriptor < 0:
+            return "it was given up"
+        try:
+            found = os.fstat(self._descriptor)
+        except OSError:
+            return f"its descriptor {self._descriptor} was closed"
+        if (str(found.st_dev), str(found.st_ino)) != (self.statement.device, self.statement.inode):
+            return f"its descriptor {self._descriptor} was closed, and is another file now"
+        if thoroughly and self._told and not _has_lock(self._descriptor):
+            return (
+                f"its descriptor {self._descriptor} has the lock no longer: it was unlocked, or closed and opened again"
+            )
+        return ""
+
     def release(self) -> None:
         """Gives the lock up and removes its file; for a member that has left. May be called twice, and in a forked
         child."""
@@ -148,12 +172,12 @@ class DeathLock:
                 return
             # Removed while it is still locked: afterwards a prover could take it for a death, or for a file of its own.
             _remove(self.path, self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self.close_in_child()
 
     def close_in_child(self) -> None:
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            if not self.lost(thoroughly=False):  # or it would close what is somebody else's by now
+                os.close(self._descriptor)
             self._descriptor = -1
 
 
@@ -347,6 +371,15 @@ def _lock(descriptor: int, *, shared: bool = False) -> bool:
     except OSError:
         return False
     return True
+
+
+def _has_lock(descriptor: int) -> bool:
+    """Whether the kernel says that this open file has an flock; False if it can't be asked."""
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:
+            return any(line.startswith(b"lock:") and b"FLOCK" in line for line in info)
+    except OSError:
+        return False
 
 
 def _unlock(descriptor: int) -> None:

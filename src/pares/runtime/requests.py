@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.protocol import Event
+from pares.core.protocol import Event, StepDown
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.world_view import View
@@ -24,6 +24,7 @@ class Requests:
         self._life = life
         self._loop = loop
         self._view = view
+        life.beginnings.give_up = lambda role, why: loop.request(StepDown(role, why))
         self.eligible = eligible
         """The roles that this member may lead; None: any."""
 

@@ -12,16 +12,39 @@ from pares.runtime.clock import stopwatch
 NEVER: Final = 0
 
 
+class Lease:
+    """One stretch of a belief, up to `until`; and what follows it: another stretch, or for good nothing.
+
+    A belief that has been seen to be over must not come back, though its reader and its renewer are two threads that may be
+    stopped anywhere, and share no lock. So what follows a stretch is decided once, in a single step for the interpreter, and
+    the first decision stands. The renewer proposes the next stretch; a reader that finds this one over proposes that it is the
+    last. [a renewer that looked at the clock, was stopped, and then wrote the new deadline: terms that were False turned True]
+    """
+
+    __slots__ = ("_next", "until")
+
+    def __init__(self, until: int) -> None:
+        self.until = until
+        self._next: dict[str, Lease | None] = {}
+
+    def decide(self, proposed: Lease | None) -> Lease | None:
+        """What follows: `proposed`, unless something else was decided before. None: this is the last stretch."""
+        return self._next.setdefault("next", proposed)
+
+
 class Term:
     """One member's tenure of one seat.
 
     Promised (exclusive mode): while ``bool(term)`` is True no other member believes that it holds this seat.
     It turns False by this process' own stopwatch, also when the process was frozen or the ledger is out of reach, and never
-    turns True again. Not promised: anything for the time after the check. A process may be stopped between the check and the
-    write that follows; for that, hand `token` to a fence.
+    turns True again: a term that has run out is over for good, and its member needs a new one to lead again. Not promised:
+    anything for the time after the check. A process may be stopped between the check and the write that follows; for that,
+    hand `token` to a fence.
+
+    This is the bare belief: it is True from the moment at which the lease is good, also while the barrier still has `Acquired`.
     """
 
-    __slots__ = ("__weakref__", "_forked", "_over", "_until", "_why", "member", "role", "seat", "token")
+    __slots__ = ("__weakref__", "_forked", "_lease", "_over", "_until", "_why", "member", "role", "seat", "token")
 
     def __init__(self, role: str, seat: int, token: int, member: str, until: int) -> None:
         self.role = role
@@ -31,13 +54,24 @@ class Term:
         """The fencing token: greater than that of every earlier term of this seat. (With protocol "allcall" only on one side of
         a split: two sides may both hold one, and either may be the higher.)"""
         self.member = member
+        self._lease: Lease | None = Lease(until)
         self._until = until
+        """That of the lease, for the check."""
         self._why = ""
         self._forked = False
         self._over = threading.Event()
 
     def __bool__(self) -> bool:
-        return stopwatch() < self._until
+        return stopwatch() < self._until or self._settle()
+
+    def _settle(self) -> bool:
+        """The deadline that was looked at has passed: another may have been decided by now; if not, none ever will be."""
+        lease = self._lease
+        while lease is not None:
+            if stopwatch() < lease.until:
+                return True
+            lease = lease.decide(None)
+        return False
 
     def __repr__(self) -> str:
         state = f"{self.remaining():.3f} s left" if self else f"over: {self.why or 'lease ran out'}"
@@ -88,16 +122,27 @@ class Term:
 
     # For the member's loop -------------------------------------------------------------------------------------------
 
-    def _renew(self, until: int) -> None:
-        if self._until != NEVER:
-            self._until = until
+    def _renew(self, until: int) -> bool:
+        """Whether the belief goes on, up to `until`: not when it is over, or when its lease had run out before this was done.
+        By one thread at a time."""
+        lease = self._lease
+        if lease is None:
+            return False
+        following = Lease(until) if stopwatch() < lease.until else None
+        if following is None or lease.decide(following) is not following:
+            lease.decide(None)
+            self._end(LEASE_RAN_OUT)
+            return False
+        self._lease, self._until = following, until
+        return True
 
     def _end(self, why: str) -> None:
         self._why = self._why or why or "over"  # first: whoever finds the term over finds out why
+        self._lease = None
         self._until = NEVER
         self._over.set()
 
     def _die_in_child(self) -> None:
-        self._until, self._forked, self._why = NEVER, True, "forked"
+        self._lease, self._until, self._forked, self._why = None, NEVER, True, "forked"
         self._over = threading.Event()
         self._over.set()

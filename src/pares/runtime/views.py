@@ -50,7 +50,7 @@ class Health:
     """For probes and metrics. `ok` is what a liveness probe should look at, `ready` what a readiness probe may."""
 
     ok: bool
-    """The loop runs, and has read the ledger within a session or knows why not; no work is stuck."""
+    """The loop runs, and has read the ledger within a session or knows why not; no work is stuck; what it holds it leads."""
     ready: bool
     """It is in its group, and the ledger is in reach."""
     state: str
@@ -68,6 +68,12 @@ class Health:
     """Seconds for which this member may go on believing; 0.0 if it holds nothing."""
     stuck: tuple[str, ...]
     """Roles whose work takes longer than its `stuck_after`: nothing but a new start of the process may help."""
+    unled: tuple[str, ...]
+    """Roles that it holds in the log and has not led for a session (a second at least), with the ledger in reach: its own
+    records come back too late to believe by, so that nobody leads them. (Claims.) A planned end whose barrier runs is none of
+    these."""
+    why: str
+    """Why `ok` is False, for people; "" while it is True."""
     unreachable: str | None
     failure: str | None
     no_proof: str | None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from pares.core.errors import ConfigError, ParesError
 from pares.runtime.barriers import Barriers
+from pares.runtime.beliefs import Beliefs
 from pares.runtime.numbers import number
 from pares.runtime.term import Term
 
@@ -18,6 +20,12 @@ log: Final = logging.getLogger("pares.work")
 
 AFTER_ERROR: Final = 1.0
 """Seconds until a task that raised runs again."""
+AT_ONCE: Final = 0.001
+"""Seconds: a run that takes less has returned at once."""
+PACE: Final = 0.01
+"""Seconds from one such run to the next, where no `every` is said."""
+WARN_AFTER: Final = 100
+"""Such runs on end."""
 MAX_STUCK: Final = 7 * 24 * 3600.0
 FAILURES: Final = (Exception, SystemExit, KeyboardInterrupt)
 """What ends a piece of work by its own fault; a cancellation does not."""
@@ -76,14 +84,21 @@ def check_task(task: object) -> None:
 
 
 def only_while(
-    member: Leader, barriers: Barriers, role: str, give_up_on_error: bool, stuck_after: float | None
+    member: Leader,
+    barriers: Barriers,
+    working: Callable[[str], Term | None],
+    role: str,
+    give_up_on_error: bool,
+    stuck_after: float | None,
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+    """`working`: the current term of a role, if its work may begin."""
     check_stuck_after(stuck_after)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            term = member.term(role)
+            member.term(role)  # raises in a forked child
+            term = working(role)
             if term is None:
                 return None
             with body(member, barriers, term, give_up_on_error, stuck_after):
@@ -95,8 +110,43 @@ def only_while(
     return decorate
 
 
+class Pace:
+    """When a task that runs again and again is to run next."""
+
+    def __init__(self, every: float | None, role: str) -> None:
+        if every is not None:
+            number("every", every, 0, MAX_STUCK)
+        self._every = every
+        self._role = role
+        self._began = 0.0
+        self._at_once = 0
+        """Runs on end that returned at once."""
+
+    def begins(self) -> None:
+        self._began = time.monotonic()
+
+    def rest(self) -> float:
+        """Seconds until the next run, for a run that is through."""
+        took = time.monotonic() - self._began
+        if self._every is not None:
+            return max(0.0, self._every - took)
+        if took >= AT_ONCE:
+            self._at_once = 0
+            return 0.0
+        self._at_once += 1
+        if self._at_once == WARN_AFTER:
+            text = (
+                "the background task for %r returns at once: it runs %g times a second at most; give every= (seconds)"
+            )
+            log.warning(text, self._role, 1 / PACE)
+        return PACE - took
+
+
 class Background:
-    """A task that runs again and again while its member leads. `stop()` ends it after the run that is under way."""
+    """A task that runs again and again while its member leads. `stop()` ends it after the run that is under way.
+
+    It ends by itself when its member is closed or fails; `error` says by which cause, `wait()` waits for it.
+    """
 
     def __init__(
         self,
@@ -104,12 +154,18 @@ class Background:
         barriers: Barriers,
         task: Callable[[], object],
         role: str,
+        every: float | None,
         give_up_on_error: bool,
         stuck_after: float | None,
         check_there: Callable[[str], None],
+        beliefs: Beliefs,
     ) -> None:
         check_task(task)
         check_stuck_after(stuck_after)
+        self.error: ParesError | None = None
+        """What ended it: the error by which its member failed. None while it goes on, and after a planned end."""
+        self._pace = Pace(every, role)
+        self._beliefs = beliefs
         self._check_there = check_there
         self._stopping = threading.Event()
         self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
@@ -119,8 +175,16 @@ class Background:
     def stop(self, timeout: float | None = None) -> None:
         """No further run begins; waits `timeout` seconds (None: as long as it takes) for the one under way."""
         self._stopping.set()
+        self._beliefs.notify()
         if threading.current_thread() is not self.thread:
             self.thread.join(timeout)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has come to its end, `timeout` seconds at most (None: as long as it takes). Whether it has; why says
+        `error`."""
+        if threading.current_thread() is not self.thread:
+            self.thread.join(timeout)
+        return not self.thread.is_alive()
 
     def _run(self) -> None:
         member, _, _, role, _, _ = self._how
@@ -129,6 +193,7 @@ class Background:
             try:
                 term = member.wait(role, timeout=0.5)
             except ParesError as error:
+                self.error = error  # first: whoever finds it over finds out why
                 log.info("background task for %r ends: %s", role, error)
                 return
             if term is None:
@@ -150,10 +215,20 @@ class Background:
 
     def _once(self, term: Term) -> None:
         member, barriers, task, role, give_up_on_error, stuck_after = self._how
+        self._pace.begins()
         try:
             with body(member, barriers, term, give_up_on_error, stuck_after):
                 if term:  # looked at again: before `begin` nobody waited for this run
                     task()
         except FAILURES:  # SystemExit too: it would end this thread without a word, and the member would go on leading
             log.exception("the background task for %r raised", role)
-            term.wait_lost(AFTER_ERROR)
+            self._rest(term, max(AFTER_ERROR, self._pace.rest()))
+        else:
+            self._rest(term, self._pace.rest())
+
+    def _rest(self, term: Term, seconds: float) -> None:
+        """Until the term is over or somebody stops this, so many seconds at most."""
+        end = time.monotonic() + seconds
+        while term and not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
+            # A lease that runs out tells nobody.
+            self._beliefs.wait_for(lambda: not term or self._stopping.is_set(), min(left, term.remaining() + 0.001))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import ConfigError
+from pares.core.records import Seat
 from pares.runtime.observer import holders
 from pares.runtime.proof import DeathLock
 from pares.runtime.views import Holder, Peer
@@ -36,6 +37,10 @@ class View(Protocol):
 
     @property
     def uncounted_records(self) -> int: ...
+
+    def held(self) -> list[Seat]:
+        """What this member holds in the log, led or not; nothing where no log says so."""
+        ...
 
     def members(self) -> list[Peer]: ...
 
@@ -90,6 +95,9 @@ class WorldView:
     @property
     def uncounted_records(self) -> int:
         return self._loop.claims.reader.uncounted
+
+    def held(self) -> list[Seat]:
+        return list(self._loop.claims.reader.world.held.get(self.id, ()))
 
     def members(self) -> list[Peer]:
         world = self._loop.claims.reader.world

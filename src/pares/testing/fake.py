@@ -24,6 +24,8 @@ from pares.testing.puppet import Puppet
 _MOVES: Final = ("add_role", "remove_role", "hand_over", "step_down", "drain", "pause", "resume", "mark")
 CAN_FAIL: Final = frozenset((*_MOVES, "pulse", "term", "terms", "wait", "members", "roles"))
 """What `FakeMember.fail` can make raise: the methods of a member that may."""
+BARRIER: Final = 1.0
+"""Seconds for which `lead` waits for the barrier."""
 
 
 class FakeMember(Member):
@@ -89,7 +91,10 @@ class FakeMember(Member):
     # For tests -------------------------------------------------------------------------------------------------------
 
     def lead(self, role: str, why: str = "the test says so") -> Term:
-        """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever."""
+        """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever.
+
+        Returns when the barrier, if there is one, has returned from `Acquired`, so that the work of the term may begin; after a
+        second at most, for a barrier that the test holds back."""
         check_name("a role's name", role)
         self._requests.check_eligible(role)
         begun: list[Term | None] = []
@@ -101,6 +106,7 @@ class FakeMember(Member):
         self._puppet.perform(lead)
         (term,) = begun
         assert term is not None
+        self._life.beliefs.wait_for(lambda: self._working(role) is not None or not term, BARRIER)
         return term
 
     def revoke(self, role: str, why: str = "the test says so") -> None:
