@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pares
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Bell, Entry, Ledger, Log
+from pares.ledger import Bell, Entry, Group, Ledger, Log
 
 CALM = 5.0
 """A session that no test waits for."""
@@ -58,8 +58,8 @@ class Crew:
         """A member; with a long session, and quick to balance."""
         ledger = settings.pop("ledger", self.ledger)
         settings = {"barrier_timeout": 10.0} | settings
-        url, shared = getattr(ledger, "url", ledger), settings.get("protocol", "claims") != "claims"
-        if not (shared and url.startswith("kafka:") and settings.get("seats", 1) == 1):
+        shared = settings.get("protocol", "claims") != "claims" and settings.get("seats", 1) == 1
+        if not (shared and (isinstance(ledger, Group) or str(ledger).startswith("kafka:"))):
             # Elsewhere it is a broker that shares out and balances, by a session of its client's settings.
             settings = {"session": CALM, "settle": 0.05} | settings
         member = pares.Member(ledger, group=self.group, roles=roles, name=name, **settings)

@@ -71,12 +71,15 @@ def test_the_group_is_a_classic_one_and_its_session_is_the_one_that_was_asked_fo
 ) -> None:
     """W16: a group of the new protocol takes its session from the broker, and refuses one that is given."""
     crew = Crew(f"kafka://{kafka.bootstrap}/{new('t')}", new("g"))
-    me = node(crew, "one", options={"options": {"session.timeout.ms": 4000}})
+    me = node(crew, "one", session=4.0)
     assert me.wait(ROLE, PATIENCE)
+    assert me.session == 4.0
     assert me._loop.core.config.session_ms == 4000  # type: ignore[union-attr]  # pyright: ignore
     groups = admin.list_consumer_groups(request_timeout=10).result(PATIENCE).valid
     (found,) = (listing for listing in groups if listing.group_id == crew.group)
     assert found.type == confluent_kafka.ConsumerGroupType.CLASSIC
+    with pytest.raises(ConfigError, match=r"session is 4 s, and the client settings say session\.timeout\.ms=5000"):
+        node(crew, "two", session=4.0, options={"options": {"session.timeout.ms": 5000}})
     with pytest.raises(ConfigError, match=r"group\.protocol is the ledger's own"):
         node(crew, "two", options={"options": {"group.protocol": "consumer"}})
 

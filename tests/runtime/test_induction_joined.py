@@ -12,7 +12,7 @@ from induction_tools import ROLES, member
 from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
 
 import pares
-from pares.core.errors import ConfigError, LedgerUnavailable
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import Group
 from pares.runtime import assignment
 from pares.runtime.protocols import ProtocolName
@@ -24,11 +24,11 @@ FULL = "the group is full, by the test"
 class Door:
     """One member's place in a group that a test lets it into."""
 
-    reassignment_bound = CALM
     callback_limit = 60.0
 
-    def __init__(self, ledger: Guarded, told: tuple[Told, Told, Told]) -> None:
+    def __init__(self, ledger: Guarded, told: tuple[Told, Told, Told], session: float | None) -> None:
         self.ledger = ledger
+        self.reassignment_bound = CALM if session is None else session
         self.assigned, _, self.lost = told
         self.joined = False
         self.gone = False
@@ -50,8 +50,16 @@ class Guarded(Faulty):
         super().__init__(inner)
         self.answer: Callable[[Door], None] | None = None
 
-    def join(self, group: str, partitions: int, on_assigned: Told, on_revoked: Told, on_lost: Told) -> Door:
-        return Door(self, (on_assigned, on_revoked, on_lost))
+    def join(
+        self,
+        group: str,
+        partitions: int,
+        on_assigned: Told,
+        on_revoked: Told,
+        on_lost: Told,
+        session: float | None = None,
+    ) -> Door:
+        return Door(self, (on_assigned, on_revoked, on_lost), session)
 
     def says(self, answer: Callable[[Door], None]) -> None:
         """Returns when the member has heard it."""
@@ -156,8 +164,7 @@ def test_a_group_that_says_nothing_is_reported_too(
     ledger: Guarded, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assignment, "SILENCE", 0.1)
-    monkeypatch.setattr(Door, "reassignment_bound", 0.5)
-    me = member(crew, "one", "fast-neli")
+    me = member(crew, "one", "fast-neli", session=0.5)
     why = until(lambda: me.health().unreachable, "the group is silent")
     assert why is not None
     assert "has not let it in for 1 s" in why
@@ -194,3 +201,24 @@ def test_claims_wait_for_as_long_as_the_barrier_may_take() -> None:
     me: Any = member(crew, "one", "fast-neli", barrier_timeout=1000)
     assert me._loop.assignment.membership.callback_limit >= 1005
     assert me._loop.assignment.membership._member._life.barrier_limit >= 1005
+
+
+# What is in force ----------------------------------------------------------------------------------------------------
+
+
+def test_the_session_that_is_asked_for_is_the_groups(crew: Crew) -> None:
+    """S4: asked 2.0, in force 6.0, and `member.session` said 2.0."""
+    usual, asked = member(crew, "one", "fast-neli"), member(crew, "two", "fast-neli", session=2.0)
+    assert usual.session == CALM, "nobody asked: it is what the group has"
+    assert asked.session == 2.0
+    for me in (usual, asked):
+        assert me._loop.core.config.session_ms == 1000 * me.session  # type: ignore[attr-defined]  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [("zone", "z"), ("settle", 0.5), ("rank", 1), ("weight", 2), ("lock_folder", "locks"), ("labels", {"a": "b"})],
+)
+def test_what_a_service_has_no_use_for_is_refused_by_name(crew: Crew, what: str, value: Any) -> None:
+    with pytest.raises(CapabilityError, match=f"^{what} is .*leave it out, or use protocol='claims'"):
+        member(crew, "one", "fast-neli", **{what: value})

@@ -69,7 +69,7 @@ def test_a_group_that_is_full(strict: Kafka) -> None:
 
 def test_a_session_that_is_too_short_for_the_brokers(strict: Kafka) -> None:
     crew = new_crew(strict)
-    me = member(crew, "one", "fast-neli", options={"options": {"session.timeout.ms": 1000}})
+    me = member(crew, "one", "fast-neli", session=1.0)
     stays_out(me, "session.timeout.ms=1000", "group.min.session.timeout.ms")
 
 

@@ -99,7 +99,7 @@ def advice(error: KafkaError, right: str = "") -> str:
     if code == INVALID_SESSION:
         return (
             "the brokers don't take this session: it must be from their group.min.session.timeout.ms (6000 unless changed) to "
-            "their group.max.session.timeout.ms; change session.timeout.ms, or have those changed"
+            "their group.max.session.timeout.ms; change session= (or session.timeout.ms), or have those changed"
         )
     if code == INVALID_GROUP:
         return "the brokers don't take this name for a group; use another"
