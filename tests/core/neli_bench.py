@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pares.core import beacons
-from pares.core.beacons import Announce, Width, Work, Yield
+from pares.core.beacons import Announce, Number, Place, Share, Width, Work, Yield
 from pares.core.induced import Induced
 from pares.core.protocol import Follow, Lead, Tick
 from pares.core.shares import (
@@ -32,17 +32,24 @@ def config(**fields: Any) -> Config:
 class Bench:
     """One member and the logs that it and the test write to. Time stands still unless the test moves it."""
 
-    def __init__(self, core: Induced, start: int = 0) -> None:
+    def __init__(self, core: Induced, start: int = 0, *, logs: Bench | None = None, idle: bool = False) -> None:
+        """`logs`: those of another member, shared with it. `idle`: it does not begin to read yet."""
         self.core = core
-        self.now = 10**12
-        self.logs: list[list[tuple[int, int, bytes]]] = [[] for _ in core.parts]
-        self.ends = [start] * len(core.parts)
+        self.now = 10**12 if logs is None else logs.now
+        self.logs: list[list[tuple[int, int, bytes]]] = [[] for _ in core.parts] if logs is None else logs.logs
+        self.ends = [start] * len(core.parts) if logs is None else logs.ends
         self.effects: list[Effect] = []
         self.numbers: dict[tuple[str, int], int] = {}
-        for number in range(len(core.parts)):
-            self.step(Entered(number, start, start))
+        self._entered = False
+        if not idle:
+            self.go()
+
+    def _enter(self) -> None:
+        self._entered = True
+        for number in range(len(self.core.parts)):
+            log = self.logs[number]
+            self.step(Entered(number, log[0][0] if log else self.ends[number], self.ends[number]))
         self.read()
-        self.go()
 
     @property
     def wall_us(self) -> int:
@@ -64,9 +71,9 @@ class Bench:
         self.numbers[key] = self.numbers.get(key, 0) + 1 if n is None else n
         if kind is Announce:
             fields = {"name": member.split("~")[0], "within": 300, "drift": 0.1, "of": len(self.core.parts), **fields}
-        elif kind not in (Yield, Width, Work):
+        elif kind not in (Yield, Width, Work, Share, Number, Place):
             fields = {"within": 300, **fields}
-        made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, at=0, **fields)
+        made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, **{"at": 0, **fields})
         return self.land(beacons.encode(made), partition)
 
     def land(self, payload: bytes, partition: int = 0) -> int:
@@ -96,6 +103,8 @@ class Bench:
     def go(self) -> list[Effect]:
         """Ticks, appends and reads until nothing more is to be written."""
         before, idle = len(self.effects), 0
+        if not self._entered:
+            self._enter()
         while idle < 2:
             puts = self.tick()
             for put in puts:
@@ -103,6 +112,14 @@ class Bench:
             self.read()
             idle = 0 if puts else idle + 1
         return self.effects[before:]
+
+    def tick_until(self, kind: Any) -> None:
+        """Goes on until records of that kind stand in every partition."""
+        if not self._entered:
+            self._enter()
+        while not all(any(isinstance(beacons.decode(entry[2]), kind) for entry in log) for log in self.logs):
+            for put in self.tick():
+                self.put(put)
 
     def leading(self) -> dict[str, int]:
         held: dict[str, int] = {}
@@ -117,9 +134,9 @@ class Bench:
         return [e.until for e in self.effects if isinstance(e, Lead | Extend)][-1]
 
     def kinds(self, partition: int = 0) -> list[str]:
-        """What stands in that log, but for widths."""
+        """What stands in that log, but for partitions and roles."""
         found = [type(beacons.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
-        return [kind for kind in found if kind != "Width"]
+        return [kind for kind in found if kind not in ("Width", "Share", "Number", "Place")]
 
 
 def of(effects: list[Effect], kind: Any) -> list[Any]:

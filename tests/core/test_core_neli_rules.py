@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
 from pares.core import beacons
-from pares.core.beacons import NAMES, Announce, Foreign, Pulse, Width, Work, Yield, decode, encode
+from pares.core.beacons import NAMES, Announce, Foreign, Place, Pulse, Work, Yield, decode, encode
 from pares.core.fast import Fast
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli import Neli
@@ -347,7 +347,7 @@ def test_who_leads_writes_the_roles_down_again_for_a_log_that_forgets() -> None:
         bench.wait(50)
         bench.go()
     again = [decode(payload) for offset, _, payload in bench.logs[0] if offset >= begins]
-    said = [role for record in again if isinstance(record, Width) for role in record.roles]
+    said = [role for record in again if isinstance(record, Place) for role in record.roles]
     assert set(said) == set(names)
     late = Bench(Fast(config(id="late~1", name="late", roles=())))
     for record in again:

@@ -3,6 +3,9 @@
     width      the sender shares out so many partitions: it says so in each of them before anything else, and which roles of its
                own belong there
     work       roles come to this partition, or go: for the whole group
+    share      as `width`, by a member that numbers roles by the log (`numbering`)
+    number     names of roles get their numbers, in partition 0
+    place      roles come to this partition, each with its number
     announce   a tenure of one partition begins: its owner says so, to its predecessor above all
     pulse      Fast NELI: the owner's beat
     beacon     NELI: everybody's beat, on every partition; `term` is the sender's own tenure of this one, if it has one
@@ -42,6 +45,10 @@ NAMES: Final = 64
 """Names of roles that are written into one record at the most: so many of the longest fit."""
 
 Threshold: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_THRESHOLD_MS)]
+RoleNumber: TypeAlias = Annotated[int, Meta(ge=-1, lt=2**31)]
+NUMBERED: Final = "+numbers"
+"""Stands behind the protocol in the announcements of members that go by the log's numbers: those that know the hash only find
+another protocol there, and refuse to begin beside it."""
 
 
 class Width(Record, tag="width"):
@@ -61,6 +68,42 @@ class Work(Record, tag="work"):
     at: Int
     add: tuple[Name, ...] = ()
     drop: tuple[Name, ...] = ()
+
+
+class Share(Record, tag="share"):
+    """The sender shares out `of` partitions, and goes by the numbers that the log gives to names. Kinds of its own for that
+    (and `place` for `work`): members that know the hash only take them for unknown, and see who numbers by its announcement."""
+
+    of: Annotated[int, Meta(ge=1)]
+    at: Int
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
+
+
+class Number(Record, tag="number"):
+    """In partition 0: names that the group is to number, in this order (`numbers` empty); or, by a member that knows them all,
+    numbers that were given before (`whole` says how many names have one)."""
+
+    at: Int
+    names: tuple[Name, ...]
+    numbers: tuple[RoleNumber, ...] = ()
+    whole: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) not in (0, len(self.names)):
+            raise ValueError("as many numbers as names, or none")
+
+
+class Place(Record, tag="place"):
+    """From here on the group has these roles; their numbers say that they belong to this partition."""
+
+    at: Int
+    roles: tuple[Name, ...]
+    numbers: tuple[RoleNumber, ...]
+    """-1 for a name that is its own number."""
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) != len(self.roles):
+            raise ValueError("as many numbers as roles")
 
 
 class Announce(Record, tag="announce"):
@@ -114,7 +157,7 @@ class Yield(Record, tag="yield"):
     ended: Int = 0
 
 
-InductionRecord: TypeAlias = Width | Work | Announce | Pulse | Beacon | Yield
+InductionRecord: TypeAlias = Width | Work | Share | Number | Place | Announce | Pulse | Beacon | Yield
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(InductionRecord))
 
 _decoder = msgspec.json.Decoder(InductionRecord)

@@ -20,11 +20,22 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Work, Yield
+from pares.core.beacons import (
+    NUMBERED,
+    Announce,
+    Beacon,
+    InductionRecord,
+    Place,
+    Pulse,
+    Share,
+    Width,
+    Work,
+    Yield,
+)
 from pares.core.reader import EntryLike
 from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
 from pares.core.records import MAX_DUE_MS, Seat
-from pares.core.spread import partition_of_role, seat_of_partition
+from pares.core.spread import partition_of_number, seat_of_partition
 from pares.core.track import Track
 
 BEACONS: Final = 4
@@ -177,7 +188,7 @@ class Chronicle:
         self.last = (offset, stamp_ms)
         found: list[Happening] = []
         self._know(record, offset, stamp_ms, found)
-        if isinstance(record, Width | Work | Announce):
+        if isinstance(record, Width | Work | Announce | Share | Place):
             self._reshape(record, offset, stamp_ms, found)
         if isinstance(record, Announce):
             self._announce(record, offset, stamp_ms, found)
@@ -209,7 +220,8 @@ class Chronicle:
         self.sender = sender
         sender.last, sender.last_ms, sender.due_ms = offset, stamp_ms, min(record.s, MAX_DUE_MS)
         if isinstance(record, Announce):
-            sender.name, sender.host, sender.protocol = record.name, record.host, record.protocol
+            sender.name, sender.host = record.name, record.host
+            sender.protocol = record.protocol.removesuffix(NUMBERED)
             sender.session_ms, sender.drift = record.session or record.within, record.drift
             self._more_overlap(sender, record.within)
             found.append(Known(sender))
@@ -227,10 +239,10 @@ class Chronicle:
     def _index(self) -> int:
         return seat_of_partition(self.partition, self._width, self._seats) if self._width else 0
 
-    def _reshape(self, record: Width | Work | Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _reshape(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
         before = self._index
-        if isinstance(record, Width | Announce) and record.seats <= record.of and record.of >= self._width:
+        if isinstance(record, Width | Share | Announce) and record.seats <= record.of and record.of >= self._width:
             self._width, self._seats = record.of, record.seats
         moved = before != self._index
         now = {role: None for role in self.track.roles if self._belongs(role)}
@@ -252,7 +264,7 @@ class Chronicle:
             return True
         index = self._index
         of = (self._width, self._seats)
-        return index < self._seats and partition_of_role(role, *of, index) == self.partition
+        return index < self._seats and partition_of_number(self.track.roles[role], *of, index) == self.partition
 
     # Tenures -------------------------------------------------------------------------------------------------------------
 

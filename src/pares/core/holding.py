@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core.lease import MS
+from pares.core.numbering import Numbering
 from pares.core.others import Other
 from pares.core.part import BELIEVING, Part, Phase
 from pares.core.protocol import Barrier, Close, Closed, Follow, Lapsed, Lead, Restart, Stop
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
 from pares.core.records import Seat
 from pares.core.shares import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
-from pares.core.spread import partition_of_role, seat_of_partition
+from pares.core.spread import partition_of_number, role_number, seat_of_partition
 from pares.core.track import Tenure
 
 SILENT: Final = "silent"
@@ -30,7 +31,14 @@ class Holding:
         self.parts = [Part(number, config.group) for number in range(config.partitions)]
         self.closing = False
         self.over = False
-        self._want_roles(config.roles)
+        self.live = False
+        """Everything that stood in the logs when they were attached to has been read."""
+        self.numbered = config.numbered
+        """Roles go by the numbers that the log gives to names; else by their hashes, as somebody in the group does. Decided
+        when the logs have been read, and for good."""
+        self.wishes: dict[str, bool] = dict.fromkeys(config.roles, True)
+        """Roles that the group is to have (False: is to have no more), as this member wants it, and that have yet to be told
+        to their partitions."""
         self._others: dict[tuple[int, int], int] = {}
         """Tenures, by partition and token, of members that share out another number: when they are over at the latest."""
 
@@ -151,7 +159,7 @@ class Holding:
             self._want(part, now)
 
     def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
-        part = self.parts[self._partition(*event.seat)]
+        part = self.parts[self.partition(*event.seat)]
         if part.phase is Phase.STOPPING and part.token == event.token:
             part.returning.discard(event.seat)
             if not part.returning:
@@ -173,23 +181,48 @@ class Holding:
         return tuple(sorted(found))
 
     def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
-        self._want_roles(event.add)
-        for role in event.drop:
-            for seat in range(self.config.seats):
-                part = self.parts[self._partition(role, seat)]
-                part.add.pop(role, None)
-                part.drop[role] = None
+        for role in (*event.add, *event.drop):
+            self.wishes.pop(role, None)
+            self.wishes[role] = role in event.add
+        self._place()
 
-    def _want_roles(self, roles: tuple[str, ...]) -> None:
-        for role in roles:
+    def wanted(self, *, there: bool) -> set[str]:
+        """Roles that this member would have the group have (or not have), and that the log does not say yet."""
+        told = {role for part in self.parts for role in list(part.add if there else part.drop)}
+        return told | {role for role, add in list(self.wishes.items()) if add is there}
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of names, as partition 0 gives them."""
+        return self.parts[0].track.numbering
+
+    def number(self, role: str) -> int | None:
+        """The j of a role; None while the log has yet to give it one."""
+        return self.numbering.number(role) if self.numbered else role_number(role)
+
+    def _place(self) -> None:
+        """Wishes go to the partitions that they concern, as soon as their numbers say which."""
+        if not self.live:
+            return
+        for role, add in list(self.wishes.items()):
+            if self.number(role) is None:
+                if not add and self.numbering.complete:
+                    del self.wishes[role]  # nobody has ever named it
+                continue
+            del self.wishes[role]
             for seat in range(self.config.seats):
-                part = self.parts[self._partition(role, seat)]
-                part.drop.pop(role, None)
-                part.add[role] = None
+                part = self.parts[self.partition(role, seat)]
+                (part.drop if add else part.add).pop(role, None)
+                if add is not self._said_already(role, part):
+                    (part.add if add else part.drop)[role] = None
+
+    def _said_already(self, role: str, part: Part) -> bool:
+        number = part.track.roles.get(role)
+        return number is not None and number == self.number(role)
 
     def _settle_roles(self, part: Part) -> None:
         """What the log says already need not be said."""
-        for role in [role for role in part.add if role in part.track.roles]:
+        for role in [role for role in part.add if self._said_already(role, part)]:
             del part.add[role]
         for role in [role for role in part.drop if role not in part.track.roles]:
             del part.drop[role]
@@ -265,10 +298,14 @@ class Holding:
     def _belongs(self, role: str, part: Part) -> bool:
         """Also of a log in which others once shared out another number of partitions."""
         index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
-        return index < self.config.seats and self._partition(role, index) == part.number
+        here = index < self.config.seats and self.partition(role, index) == part.number
+        return here and self._said_already(role, part)
 
-    def _partition(self, role: str, seat: int = 0) -> int:
-        return partition_of_role(role, self.config.partitions, self.config.seats, seat)
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition of a seat of `role`: by its number, and by the hash of its name while it has none."""
+        number = self.number(role)
+        number = role_number(role) if number is None else number
+        return partition_of_number(number, self.config.partitions, self.config.seats, seat)
 
     def _parts(self, numbers: tuple[int, ...]) -> list[Part]:
         """A topic that has grown has more partitions than this member shares out; they are nobody's here."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Width, Work
+from pares.core.beacons import Announce, Beacon, InductionRecord, Number, Place, Pulse, Share, Width, Work
 from pares.core.lease import MS
 from pares.core.others import refusal
 from pares.core.part import BELIEVING, STANDING, Part, Phase
@@ -96,7 +96,7 @@ class Induced(Writing):
     def leaders(self, role: str) -> list[tuple[int, Tenure]]:
         """The seats of `role` that are led, and who leads their partitions."""
         seats = range(self.config.seats)
-        led = [(seat, self.parts[self._partition(role, seat)].track.leader()) for seat in seats]
+        led = [(seat, self.parts[self.partition(role, seat)].track.leader()) for seat in seats]
         return [(seat, tenure) for seat, tenure in led if tenure is not None]
 
     @property
@@ -128,6 +128,7 @@ class Induced(Writing):
         # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
         due = any(p.in_flight is None and now >= p.last_at + self._interval_ns(p) for p in self.parts)
         self._early_ns = self._interval_ns(self.parts[0]) // 4 if due else 0
+        self._await_numbers(now, wakes)
         for part in self.parts:
             self._overdue_barrier(part, now, effects)
             self._advance(part, now, effects)
@@ -188,14 +189,18 @@ class Induced(Writing):
 
     def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
         mine = record.m == self.me
-        if isinstance(record, Width | Work):
-            self._settle_roles(part)
-            self._reseat(part, now, effects)
-        if isinstance(record, Width):
+        if isinstance(record, Number) and part.number == 0:
+            self._numbers_came(now, effects)
+        elif isinstance(record, Width | Work | Place):
+            self._roles_came(part, record, now, effects)
+        if isinstance(record, Width | Share):
             if mine and not part.wide:
                 part.wide = True
-                others = [t for t in part.track.open.values() if t.of != self.config.partitions and t.member != self.me]
+                shape = (self.config.partitions, self.numbered)
+                others = [t for t in part.track.open.values() if (t.of, t.numbered) != shape and t.member != self.me]
                 self._others |= {(part.number, t.token): self._ready_at(part, t, entry[1], now) for t in others}
+            elif not mine and isinstance(record, Share):
+                self._newcomer(part, now)
         elif isinstance(record, Announce):
             token = record.b + entry[0]
             if mine:
@@ -204,6 +209,53 @@ class Induced(Writing):
                 self._rival(part, record.m, now, effects)
         elif not mine and isinstance(record, Pulse | Beacon) and record.lead and record.term > part.token:
             self._rival_leads(part, record.m, now, effects)
+
+    # Roles and their numbers ----------------------------------------------------------------------------------------------
+
+    def _numbers_came(self, now: int, effects: list[Effect]) -> None:
+        if self.numbering.conflict:
+            self._report("role-numbers", f"{self.numbering.conflict}: the first counts here", effects)
+        self._place()
+        for part in self.parts:
+            self._settle_roles(part)
+            self._reseat(part, now, effects)
+
+    def _roles_came(self, part: Part, record: Width | Work | Place, now: int, effects: list[Effect]) -> None:
+        if self.numbered and self.live and isinstance(record, Work) and part.phase in STANDING:
+            # By somebody who knows no numbers, such as an older administrator.
+            self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
+            self._place()
+        self._settle_roles(part)
+        self._reseat(part, now, effects)
+
+    def _newcomer(self, part: Part, now: int) -> None:
+        """Somebody who numbers roles begins to share out."""
+        if not self.live:
+            return
+        if not self.numbered:
+            part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
+        elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self._restating:
+            self._restating = list(self.numbering.of)
+
+    def _await_numbers(self, now: int, wakes: list[int]) -> None:
+        """Of a log that has forgotten its beginning nobody may be left who knows the numbers."""
+        part = self.parts[0]
+        if not self.live or not self.numbered:
+            return
+        self._restate_numbers(part, now)
+        if not self.numbering.complete:
+            until = part.track.entered_at + max(self._blind_ns(), 2 * self.config.session_ms * MS)
+            if now < until:
+                wakes.append(until)
+                return
+            self.numbering.settle()
+        if self.wishes:
+            self._place()
+
+    def _decide_numbers(self) -> None:
+        """All logs have been read: whether somebody in the group knows the hash only."""
+        self.numbered = self.numbered and not any(part.track.hashed for part in self.parts)
+        self._place()
 
     def _announced(self, part: Part, n: int, token: int, stamp_ms: int, now: int) -> None:
         """An announcement of this member has been read back, and counts."""
@@ -265,8 +317,17 @@ class Induced(Writing):
             )
             self._end(end, text, now, effects)
             return
+        hashed = next((p.track.hashed for p in self.parts if p.track.hashed), "")
+        if self.live and self.numbered and hashed:
+            text = (
+                f"{hashed} knows the roles of group {self.config.group!r} by the hash of their names only, as release 0.1 "
+                "does: the group goes by that from now on"
+            )
+            self._end(Restart(text), text, now, effects)
+            return
         if not self.live and claims is None and all(p.attached and p.track.entered for p in self.parts):
             self.live = True
+            self._decide_numbers()
             effects.append(Live())
 
     def _other_protocol(self, part: Part) -> str:
@@ -291,7 +352,7 @@ class Induced(Writing):
 
     def _broke(self, event: Broke, now: int, effects: list[Effect]) -> None:
         part = self.parts[event.partition]
-        standing = part.phase
+        standing, names = part.phase, list(self.numbering.of)
         self._fence(part, event.why, now, effects)
         part.forget_log()
         part.broke_until = now + self._blind_ns()
@@ -300,6 +361,24 @@ class Induced(Writing):
         elif standing is not Phase.IDLE:
             self._want(part, now)
         self._answer(part, effects)
+        if part.number == 0 and self.numbered and self.live:
+            self._numbers_broke(names, event.why, now, effects)
+
+    def _numbers_broke(self, names: list[str], why: str, now: int, effects: list[Effect]) -> None:
+        """The numbers are gone with their log, and the new ones may be others: nobody leads anywhere by them before all who
+        have not noticed can't believe any more. `names`: in their order, which is proposed again."""
+        self._restating.clear()
+        known = {role for part in self.parts for role in (*part.add, *part.track.roles)} | self.wishes.keys()
+        ordered = [*(name for name in names if name in known), *sorted(known - set(names))]
+        self.wishes = {role: self.wishes.get(role, True) for role in ordered}
+        for part in self.parts:
+            part.add.clear()
+            if part.number == 0:
+                continue
+            part.broke_until = max(part.broke_until, self.parts[0].broke_until)
+            if part.phase in (*BELIEVING, Phase.GRACE):
+                self._fence(part, why, now, effects)
+                self._want(part, now)
 
 
 HANDLERS: Final[dict[type, str]] = {

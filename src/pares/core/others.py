@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, Beacon, InductionRecord, Pulse, Yield
+from pares.core.beacons import NUMBERED, Announce, Beacon, InductionRecord, Pulse, Yield
 from pares.core.lease import challenge_ns
 from pares.core.reasons import CLOSED
 from pares.core.records import MAX_SESSION_MS, AnyRecord, Genesis, Join, Leave, Obituary, Unknown
@@ -94,7 +94,7 @@ class Others:
         if not isinstance(record, Yield):
             other.within_ms = record.within
         if isinstance(record, Announce):
-            other.drift, other.runs = record.drift, record.protocol or runs
+            other.drift, other.runs = record.drift, record.protocol.removesuffix(NUMBERED) or runs
 
     def claims(self, record: AnyRecord | Unknown, now: int, *, new: bool) -> None:
         """A record of the claims protocol; `new` as above. Who has left never returns."""

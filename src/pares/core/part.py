@@ -39,6 +39,8 @@ class Phase(Enum):
 
 STANDING: Final = (Phase.GRACE, Phase.LEADING, Phase.LINGERING, Phase.STOPPING)
 """A tenure of this member is announced, and its beats speak for it."""
+AWAITED: Final = (beacons.Announce, beacons.Width, beacons.Work, beacons.Share, beacons.Number, beacons.Place)
+"""Kinds of records that have an effect only once they are read back."""
 BELIEVING: Final = (Phase.LEADING, Phase.LINGERING)
 
 
@@ -81,6 +83,8 @@ class Part:
         """Roles that the group is to have here, as this member wants it, and that the log does not say yet."""
         self.drop: dict[str, None] = {}
         """The same of roles that it is to have no more."""
+        self.wants_width = False
+        """Its `width` is to be written once more: somebody has come who numbers roles, and has not read of this member."""
         self.restated_at = 0
         self.restating: list[str] = []
         """Roles that are to be written down again, with the number of partitions: a log may forget who said so first."""
@@ -116,7 +120,7 @@ class Part:
         )
         self.sent.hand_over(n, payload, now)
         self.in_flight, self.last_at, self.giving, self.beat_now = ticket, now, kind is beacons.Yield, False
-        self._awaited = kind in (beacons.Announce, beacons.Width, beacons.Work)
+        self._awaited = kind in AWAITED
         if kind is beacons.Announce:
             self.announced = n
         return Put(ticket, self.number, payload)
@@ -156,7 +160,8 @@ class Part:
 
     def forget_log(self) -> None:
         """It is another log from here on (R12): nothing of what stood there is known to stand."""
-        self.add |= self.track.roles  # the group has them all the same, and somebody is to say so there
+        # The group has them all the same, and somebody is to say so there.
+        self.add |= dict.fromkeys(self.track.roles)
         self.track = Track(self.group)
         self.attached, self.wide, self._unread, self.stands, self.owed = False, False, -1, 0, None
 

@@ -46,6 +46,8 @@ class Config(Struct, frozen=True):
     """By how many members each role is led."""
     budget: int = BUDGET
     """Beats a second that all members of all groups on the topic stay within, where their beliefs bear that (`budget`)."""
+    numbered: bool = True
+    """Names get their numbers from the log, unless somebody in the group knows their hash only."""
     restate_ms: int = 0
     """How often who leads a partition writes its roles down again, in a log that forgets; 0: never."""
 

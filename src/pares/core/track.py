@@ -20,11 +20,25 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.beacons import Announce, Foreign, InductionRecord, Width, Work, Yield, decode
+from pares.core.beacons import (
+    NUMBERED,
+    Announce,
+    Foreign,
+    InductionRecord,
+    Number,
+    Place,
+    Share,
+    Width,
+    Work,
+    Yield,
+    decode,
+)
 from pares.core.lease import MS
+from pares.core.numbering import Numbering
 from pares.core.others import Others
 from pares.core.reader import EntryLike
 from pares.core.records import MAX_BASE, MAX_ROLES, BadRecord
+from pares.core.spread import role_number
 
 KEPT: Final = 10_000
 """Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none. Also the
@@ -50,6 +64,8 @@ class Tenure(Struct):
     """How many partitions its owner shares out; 0: not known."""
     protocol: str = ""
     """What its owner runs; empty: not known."""
+    numbered: bool = False
+    """Its owner goes by the numbers that the log gives to names."""
     session_ms: int = 0
     seats: int = 0
     """As `of`."""
@@ -80,8 +96,12 @@ class Track:
         self.uncounted = 0
         self.width = 0
         """The largest number of partitions that anybody here shares out."""
-        self.roles: dict[str, None] = {}
-        """What the group works at in this partition, as far as the log says."""
+        self.roles: dict[str, int] = {}
+        """What the group works at in this partition, as far as the log says, and the number of each role."""
+        self.hashed = ""
+        """Somebody in the group who knows roles by the hash of their names only."""
+        self.numbering = Numbering()
+        """Of partition 0: the numbers of names."""
         self.others = Others()
         """Members of the group that run the claims protocol."""
         self._closed = 0
@@ -94,6 +114,7 @@ class Track:
     def enter(self, start: int, end: int, now: int) -> None:
         """Begins, on a log that now has the entries from `start` to before `end`."""
         self.position = self.start = start
+        self.numbering.enter(whole=start == 0)
         self.end, self.entered_at, self._dry = end, now, False
 
     def nothing_more(self, now: int) -> None:
@@ -174,20 +195,29 @@ class Track:
             return False
         if isinstance(record, Announce):
             return record.b + offset > self.top
-        if isinstance(record, Width | Work):
+        if isinstance(record, Width | Work | Share | Number | Place):
             return True
         # A token is a base and the offset of an announcement, which stands before this record.
         return record.term < MAX_BASE + offset
 
     def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
-        if isinstance(record, Width):
+        if isinstance(record, Width | Share):
             self.width = max(self.width, record.of)
-            self._add(record.roles)
+            if isinstance(record, Width):
+                self.hashed = record.m
+                self._add({role: role_number(role) for role in record.roles})
             return
         if isinstance(record, Work):
             for role in record.drop:
                 self.roles.pop(role, None)
-            self._add(record.add)
+            self._add({role: role_number(role) for role in record.add})
+            return
+        if isinstance(record, Number):
+            self.numbering.fold(record, now)
+            return
+        if isinstance(record, Place):
+            numbers = zip(record.roles, record.numbers, strict=True)
+            self._add({role: role_number(role) if number < 0 else number for role, number in numbers})
             return
         if isinstance(record, Announce):
             for older in [t.token for t in self.open.values() if t.member == record.m]:
@@ -195,8 +225,11 @@ class Track:
             token = record.b + offset
             self.top = self.newest = token
             tenure = Tenure(record.m, token, record.within, record.drift, now, stamp_ms, record.name, record.host)
-            tenure.began_ms, tenure.of, tenure.protocol = stamp_ms, record.of, record.protocol
+            tenure.began_ms, tenure.of, tenure.numbered = stamp_ms, record.of, record.protocol.endswith(NUMBERED)
+            tenure.protocol = record.protocol.removesuffix(NUMBERED)
             tenure.session_ms, tenure.seats = record.session, record.seats
+            if tenure.protocol and not tenure.numbered:
+                self.hashed = record.m
             self.open[token] = tenure
             return
         self.top = max(self.top, record.term)
@@ -219,10 +252,10 @@ class Track:
             if record.lead:
                 self._close_before(record.term)
 
-    def _add(self, roles: tuple[str, ...]) -> None:
-        for role in roles:
-            if len(self.roles) < MAX_ROLES:
-                self.roles[role] = None
+    def _add(self, roles: dict[str, int]) -> None:
+        for role, number in roles.items():
+            if role in self.roles or len(self.roles) < MAX_ROLES:
+                self.roles[role] = number
 
     def _close_before(self, token: int) -> None:
         self._closed = max(self._closed, token - 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import beacons
-from pares.core.beacons import NAMES, Announce, Width, Work, Yield
+from pares.core.beacons import NAMES, NUMBERED, Announce, Number, Place, Share, Width, Work, Yield
 from pares.core.holding import Holding
 from pares.core.lease import MS
 from pares.core.part import STANDING, Part, Phase
@@ -30,14 +30,14 @@ class Writing(Holding):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.live = False
-        """Everything that stood in the logs when they were attached to has been read."""
         self.largest = config.seen
         """No token that this process has seen is greater."""
         self._tickets = 0
         self._early_ns = 0
         """By how much a beat may come before it is due, in this tick."""
         self._flights: dict[int, Part] = {}
+        self._restating: list[str] = []
+        """Names whose numbers are to be written down again in partition 0."""
         self._try_announce()
 
     @property
@@ -73,11 +73,13 @@ class Writing(Holding):
                 fields |= {"began": at_ms - (now - part.began_at) // MS, "ended": at_ms - (now - part.ended_at) // MS}
             self._put(part, Yield, now, effects, at=at_ms, why=part.owed, **fields)
             return
-        if not part.wide and self.live and part.attached and part.quiet and not self.closing:
-            self._settle_roles(part)
-            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(part.add)[:NAMES]}
-            self._put(part, Width, now, effects, at=at_ms, **fields)
+        if (not part.wide or part.wants_width) and self.live and part.attached and part.quiet and not self.closing:
+            self._say_width(part, now, effects, at_ms)
             return
+        if part.number == 0 and self._say_numbers(part, now, effects, at_ms):
+            return
+        if self.numbered and self._say_roles(part, now, effects, at_ms):
+            return  # before it leads, so that it leads them at once
         claims = self._claims(now) if part.phase is Phase.WANTED else None
         if claims is not None:
             wakes.append(claims.until(self.config.drift))
@@ -88,8 +90,7 @@ class Writing(Holding):
             return
         if self.closing and part.phase is not Phase.LINGERING:
             return  # who closes speaks for nothing but what it leads until another does: that is not to seem silent
-        if (part.add or part.drop) and part.wide and part.quiet and not self.closing:
-            self._put(part, Work, now, effects, add=tuple(part.add)[:NAMES], drop=tuple(part.drop)[:NAMES], at=at_ms)
+        if self._say_roles(part, now, effects, at_ms):
             return
         self._restate(part, now)
         if part.phase in STANDING and part.deaf(now, self.within_ms * MS):
@@ -102,10 +103,71 @@ class Writing(Holding):
             self._put(part, beat[0], now, effects, **beat[1])
         elif part.restating:
             again, part.restating = part.restating[:NAMES], part.restating[NAMES:]
-            fields = {"of": self.config.partitions, "seats": self.config.seats, "roles": tuple(again)}
-            self._put(part, Width, now, effects, at=at_ms, **fields)
+            self._say_again(part, again, now, effects, at_ms)
         else:
             wakes.append(due)
+
+    # What the group shares out ---------------------------------------------------------------------------------------------
+
+    def _say_width(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> None:
+        self._settle_roles(part)
+        shape: dict[str, Any] = {"of": self.config.partitions, "seats": self.config.seats}
+        part.wants_width = False
+        if self.numbered:
+            self._put(part, Share, now, effects, at=at_ms, **shape)
+        else:
+            self._put(part, Width, now, effects, at=at_ms, roles=tuple(part.add)[:NAMES], **shape)
+
+    def _say_numbers(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> bool:
+        """In partition 0: names that have no number yet; and now and then all numbers, for a log that forgets."""
+        if not (self.numbered and self.live and self.numbering.complete and part.wide and part.quiet) or self.closing:
+            return False
+        names = self.numbering.missing({role: True for role, add in self.wishes.items() if add})[:NAMES]
+        if names:
+            self._put(part, Number, now, effects, at=at_ms, names=tuple(names))
+        elif self._restating:
+            again, self._restating = self._restating[:NAMES], self._restating[NAMES:]
+            of = self.numbering.of
+            numbers = tuple(of[name] for name in again)
+            self._put(part, Number, now, effects, at=at_ms, names=tuple(again), numbers=numbers, whole=len(of))
+        else:
+            return False
+        return True
+
+    def _say_roles(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> bool:
+        """Roles that come or go, if any do. One record for each way: a name that is its own number has none from the log."""
+        ready = self.live and part.attached and part.track.entered and part.wide and part.quiet and not self.closing
+        if not ready or not (part.add or part.drop):
+            return False
+        add, drop = tuple(part.add)[:NAMES], tuple(part.drop)[:NAMES]
+        if not self.numbered:
+            self._put(part, Work, now, effects, add=add, drop=drop, at=at_ms)
+        elif drop:
+            self._put(part, Work, now, effects, drop=drop, at=at_ms)
+        else:
+            self._say_places(part, add, now, effects, at_ms)
+        return True
+
+    def _say_again(self, part: Part, roles: list[str], now: int, effects: list[Effect], at_ms: int) -> None:
+        """For a log that forgets who said so first."""
+        if self.numbered:
+            self._say_places(part, tuple(role for role in roles if self._belongs(role, part)), now, effects, at_ms)
+        else:
+            shape: dict[str, Any] = {"of": self.config.partitions, "seats": self.config.seats}
+            self._put(part, Width, now, effects, at=at_ms, roles=tuple(roles), **shape)
+
+    def _say_places(self, part: Part, roles: tuple[str, ...], now: int, effects: list[Effect], at_ms: int) -> None:
+        numbers = tuple(self.numbering.of.get(role, -1) for role in roles)
+        self._put(part, Place, now, effects, at=at_ms, roles=roles, numbers=numbers)
+
+    def _restate_numbers(self, part: Part, now: int) -> None:
+        """Who leads partition 0 writes the numbers down again in time; of all others whoever finds that nobody does."""
+        after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
+        numbering = self.numbering
+        due = after and now >= numbering.said_at + after
+        if due and self.numbered and numbering.complete and numbering.of and not self._restating:
+            numbering.said_at = now
+            self._restating = list(numbering.of)
 
     def _put(
         self, part: Part, kind: type[Any], now: int, effects: list[Effect], base: int | None = None, **fields: Any
@@ -139,7 +201,8 @@ class Writing(Holding):
 
     def _said(self, at_ms: int) -> dict[str, Any]:
         c = self.config
-        fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": self.mode, "of": c.partitions}
+        runs = self.mode + (NUMBERED if self.numbered else "")
+        fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": runs, "of": c.partitions}
         fields |= {"session": c.session_ms, "seats": c.seats}
         return fields | {"within": self.within_ms, "drift": c.drift, "at": at_ms}
 

@@ -312,6 +312,10 @@ class Member:
         """The group's roles and how many seats each has."""
         return self._member.roles()
 
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition that `role` belongs to: as `pares.Member.partition`."""
+        return self._member.partition(role, seat)
+
     def health(self) -> Health:
         """How this member is: for probes and metrics. Never waits."""
         return self._member.health()

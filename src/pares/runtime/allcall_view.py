@@ -9,6 +9,7 @@ from pares.runtime.allcall_loop import AllcallLoop, name_of
 from pares.runtime.clock import stopwatch
 from pares.runtime.proof import DeathLock
 from pares.runtime.views import Holder, Peer
+from pares.runtime.world_view import no_partitions
 
 _HAS_NOT = frozenset({"pause", "resume", "mark"})
 
@@ -73,6 +74,9 @@ class AllcallView:
 
     def roles(self) -> dict[str, int]:
         return dict.fromkeys(sorted(self._loop.settings.roles), 1)
+
+    def partition(self, role: str, seat: int) -> int:
+        raise no_partitions("allcall", role)
 
     def known(self, role: str) -> bool:
         return role in self._loop.settings.roles

@@ -43,7 +43,6 @@ from pares.core.protocol import (
 from pares.core.reasons import STEPPED_DOWN
 from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
 from pares.core.shares import Event as ShareEvent
-from pares.core.spread import partition_of_role
 from pares.ledger import Ledger, expire
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join
@@ -139,8 +138,7 @@ class InductionLoop:
         self._callbacks.end()
         self.assignment.leave()
         asked = [self._events.popleft() for _ in range(len(self._events))]
-        wanted = {role for part in self.core.parts for role in part.add}
-        unwanted = {role for part in self.core.parts for role in part.drop}
+        wanted, unwanted = self.core.wanted(there=True), self.core.wanted(there=False)
         self._begin(self.core.largest, (*self.core.roles, *sorted(wanted - set(self.core.roles))))
         # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
         wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
@@ -201,7 +199,7 @@ class InductionLoop:
     def _number(self, role: str) -> int:
         """The partition of this role's seat that this member leads, or of its first one."""
         config = self.core.config
-        parts = [partition_of_role(role, config.partitions, config.seats, seat) for seat in range(config.seats)]
+        parts = [self.core.partition(role, seat) for seat in range(config.seats)]
         return next((n for n in parts if self.core.parts[n].phase in BELIEVING), parts[0])
 
     def work_over(self, key: Key) -> None:

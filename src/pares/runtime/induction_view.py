@@ -77,6 +77,14 @@ class InductionView:
     def roles(self) -> dict[str, int]:
         return dict.fromkeys(self._loop.core.roles, self._loop.core.config.seats)
 
+    def partition(self, role: str, seat: int) -> int:
+        core = self._loop.core
+        if not 0 <= seat < core.config.seats:
+            raise ConfigError(
+                f"seat is {seat}, and each role has {core.config.seats} here: give 0 to {core.config.seats - 1}"
+            )
+        return core.partition(role, seat)
+
     def known(self, role: str) -> bool:
         return role in self._loop.core.roles
 
@@ -90,7 +98,7 @@ class InductionView:
     def expects(self, role: str) -> bool:
         """The log has it, or this member is about to say so there."""
         # In this order: what is about to be said comes to be known.
-        return any(role in list(part.add) for part in self._loop.core.parts) or self.known(role)
+        return role in self._loop.core.wanted(there=True) or self.known(role)
 
     def resolve(self, member: str, group: str) -> str:
         for peer in self.members():

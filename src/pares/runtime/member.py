@@ -230,6 +230,14 @@ class Member:
         self._requests.check_process()
         return self._view.roles()
 
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition that `role` belongs to, by which it is led ("neli", "nele" and "fast-neli"; `CapabilityError` with
+        others). The log decides it for names that the group has declared, and it stays so: whole numbers are taken modulo the
+        number of partitions, names are numbered as the log first has them. For a name that nobody has declared, as far as
+        this member has read: where its hash says, which its declaration may change."""
+        self._requests.check_process()
+        return self._view.partition(role, seat)
+
     def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
         """Adds a role for the whole group, or changes it. Held by members that are eligible for it ("*" is, for every role)."""
         check_name("a role's name", name)

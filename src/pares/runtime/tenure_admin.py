@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.beacons import NAMES, Work, encode
+from pares.core.beacons import NAMES, InductionRecord, Number, Place, Work, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import check_name
-from pares.core.spread import partition_of_role
 from pares.ledger import Ledger, Log
 from pares.runtime.claims_group import SUFFIX
 from pares.runtime.incarnation import default_name
@@ -53,11 +52,23 @@ class TenureAdmin:
                 f"group {self.group!r} runs {self._protocol()!r}, where all roles have {of} seats, on different hosts, and no "
                 "weights: leave seats, weight and spread out, or use protocol='claims'"
             )
-        self._write(name, add=(name,))
+        if self._tenures.numbered and self._tenures.number(name) is None:
+            self._append(0, Number, names=(name,))
+            self._tenures.read()
+        for seat in range(of):
+            partition = self._tenures.partition(name, seat)
+            if self._tenures.numbered:
+                number = self._tenures.numbers.get(name, -1)
+                self._append(partition, Place, roles=(name,), numbers=(number,))
+            else:
+                self._append(partition, Work, add=(name,))
+        self._tenures.read()
 
     def remove_role(self, name: str) -> None:
         self._known(name)
-        self._write(name, drop=(name,))
+        for seat in range(self._tenures.seats):
+            self._append(self._tenures.partition(name, seat), Work, drop=(name,))
+        self._tenures.read()
 
     def pause(self, role: str | None, *, seconds: float) -> None:
         self._of_partitions("pause").pause(self._partition(role), seconds=seconds)
@@ -101,7 +112,8 @@ class TenureAdmin:
         """The role that stands for it where partitions are shared out."""
         if role is None:
             return None
-        return str(partition_of_role(role, self._log.partitions, self._tenures.seats))
+        self._tenures.read()
+        return str(self._tenures.partition(role))
 
     def _of_partitions(self, what: str) -> Admin:
         if self._partitions is None:
@@ -114,15 +126,12 @@ class TenureAdmin:
             self._partitions = self._make(group)
         return self._partitions
 
-    def _write(self, role: str, **fields: Any) -> None:
-        """In the partition of each seat; a record as any member writes it, by a sender that owns nothing."""
-        for seat in range(self._tenures.seats):
-            number = partition_of_role(role, self._log.partitions, self._tenures.seats, seat)
-            n = self._numbers[number] = self._numbers.get(number, 0) + 1
-            at = time.time_ns() // 1_000_000
-            record = Work(v=1, g=self.group, m=self._id, n=n, b=0, s=NOTHING_DUE, at=at, **fields)
-            self._log.append(encode(record), number)
-        self._tenures.read()
+    def _append(self, partition: int, kind: Callable[..., InductionRecord], **fields: Any) -> None:
+        """A record as any member writes it, by a sender that owns nothing."""
+        n = self._numbers[partition] = self._numbers.get(partition, 0) + 1
+        at = time.time_ns() // 1_000_000
+        record = kind(v=1, g=self.group, m=self._id, n=n, b=0, s=NOTHING_DUE, at=at, **fields)
+        self._log.append(encode(record), partition)
 
 
 def has_group(log: Log, group: str) -> bool:

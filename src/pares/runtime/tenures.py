@@ -8,13 +8,14 @@ Nothing decides by it. Members of these protocols hold no such world; it is for 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pares.core.changes import Change, DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.core.chronicle import Came, Chronicle, Known, Led, Over, Sender, Went
 from pares.core.reasons import CLOSED, SUPERSEDED
 from pares.core.records import READS
+from pares.core.spread import partition_of_number, role_number
 from pares.core.world import MemberState, RoleState, World, new_seat
 from pares.ledger import Entry, Log
 
@@ -56,6 +57,32 @@ class Tenures:
     def seats(self) -> int:
         """By how many members each role is led."""
         return max((chronicle.seats_of_a_role for chronicle in self._chronicles), default=1)
+
+    @property
+    def partitions(self) -> int:
+        """M, as far as members have said; the log's own number before."""
+        return max((chronicle.track.width for chronicle in self._chronicles), default=0) or len(self._chronicles)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the group's roles go by the numbers that the log gives to names (`core.numbering`), not by their hashes."""
+        return not any(chronicle.track.hashed for chronicle in self._chronicles)
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers that the log has given to names."""
+        return self._chronicles[0].track.numbering.of if self.numbered else {}
+
+    def number(self, role: str) -> int | None:
+        """The j of a role; None while the log has yet to give it one."""
+        numbering = self._chronicles[0].track.numbering
+        return numbering.number(role) if self.numbered else role_number(role)
+
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition of a seat of `role`: by its number, and by the hash of its name while it has none."""
+        number = self.number(role)
+        number = role_number(role) if number is None else number
+        return partition_of_number(number, self.partitions, self.seats, seat)
 
     @property
     def uncounted(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pares.core.errors import ConfigError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import Seat
 from pares.runtime.observer import holders
 from pares.runtime.proof import DeathLock
@@ -13,6 +13,14 @@ from pares.runtime.views import Holder, Peer
 if TYPE_CHECKING:
     from pares.runtime.life import Life
     from pares.runtime.loop import Loop
+
+
+def no_partitions(protocol: str, role: str) -> CapabilityError:
+    """What to tell somebody who asks where a role is led under a protocol that leads roles by themselves."""
+    return CapabilityError(
+        f"role {role!r} has no partition: protocol {protocol!r} gives out each role by itself; partitions are shared out by "
+        "'neli', 'nele' and 'fast-neli'"
+    )
 
 
 class View(Protocol):
@@ -47,6 +55,10 @@ class View(Protocol):
     def leaders(self, role: str) -> list[Holder]: ...
 
     def roles(self) -> dict[str, int]: ...
+
+    def partition(self, role: str, seat: int) -> int:
+        """Raises `CapabilityError` if the protocol shares out no partitions."""
+        ...
 
     def known(self, role: str) -> bool: ...
 
@@ -115,6 +127,9 @@ class WorldView:
     def roles(self) -> dict[str, int]:
         world = self._loop.claims.reader.world
         return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
+
+    def partition(self, role: str, seat: int) -> int:
+        raise no_partitions("claims", role)
 
     def known(self, role: str) -> bool:
         return role in self._loop.claims.reader.world.roles

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield, decode
+from pares.core.beacons import Announce, Beacon, Foreign, Number, Place, Pulse, Share, Width, Yield, decode
 from pares.core.protocol import Lead
 from pares.core.records import BadRecord, Seat
 from pares.sim.checker import Broken
@@ -152,7 +152,9 @@ class NeliScene:
                 term = self.story.token(record.term)
                 why = f"partition {number}, tenure {term} ({record.why}){'' if record.led else ', never led'}"
                 self.story.add(self.engine.now, record.m, "yields", None, f"#{offset}", why)
-            elif not isinstance(record, Pulse | Beacon | Foreign | Width):
+            elif isinstance(record, Number):
+                self.story.add(self.engine.now, record.m, "names", None, f"#{offset}", ", ".join(record.names))
+            elif not isinstance(record, Pulse | Beacon | Foreign | Width | Share | Place):
                 raise AssertionError(record)
 
 
