@@ -69,16 +69,16 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
 	$(BIN)/python -m chaos $(ARGS)
 
-outbox: $(VENV)/.ready-test ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
+outbox: $(VENV)/.ready-examples ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
 	$(BIN)/python -m examples.outbox $(ARGS)
 
-web: $(VENV)/.ready-test ## workers of gunicorn, uvicorn and FastAPI of which one has the scheduler, deployed again and again
+web: $(VENV)/.ready-examples ## workers of gunicorn, uvicorn and FastAPI of which one has the scheduler, deployed again and again
 	$(BIN)/python -m examples.web $(ARGS)
 
-shop: $(VENV)/.ready-test ## a Django command on several hosts, of which one writes; who leads is killed
+shop: $(VENV)/.ready-shop ## a Django command on several hosts, of which one writes; who leads is killed
 	$(BIN)/python -m examples.shop_django $(ARGS)
 
-beat: $(VENV)/.ready-test ## Celery beat behind `pares run` on two hosts; who leads is killed
+beat: $(VENV)/.ready-examples ## Celery beat behind `pares run` on two hosts; who leads is killed
 	$(BIN)/python -m examples.beat $(ARGS)
 
 fresh: $(VENV)/.ready-test ## each example in an environment of its own, with nothing but what examples/README.md names (from PyPI)
@@ -113,10 +113,22 @@ $(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.ready-test: pyproject.toml | $(BIN)/python
 	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
-	@touch $@ $(VENV)/.ready-demo
+	@touch $@ $(VENV)/.ready-demo $(VENV)/.ready-examples $(VENV)/.ready-shop
+
+# Examples need no Spark, and the shop nothing but Django.
+$(VENV)/.ready-examples: pyproject.toml | $(BIN)/python
+	@echo 'Set-up: from PyPI comes what is not there yet: web frameworks, job queues, a PostgreSQL (about 150 MB)'
+	@$(PLAIN_PIP) -e '.[frameworks,postgres-server]'
+	@touch $@ $(VENV)/.ready-shop
+
+$(VENV)/.ready-shop: pyproject.toml | $(BIN)/python
+	@echo 'Set-up: from PyPI comes what is not there yet: Django (10 MB)'
+	@$(PLAIN_PIP) -e . '$(shell sed -n 's/.*"\(django[^"]*\)".*/\1/p' pyproject.toml)'
+	@touch $@
 
 comma := ,
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+PLAIN_PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-input
+PIP := $(PLAIN_PIP)
 # PySpark comes from PyPI as a source, full of archives: a wheel that compresses them once more takes ten seconds longer. (Such
 # settings are for what the command line names, and not for what that needs.)
 PIP += --config-settings=--build-option=--compression=stored '$(shell sed -n 's/.*"\(pyspark==[^"]*\)".*/\1/p' pyproject.toml)'

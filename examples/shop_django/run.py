@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import psycopg
-
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 120.0
 HOSTS: Final = 3
@@ -99,6 +97,8 @@ def _letters(folder: Path, postgres: str | None) -> list[int]:
 
 def _execute(folder: Path, postgres: str | None, statement: str) -> list[tuple[int]]:
     if postgres is not None:
+        import psycopg  # on SQLite the example needs nothing but Django
+
         with psycopg.connect(postgres) as connection:
             cursor = connection.execute(statement.replace("%s", "bigserial").encode())
             return cursor.fetchall() if cursor.description else []

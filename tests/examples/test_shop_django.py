@@ -68,3 +68,13 @@ except ZeroDivisionError:
 def test_a_fence_on_djangos_connection() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "refused outside atomic(): True\nstale 4 5\nseen 5\n", done.stderr
+
+
+@pytest.mark.parametrize(("target", "needs"), [("shop", "django"), ("web", "frameworks"), ("beat", "frameworks")])
+def test_make_installs_no_spark_for_it(tmp_path: Path, target: str, needs: str) -> None:
+    """What `make` would do where nothing is installed yet."""
+    command = ["make", "-n", target, f"VENV={tmp_path}/venv", f"PYTHON={sys.executable}", "JAVA_FROM_PYPI=no"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "pip install" in said
+    assert needs in said
+    assert "spark" not in said.replace(str(tmp_path), "").lower()

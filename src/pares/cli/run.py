@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable
+from pares.cli.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable, chosen
 from pares.cli.output import FAILED, USAGE
 from pares.cli.running import Wrapper, line, lines_only
 from pares.core.errors import ConfigError, ParesError
@@ -36,15 +36,29 @@ def run(
     ],
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="The role to contend for.", show_default=False)],
     group: Group = DEFAULT_GROUP,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol",
+            metavar="P",
+            help="claims, fast-neli or neli; nele or allcall, where two may run it for a while.",
+        ),
+    ] = "claims",
     session: Annotated[
-        float, typer.Option("--session", metavar="SECONDS", help="Silence after which others may take over.")
-    ] = 5.0,
+        float | None,
+        typer.Option(
+            "--session",
+            metavar="SECONDS",
+            help="Silence after which others may take over. Default: 5; 6 where Kafka's consumer group decides.",
+            show_default=False,
+        ),
+    ] = None,
     grace: Annotated[
         float | None,
         typer.Option(
             "--grace",
             metavar="SECONDS",
-            help="From TERM to KILL. Default: a fifth of the session.",
+            help="From TERM to KILL. Default: a fifth of the session, or what fits it.",
             show_default=False,
         ),
     ] = None,
@@ -111,6 +125,11 @@ def run(
     command waits to lead again and starts CMD anew, unless --once is given.
     When CMD ends, the next one that waits leads, and runs its own CMD: in one
     place at a time, not once in all. With --wait a rival gives up instead.
+    With --protocol claims (the default), fast-neli or neli CMD runs in one
+    place at most: at no instant in two. nele would rather have it run in two
+    places for a moment than in none; allcall needs no log and runs it on each
+    side of a split. Then CMD must bear that, and the fence decides.
+
     With --on-lost another command is run after each term, beside the handover:
     it gets PARES_WHY (ended: by itself, lost: the lease ran out, stopped, or
     watchdog) and PARES_REASON beside the others. Not when this process is
@@ -129,13 +148,22 @@ def run(
     """
     from pares.runtime import Member
     from pares.runtime.child import Supervisor
+    from pares.runtime.child_contention import contention
+    from pares.runtime.child_grace import usual_grace
 
     with _told(json):
         _check_program(command[0], "after --")
         after = None if on_lost is None else _words(on_lost)
-        grace = session / 5 if grace is None else grace
-        environment = {"PARES_ROLE": role, "PARES_GROUP": group}
-        supervisor = Supervisor(command, session=session, grace=grace, environment=environment)
+        asked = contention(protocol, session, seats, chosen(ledger))
+        grace = usual_grace(asked.session, asked.name, asked.clock_error) if grace is None else grace
+        supervisor = Supervisor(
+            command,
+            session=asked.session,
+            grace=grace,
+            protocol=asked.name,
+            clock_error=asked.clock_error,
+            environment={"PARES_ROLE": role, "PARES_GROUP": group},
+        )
         with contextlib.closing(supervisor):
             url, begun = beginnable(ledger, create)
             hook = None if after is None else _hook(after, json)
@@ -149,7 +177,7 @@ def run(
                     name=name,
                     zone=zone,
                     rank=rank,
-                    session=session,
+                    **asked.settings,
                     barrier=wrapper.on_event,
                     barrier_timeout=grace + CLOSE_SECONDS,
                 )

@@ -269,7 +269,9 @@ def _members(frame: Frame) -> Text:
             text.append(name, style=colour(name))
             text.append(f" {held.get(name, 0)}{_mark(actor)}  ")
         else:
-            text.append(f"{name} {actor.state}  ", style="dim strike")
+            # The name alone: a line through the spaces, too, would run on from one to the next.
+            text.append(name, style="dim strike")
+            text.append(f" {actor.state}  ", style="dim")
     return text
 
 

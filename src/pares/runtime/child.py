@@ -34,8 +34,9 @@ from typing import Final, NamedTuple, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.runtime import child_watchdog
-from pares.runtime.child_grace import Limits, check_grace, limits
+from pares.runtime.child_grace import Limits, check_grace, limits, rhythm
 from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
+from pares.runtime.protocols import ProtocolName
 
 CLOSE_SECONDS: Final = 10.0
 FORWARDED: Final = (
@@ -131,7 +132,8 @@ class Supervisor:
     through a shell. Not promised: anything about processes that are not descendants, or about both this process and
     the watchdog standing still; see the top of this module.
 
-    `command`: a program and its arguments. `session` and `drift`: those of the member, which decide what `grace` fits.
+    `command`: a program and its arguments. `session`, `drift`, `protocol` and NELI's `clock_error` are those of the member, and
+    decide what `grace` fits.
     `descriptors` are inherited by the command and by its watchdog (the lock of R7). `environment`: added to this
     process'. `run` belongs to one thread; `stop` and `forward` may come from any, and from signal handlers.
     """
@@ -143,6 +145,8 @@ class Supervisor:
         session: float,
         grace: float,
         drift: float = 0.1,
+        protocol: ProtocolName = "claims",
+        clock_error: float = 0.0,
         descriptors: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -150,9 +154,9 @@ class Supervisor:
             raise CapabilityError("only Linux can end a command in time for certain; use pares.Member in Python here")
         if not command:
             raise ConfigError("there is no command to run: give one after --")
-        check_grace(grace, session, drift)
+        check_grace(grace, session, drift, protocol, clock_error)
         self.command: Final = tuple(command)
-        self._limits = limits(session, grace)
+        self._limits = limits(rhythm(protocol, session, drift, clock_error).span, grace)
         self._descriptors = _identified(descriptors)
         self._environment = dict(environment or {})
         self._inbox = _Inbox()

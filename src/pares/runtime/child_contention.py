@@ -1,0 +1,54 @@
+"""By which protocol `pares run` contends, and with which settings: the same for its member and for what ends the command."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from pares.core.errors import ConfigError
+from pares.ledger import parse
+from pares.runtime.child_grace import rhythm
+from pares.runtime.protocols import ProtocolName, protocol_of
+
+SESSION: Final = 5.0
+GROUP_SESSION: Final = 6.0
+"""The least that a stock Kafka lets a consumer group have, in seconds."""
+
+
+class Contention(NamedTuple):
+    """What was asked for, and what that means."""
+
+    name: ProtocolName
+    session: float
+    """Seconds of silence after which others may take over."""
+    clock_error: float
+    """Of NELI: seconds by which clocks may be apart."""
+    settings: dict[str, Any]
+    """What `Member` is made with for it."""
+
+
+def contention(protocol: str, session: float | None, seats: int, url: str) -> Contention:
+    """`session`: None for the usual one. Raises `CapabilityError` for a protocol that there is not, `ConfigError` for a session
+    that can't be."""
+    name, own = protocol_of(protocol)
+    if own is None:
+        session = SESSION if session is None else session
+        return Contention(name, session, 0.0, {"session": session})
+    scheme = parse(url).scheme
+    shared_out = name != "allcall" and scheme == "kafka" and seats == 1
+    session = (GROUP_SESSION if shared_out else SESSION) if session is None else session
+    if not 0.05 <= session <= 60:
+        raise ConfigError(f"a session of {session:g} s can't be with protocol {name!r}: give 0.05 to 60 s")
+    clock_error = 0.0
+    if name == "neli":
+        from pares.runtime.induction_settings import CLOCK_ERROR, HOST_CLOCK
+
+        clock_error = 0.0 if scheme in HOST_CLOCK else CLOCK_ERROR
+        if session / 1.1 <= 4 * clock_error:
+            raise ConfigError(
+                f"a session of {session:g} s can't be with protocol 'neli' on {scheme}: clocks may be off by "
+                f"{clock_error:g} s, which has to be little beside it; take a second or more"
+            )
+    settings: dict[str, Any] = {"protocol": rhythm(name, session, clock_error=clock_error).protocol}
+    if name != "allcall":  # there the session is the lease, which its own settings have
+        settings["session"] = session
+    return Contention(name, session, clock_error, settings)
