@@ -7,6 +7,7 @@ source breaks them, whatever the width of the terminal.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -30,13 +31,21 @@ class _Legible(_Base):
         params: list[Any] = super().get_params(ctx)
         for param in params:
             if param.param_type_name == "argument":
-                param.display_type_rich = _nothing  # its name and its help say what it is
+                _hide_type(param)  # its name and its help say what it is
             elif param.metavar is None and getattr(param, "is_flag", False):
                 param.metavar = ""
         return params
 
 
-def _nothing(ctx: Any) -> str:
+def _hide_type(param: Any) -> None:
+    """Of this parameter alone: types are shared. From 0.29 on, typer asks the parameter and not its type."""
+    param.display_type_rich = _nothing
+    if hasattr(param, "type"):
+        param.type = copy.copy(param.type)
+        param.type.get_metavar = _nothing
+
+
+def _nothing(*_args: Any, **_settings: Any) -> str:
     return ""
 
 
