@@ -153,7 +153,7 @@ class Holding:
 
     def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
         """The belief ran out before its renewal could be carried out: as in `_expire`."""
-        part = self.parts[self._partition(*event.seat)]
+        part = self.parts[self.partition(*event.seat)]
         if part.phase in BELIEVING and part.token == event.token:
             self._fence(part, LEASE_RAN_OUT, now, effects)
             self._want(part, now)
