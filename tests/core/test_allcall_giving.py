@@ -8,7 +8,7 @@ import pytest
 from allcall_world import World
 
 from pares.core.allcall_protocol import Missed
-from pares.core.protocol import Close, Ready
+from pares.core.protocol import Close, HandOver, Ready
 from pares.core.shares import WorkOver
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50, "barrier_ms": 3000}
@@ -170,3 +170,34 @@ def test_who_may_have_missed_something_listens_for_a_beat_first(seed: int) -> No
         world.run(0.001)
         assert world.leaders() == ["b"]
     assert len(world.nodes["a"].terms) == terms
+
+
+@pytest.mark.parametrize("after", [0.0, 0.005, 0.05, 0.1, 0.15])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_handover_waits_for_a_member_that_has_only_just_come(seed: int, after: float) -> None:
+    """Nothing may have been heard of it yet, and it has yet to listen: the role goes to it all the same, and does not come
+    back at once (K13)."""
+    world = World(seed)
+    a = world.start("a", 0, **FAST)
+    world.until(lambda: world.leaders() == ["a"], 3)
+    world.start("b", 1, **FAST)
+    world.run(after)
+    terms = len(a.terms)
+    world.tell("a", HandOver("x"))
+    world.until(lambda: bool(a.barriers), 0.3, step=0.001)
+    world.tell("a", WorkOver(("x", 0), a.barriers[-1]))
+    world.until(lambda: world.leaders() == ["b"], 0.5)
+    assert len(a.terms) == terms, "it came back before"
+    assert [why for _, why in a.ended] == ["handed over"]
+
+
+def test_a_handover_to_nobody_changes_nothing() -> None:
+    world = World(3)
+    a = world.start("a", 0, **FAST)
+    world.until(lambda: world.leaders() == ["a"], 3)
+    world.tell("a", HandOver("x", why="lunch"))
+    world.run(1)
+    assert world.leaders() == ["a"]
+    assert len(a.terms) == 1
+    assert a.reports == ["not-handed-over"]
+    assert not a.ended

@@ -41,9 +41,11 @@ from pares.core.protocol import (
     Close,
     Closed,
     Follow,
+    HandOver,
     Lapsed,
     Lead,
     Ready,
+    Report,
     StepDown,
     Tick,
     Wake,
@@ -51,6 +53,7 @@ from pares.core.protocol import (
 from pares.core.reasons import (
     BARRIER_TIMED_OUT,
     CLOSED,
+    HANDED_OVER,
     ISOLATED,
     LEASE_RAN_OUT,
     NOT_READY,
@@ -83,6 +86,8 @@ class AllCall:
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
         could: asked when it matters, for who comes in while a barrier runs can lead after it."""
+        self._handing: dict[str, tuple[str, int]] = {}
+        """Roles that are to be handed over as soon as somebody is there who could lead them: why, and until when to look."""
         self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
         self._farewells: dict[str, tuple[Claim, int]] = {}
         """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
@@ -145,6 +150,8 @@ class AllCall:
             case StepDown():
                 for role in self._elections if event.role is None else (event.role,):
                     self._decline(role, event.why or STEPPED_DOWN, now, effects)
+            case HandOver():
+                self._hand_over(event, now, effects)
             case Missed():
                 self._listen_first(now)
             case Ready():
@@ -169,6 +176,7 @@ class AllCall:
             self._yield_to_better(role, election, now, effects)
             self._outbid(role, election, now, effects)
             self._leave_if_alone(role, now, effects)
+        self._hand_on(now, effects)
         self._call(now, effects)
         for role, election in self._elections.items():
             self._claim(role, election, now, effects)
@@ -296,6 +304,27 @@ class AllCall:
         if not self._turns.silent(now):
             self._publish("ping", self._turns.phase(now), now, effects)
 
+    def _hand_over(self, event: HandOver, now: int, effects: list[Effect]) -> None:
+        """To whoever is there. Of members that have just come nothing may have been heard yet, so it asks; and it leads on
+        until one of them could: its claim, heard, is what lets a newcomer lead (H12). [given up while the only other one still
+        listens, the role comes back at once]"""
+        if self.holds(event.role, now):
+            self._handing[event.role] = (event.why or HANDED_OVER, now + self._company.window)
+            if not self._company.could_lead(event.role):
+                self._publish("ping", self._turns.phase(now), now, effects)
+
+    def _hand_on(self, now: int, effects: list[Effect]) -> None:
+        for role, (why, until) in list(self._handing.items()):
+            if not self.holds(role, now):
+                del self._handing[role]
+            elif self._company.could_lead(role):
+                del self._handing[role]
+                self._decline(role, why, now, effects)
+            elif now >= until:
+                del self._handing[role]
+                text = f"{role!r} stays with {self._settings.id}: nobody else could take it"
+                effects.append(Report("not-handed-over", text))
+
     def _declines(self, role: str) -> bool:
         """Whether it was stepped down from, and somebody else is there to lead it."""
         return role in self._declined and self._company.could_lead(role)
@@ -401,7 +430,7 @@ class AllCall:
 
     def _wake(self, now: int) -> int:
         """The next moment at which something may have to be done."""
-        moments = self._turns.moments() + self._company.moments()
+        moments = self._turns.moments() + self._company.moments() + [until for _, until in self._handing.values()]
         for election in self._elections.values():
             ends = election.ends_at(now)
             if ends is not None:

@@ -17,6 +17,7 @@ from pares.core.protocol import (
     Close,
     Closed,
     Follow,
+    HandOver,
     Lapsed,
     Lead,
     Ready,
@@ -86,7 +87,7 @@ class Lost(Struct, frozen=True, gc=False):
     why: str
 
 
-Event: TypeAlias = Tick | Heard | Missed | Lapsed | StepDown | Ready | WorkOver | Close
+Event: TypeAlias = Tick | Heard | Missed | Lapsed | HandOver | StepDown | Ready | WorkOver | Close
 Effect: TypeAlias = Publish | Lead | Follow | Barrier | Led | Joined | Lost | Report | Closed | Wake
 
 

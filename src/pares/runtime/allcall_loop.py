@@ -38,7 +38,7 @@ from pares.core.protocol import (
     Tick,
     Wake,
 )
-from pares.core.reasons import DRAINED, HANDED_OVER
+from pares.core.reasons import DRAINED
 from pares.core.shares import Extend, WorkOver
 from pares.ledger import Bus
 from pares.runtime.answers import Answer, Answers
@@ -183,8 +183,8 @@ class AllcallLoop:
     def _wish(self, event: Event) -> list[CallEvent]:
         """What the user wants, as the protocol knows it."""
         match event:
-            case HandOver(role, _, why) if self._life.beliefs.valid(role) is not None:
-                return [StepDown(role, why or HANDED_OVER)]
+            case HandOver(role) if self._life.beliefs.valid(role) is not None:
+                return [event]
             case Ask():
                 self._drained = True
                 return [StepDown(None, DRAINED), Ready(False)]
