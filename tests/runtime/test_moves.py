@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from runtime_tools import PATIENCE, QUICK, Crew, Recorder, until
+from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, until
 
 import pares
 from pares.core.errors import ConfigError
@@ -354,3 +354,41 @@ def test_marks_of_many_seats(crew: Crew) -> None:
         expected = {(role, 0): number + 1 for number, role in enumerate(roles)}
         until(lambda: admin.positions() == expected, "all marks stand in the log")
     assert me.health().fences == 0
+
+
+def test_a_handover_to_a_member_that_has_only_just_joined(any_crew: Crew) -> None:
+    """Its join stands in the log, and this member has not read it yet: it reads first, then answers (K13)."""
+    crew = any_crew
+    me = crew.leader("a")
+    go_on, stands = threading.Event(), threading.Event()
+    me._loop.each_round = lambda: (stands.set(), go_on.wait(PATIENCE))  # pyright: ignore
+    me._loop.doorbell.ring()
+    assert stands.wait(PATIENCE)
+    other = crew.member("b")
+    until(lambda: other.state == "live", "the other has joined")
+    assert "b" not in {peer.name for peer in me.members()}
+    said: list[object] = []
+
+    def hand_over() -> None:
+        try:
+            said.append(me.hand_over("A", to="b"))
+        except pares.ParesError as error:
+            said.append(error)
+
+    asking = threading.Thread(target=hand_over, daemon=True)
+    asking.start()
+    asking.join(0.1)
+    go_on.set()
+    asking.join(PATIENCE)
+    assert said == [None]
+    assert other.wait("A", PATIENCE)
+
+
+def test_a_handover_to_nobody_is_refused_also_while_the_ledger_is_away(faulty: Faulty) -> None:
+    me = Crew(faulty).leader("a")
+    with pytest.raises(pares.ConfigError, match="no member 'nobody'"):
+        me.hand_over("A", to="nobody")
+    faulty.away()
+    until(lambda: me.health().unreachable, "it is away")
+    with pytest.raises(pares.LedgerUnavailable, match="as far as could be read"):
+        me.hand_over("A", to="nobody")

@@ -330,7 +330,10 @@ class Member:
 
     async def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
         """Hands the seat of `role` to the member `to`, or to whom placement names; as `pares.Member.hand_over`."""
-        self._member.hand_over(role, to, why)
+        if to is None:
+            self._member.hand_over(role, to, why)
+        else:
+            await asyncio.to_thread(self._member.hand_over, role, to, why)  # it may have to read first
 
     async def step_down(self, role: str | None = None) -> None:
         """Gives `role` (None: everything) to somebody else; as `pares.Member.step_down`."""

@@ -121,6 +121,10 @@ class AllcallLoop:
             self._answers.ask(answer)
         self._came.put(None)
 
+    def read_first(self, answer: Answer) -> None:
+        """There is nothing to read."""
+        answer(True)
+
     def work_over(self, key: Key) -> None:
         """The barrier and the bodies of a term have come to their end."""
         self._came.put(WorkOver((key[0], key[1]), key[2]))

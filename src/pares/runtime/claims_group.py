@@ -137,6 +137,9 @@ class ClaimsMembership:
     def callback_limit(self) -> float:
         return self._limit
 
+    def read_first(self, answer: Callable[[bool], object]) -> None:
+        self._member._loop.read_first(answer)  # pyright: ignore[reportPrivateUsage]
+
     @property
     def joined(self) -> bool:
         return not self._left and self._member.state == "live"

@@ -206,6 +206,14 @@ class InductionLoop:
         """The barrier and the bodies of a term have come to their end."""
         self._hear(WorkOver((key[0], key[1]), key[2]))
 
+    def read_first(self, answer: Answer) -> None:
+        """As `Loop.read_first`, of the group that shares the partitions out: its members are who can be given one."""
+        membership = self.assignment.membership
+        if isinstance(membership, ClaimsMembership):
+            membership.read_first(answer)
+        else:
+            answer(True)
+
     def abandon(self) -> None:
         """Ends the thread without leaving the group."""
         self._abandoned = True

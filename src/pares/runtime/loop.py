@@ -89,6 +89,8 @@ class Loop:
         self._drained = False
         """Set by whoever drains it, on any thread; nothing takes it back."""
         self._answers = Answers()
+        self._readers = Answers()
+        """They wait for nothing but that everything was read that stands in the log by now."""
         self.doorbell = Doorbell(ledger, partition)
         self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
@@ -132,6 +134,12 @@ class Loop:
             self._answers.ask(answer)
         self.doorbell.ring()
 
+    def read_first(self, answer: Answer) -> None:
+        """`answer` is called when everything was read that stood in the log before this call, or the ledger is out of reach;
+        with False when the loop has ended."""
+        self._readers.ask(answer)
+        self.doorbell.ring()
+
     def abandon(self) -> None:
         """Ends the thread without leaving the group: the ledger is out of reach, or the caller has no more time."""
         self._abandoned = True
@@ -156,6 +164,7 @@ class Loop:
                 self._carry(self.over or Stop("abandoned", "closed before it could leave the group"))
             finally:
                 self._answers.end()  # last: whoever is told finds out why
+                self._readers.end()
 
     def _failed(self, error: BaseException) -> None:
         """No silent death: everybody who asks sees it, and no belief outlives the loop that renews it."""
@@ -183,9 +192,11 @@ class Loop:
     def _round(self) -> None:
         self.doorbell.wait(self._patience())
         self._keeps_lock(thoroughly=False)
+        readers = len(self._readers)
         self._serve()
         self._check_deaths()
         self._read()
+        self._readers.done(readers)
         if self.over is None:
             self._tick()
         if self._trim_before:

@@ -256,8 +256,9 @@ class Member:
     def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
         """Hands the seat of `role` that this member holds to the member `to` (name or id), or to whom placement names.
 
-        It stays there until that member leaves. Returns at once: the barrier runs first. Raises `ConfigError` when nobody of
-        that name is in the group, and does nothing if this member doesn't hold the role.
+        It stays there until that member leaves. Returns at once: the barrier runs first. For a name that it does not know, it
+        first reads what stands in the log by now; raises `ConfigError` when nobody of that name is in the group then. Does
+        nothing if this member doesn't hold the role.
         """
         self._requests.check_eligible(role)
         self._requests.check_usable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -61,8 +62,23 @@ class Requests:
             self.check_known(role)
 
     def resolve(self, member: str) -> str:
-        """The id of a member given by id or name (of several incarnations the newest)."""
-        return self._view.resolve(member, self._group)
+        """The id of a member given by id or name (of several incarnations the newest). For one that is not known, what stands
+        in the log is read first: it may have joined just now."""
+        try:
+            return self._view.resolve(member, self._group)
+        except ConfigError:
+            if threading.current_thread() is self._loop.thread:
+                raise
+        answers: SimpleQueue[bool] = SimpleQueue()
+        self._loop.read_first(answers.put)
+        with suppress(Empty):
+            answers.get(timeout=TIMEOUT)
+        try:
+            return self._view.resolve(member, self._group)
+        except ConfigError as error:
+            if self._loop.unreachable is None:
+                raise
+            raise LedgerUnavailable(f"{error}, as far as could be read: {self._loop.unreachable}") from None
 
     def perform(self, request: Event, timeout: float = TIMEOUT) -> None:
         """Makes a request, and waits until what it writes stands in the log and has been read."""

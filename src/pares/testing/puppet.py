@@ -99,6 +99,10 @@ class Puppet:
             self._answers.ask(answer)
             self._do(lambda: None)
 
+    def read_first(self, answer: Answer) -> None:
+        """There is nothing to read."""
+        answer(True)
+
     def abandon(self) -> None:
         self._jobs.put(None)
 
