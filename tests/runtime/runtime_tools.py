@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pares
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Bell, Entry, Group, Ledger, Log
+from pares.ledger import Bell, Entry, Ledger, Log
 
 CALM = 5.0
 """A session that no test waits for."""
@@ -56,10 +56,11 @@ class Crew:
 
     def member(self, name: str = "a", roles: Sequence[str] = ("A",), **settings: Any) -> pares.Member:
         """A member; with a long session, and quick to balance."""
-        ledger = settings.pop("ledger", self.ledger)
+        ledger: Any = settings.pop("ledger", self.ledger)
         settings = {"barrier_timeout": 10.0} | settings
         shared = settings.get("protocol", "claims") != "claims" and settings.get("seats", 1) == 1
-        if not (shared and (isinstance(ledger, Group) or str(ledger).startswith("kafka:"))):
+        native = hasattr(ledger, "join") or str(ledger).startswith("kafka:")  # a `Group`
+        if not (shared and native):
             # Elsewhere it is a broker that shares out and balances, by a session of its client's settings.
             settings = {"session": CALM, "settle": 0.05} | settings
         member = pares.Member(ledger, group=self.group, roles=roles, name=name, **settings)

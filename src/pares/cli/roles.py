@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -67,15 +67,17 @@ def add(
     from pares.cli.steer import need_known, report, steering, wait
     from pares.core.errors import ConfigError
     from pares.core.records import check_name
+    from pares.runtime.settings import Spread
 
     def check(story: Story) -> None:
         need_known(story)
         check_name("ROLE", role)
-        if spread not in ("host", "zone", "none"):
+        if kept is None:
             raise ConfigError(f"--spread {spread!r} is none of host, zone and none")
 
+    kept: Spread | None = next((one for one in get_args(Spread) if one == spread), None)
     with steering(ledger, group, check) as (story, admin):
-        admin.add_role(role, seats=seats, weight=weight, spread=spread)
+        admin.add_role(role, seats=seats, weight=weight, spread=kept or "host")
 
         def done() -> bool:
             found = story.world.roles.get(role)

@@ -11,12 +11,15 @@ app.mount("/pares", lifespan.probes)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 from pares.core.errors import ConfigError
+from pares.ledger import Bus, Ledger
 from pares.runtime import aio
+from pares.runtime.arguments import MemberSettings, check_arguments
 from pares.runtime.probes import HealthApp, health_app
 
 Task = TypeVar("Task", bound=Callable[[], Awaitable[object]])
@@ -30,7 +33,8 @@ class _Work(NamedTuple):
 
 
 class Lifespan:
-    """What `Starlette(lifespan=...)` and `FastAPI(lifespan=...)` take; made with the arguments of `pares.Member`.
+    """What `Starlette(lifespan=...)` and `FastAPI(lifespan=...)` take; made with the arguments of `pares.Member`, or with a
+    `pares.aio.Member` that nobody has entered (in a test: a `pares.testing.aio.FakeMember`, which it then enters and closes).
 
     Promised: the member is made when the application starts up, which is after a server has forked its workers, and it has
     handed over and left before the shutdown is done. Not promised: when a server begins with that. Most let open requests
@@ -38,8 +42,22 @@ class Lifespan:
     Starting up raises what `pares.Member` raises, and the server then does not serve.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._arguments = (args, settings)
+    @overload
+    def __init__(self, ledger: aio.Member, /) -> None: ...
+
+    @overload
+    def __init__(self, ledger: str | Ledger | Bus, *, group: str, **settings: Unpack[MemberSettings]) -> None: ...
+
+    def __init__(self, ledger: aio.Member | str | Ledger | Bus, **settings: Any) -> None:
+        if isinstance(ledger, aio.Member):
+            if settings:
+                raise ConfigError(
+                    f"a member is given, and {', '.join(settings)} too: make the member with these settings"
+                )
+            self._make: Callable[[], aio.Member] = lambda: ledger
+        else:
+            check_arguments(ledger, **settings)
+            self._make = functools.partial(aio.Member, ledger, **settings)
         self._work: list[_Work] = []
         self.member: aio.Member | None = None
         """None until the application has started up; after its end the one that has left."""
@@ -66,8 +84,7 @@ class Lifespan:
 
     @asynccontextmanager
     async def __call__(self, app: object) -> AsyncIterator[None]:
-        args, settings = self._arguments
-        async with aio.Member(*args, **settings) as member:
+        async with self._make() as member:
             self.member = member
             # Kept: the event loop itself holds tasks only weakly.
             tasks = [

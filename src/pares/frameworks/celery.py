@@ -6,12 +6,15 @@ you like.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pares.core.errors import CapabilityError
+from pares.ledger import Bus, Ledger
 from pares.runtime import Member
+from pares.runtime.arguments import MemberSettings, check_arguments
 
 try:
     from celery.signals import before_task_publish, worker_process_init, worker_process_shutdown
@@ -32,16 +35,16 @@ class MemberInWorkers:
     `member` stays None.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._arguments = (args, settings)
+    def __init__(self, ledger: str | Ledger | Bus, *, group: str, **settings: Unpack[MemberSettings]) -> None:
+        check_arguments(ledger, group=group, **settings)
+        self._make = functools.partial(Member, ledger, group=group, **settings)
         self.member: Member | None = None
         """Of this process; None where there is none: in the parent, or in whoever only sends tasks."""
         worker_process_init.connect(self._begin, weak=False)
         worker_process_shutdown.connect(self._end, weak=False)
 
     def _begin(self, **_: object) -> None:
-        args, settings = self._arguments
-        self.member = Member(*args, **settings)
+        self.member = self._make()
 
     def _end(self, **_: object) -> None:
         if self.member is not None:

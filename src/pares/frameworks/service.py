@@ -9,19 +9,21 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from typing import Unpack
 
+from pares.ledger import Bus, Ledger
 from pares.runtime import aio
+from pares.runtime.arguments import SettingsOfOneRole
 
 
 async def serve(
     work: Callable[[aio.Term], Awaitable[object]],
-    ledger: Any,
+    ledger: str | Ledger | Bus,
     *,
     group: str,
     role: str,
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
-    **settings: Any,
+    **settings: Unpack[SettingsOfOneRole],
 ) -> None:
     """Awaits `work(term)` again and again while this process leads `role`, until one of `signals` comes. `settings` are those
     of `pares.Member`.

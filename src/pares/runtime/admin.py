@@ -14,6 +14,7 @@ from pares.ledger import open as open_ledger
 from pares.runtime.incarnation import default_name
 from pares.runtime.member import Member
 from pares.runtime.numbers import whole
+from pares.runtime.settings import Spread
 from pares.runtime.tenure_admin import TenureAdmin
 from pares.runtime.which import runs_induced
 
@@ -70,7 +71,7 @@ class Admin:
         self._live()
         return self._member.roles()
 
-    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: Spread = "host") -> None:
         """Adds a role, or changes it; held by members that are eligible for it."""
         if self._tenures is not None:
             self._tenures.add_role(name, seats, weight, spread)

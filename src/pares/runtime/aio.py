@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from pares.core.errors import ClosedError
+from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
+from pares.runtime.arguments import AnySettings, check_arguments
 from pares.runtime.barriers import Body
+from pares.runtime.environment import Environment
 from pares.runtime.member import Member as SyncMember
-from pares.runtime.protocols import check_moved
+from pares.runtime.settings import Spread
 from pares.runtime.term import Term as SyncTerm
-from pares.runtime.views import Health, Holder, Peer
+from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
@@ -169,13 +171,23 @@ class Member:
 
     @_arguments_of(SyncMember.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        check_moved(kwargs)
-        inspect.signature(SyncMember).bind(*args, **kwargs)  # a wrong keyword is told here, where it was written
-        self._make = functools.partial(SyncMember, *args, **kwargs)
+        check_arguments(*args, **kwargs)
+        self._behind(functools.partial(SyncMember, *args, **kwargs))
+
+    def _behind(self, make: Callable[[], SyncMember]) -> None:
+        self._make = make
         self._made: SyncMember | None = None
         self._unwanted = False
         self._making = threading.Lock()
         """Held while it is made, which takes as long as opening a ledger does. One is made, whoever comes first."""
+
+    @classmethod
+    def from_env(cls, ledger: str | Ledger | Bus | None = None, **settings: Unpack[AnySettings]) -> Self:
+        """With settings from the environment, which is read now; as `pares.Member.from_env`."""
+        found = Environment(ledger, settings)
+        made = cls(found.ledger, **found.settings)
+        made._make = functools.partial(found.make, SyncMember)
+        return made
 
     @property
     def _member(self) -> SyncMember:
@@ -220,7 +232,7 @@ class Member:
         return self._member.name
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """joining, live, closing, closed or failed."""
         return self._member.state
 
@@ -320,7 +332,7 @@ class Member:
         """How this member is: for probes and metrics. Never waits."""
         return self._member.health()
 
-    async def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+    async def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: Spread = "host") -> None:
         """Adds a role for the whole group, or changes it; as `pares.Member.add_role`."""
         await asyncio.to_thread(self._member.add_role, name, seats, weight, spread)
 
@@ -371,7 +383,7 @@ class Member:
 
     def only(
         self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
         """Decorator: the coroutine function runs only while this member leads `role`, and is cancelled when the term ends; it
         returns None otherwise.
 
@@ -381,7 +393,7 @@ class Member:
         self._member.term(role)  # raises for a role that this member never leads
         check_stuck_after(stuck_after)
 
-        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R | None]]:
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 self._member.term(role)  # raises in a forked child

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.core.errors import CapabilityError, ForkedError, ParesError
@@ -37,6 +37,7 @@ from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.journal import Journal
 from pares.runtime.measures import Measures
 from pares.runtime.term import Term
+from pares.runtime.views import State
 
 log: Final = logging.getLogger("pares.member")
 
@@ -68,7 +69,7 @@ class Life:
         """Of the present incarnation: its join has counted. Written by the loop's thread alone, as is `_outcome`."""
         self._closing = False
         """Written by users alone, on any thread; nothing takes it back."""
-        self._outcome: str | None = None
+        self._outcome: Literal["closed", "failed"] | None = None
         self.beliefs = Beliefs()
         self.lapsed: Callable[[Lapsed], object] = lambda lapsed: None
         """Told, on the loop's thread, of each term that had run out when it was to be renewed: for the protocol."""
@@ -86,7 +87,7 @@ class Life:
         self._end: Stop | None = None
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """Made of what each thread writes for itself, so that none overwrites what another has just found out."""
         return self._outcome or ("closing" if self._closing else "live" if self._entered else "joining")
 

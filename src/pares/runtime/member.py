@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
 from pares.core.errors import ConfigError
 from pares.core.protocol import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
@@ -21,15 +21,18 @@ from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.clock import stopwatch
 from pares.runtime.health import look
 from pares.runtime.life import Life
-from pares.runtime.numbers import number, seconds_to_ms, whole
+from pares.runtime.numbers import number, one_of, seconds_to_ms, whole
 from pares.runtime.proof import DeathLock
 from pares.runtime.protocols import Protocol, moved_keywords, protocol_of
 from pares.runtime.readiness import Readiness
 from pares.runtime.requests import Requests
-from pares.runtime.settings import SESSION, Eligible, Roles, settings
+from pares.runtime.settings import SESSION, Eligible, Roles, Spread, settings
 from pares.runtime.term import Term
-from pares.runtime.views import Health, Holder, Peer
+from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work import Background, only_while
+
+if TYPE_CHECKING:
+    from pares.runtime.arguments import AnySettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -130,6 +133,18 @@ class Member:
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
         forks.begin(self, self._loop.thread)
 
+    @classmethod
+    def from_env(cls, ledger: str | Ledger | Bus | None = None, **settings: Unpack[AnySettings]) -> Self:
+        """A member with settings from the environment: PARES_LEDGER, PARES_GROUP, PARES_ROLES, PARES_SESSION, PARES_PROTOCOL,
+        one for each keyword that can be written as a word (docs/guide.md lists them). Arguments win.
+
+        Raises `ConfigError` for a variable whose value can't be, by its name and value, and when neither the arguments nor the
+        environment say which ledger or which group; what `Member` raises else.
+        """
+        from pares.runtime.environment import Environment
+
+        return Environment(ledger, settings).make(cls)
+
     # The check -------------------------------------------------------------------------------------------------------
 
     def holds(self, role: str) -> bool:
@@ -204,7 +219,7 @@ class Member:
         return self._view.lock
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """joining, live, closing, closed or failed."""
         return self._life.state
 
@@ -238,11 +253,10 @@ class Member:
         self._requests.check_process()
         return self._view.partition(role, seat)
 
-    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: str = "host") -> None:
+    def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: Spread = "host") -> None:
         """Adds a role for the whole group, or changes it. Held by members that are eligible for it ("*" is, for every role)."""
         check_name("a role's name", name)
-        if spread not in ("host", "zone", "none"):
-            raise ConfigError(f"spread is {spread!r}: give 'host', 'zone' or 'none'")
+        one_of("spread", spread, get_args(Spread))
         weight = number("weight", weight, 0.001, 1_000_000)
         self._requests.perform(Declare(name, whole("seats", seats, 1, MAX_SEATS), weight, spread))
 

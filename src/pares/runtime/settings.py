@@ -13,6 +13,8 @@ from pares.runtime.incarnation import default_name
 from pares.runtime.numbers import number, seconds_to_ms, whole
 
 Roles = str | Iterable[str]
+Spread = Literal["host", "zone", "none"]
+"""What the seats of one role go to different ones of."""
 Eligible = Iterable[str] | Literal["*"] | None
 
 LONGEST_BARRIER: Final = 24 * 3600

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+State: TypeAlias = Literal["joining", "live", "closing", "closed", "failed"]
+"""What a member is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Health:
     """The loop runs, and has read the ledger within a session or knows why not; no work is stuck; what it holds it leads."""
     ready: bool
     """It is in its group, and the ledger is in reach."""
-    state: str
+    state: State
     name: str
     group: str
     leads: tuple[str, ...]

@@ -3,6 +3,7 @@
 * `Stage`: members on a simulated ledger, in virtual time. Crashes, freezes and cuts happen when the test says so; a minute
   passes in milliseconds; one seed is one history, with a trace that reads like a play.
 * `FakeMember`: a double for `pares.Member` whose leadership the test decides.
+* `pares.testing.aio.FakeMember`: the same for asyncio, a double for `pares.aio.Member`.
 * `pares.testing.plugin`: pytest fixtures `pares_stage` and `pares_member`.
 """
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.protocol import BarrierReturned
 from pares.core.records import check_name
 from pares.runtime import forks
+from pares.runtime.arguments import check_arguments
 from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.member import Member
 from pares.runtime.numbers import whole
-from pares.runtime.protocols import protocol_of
+from pares.runtime.protocols import Protocol, protocol_of
 from pares.runtime.requests import Requests
 from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
@@ -28,6 +30,24 @@ BARRIER: Final = 1.0
 """Seconds for which `lead` waits for the barrier."""
 
 
+def check_call(call: str) -> None:
+    """Raises `ConfigError` for what is no method of a member, or never raises."""
+    if call not in CAN_FAIL:
+        raise ConfigError(f"call is {call!r}: give one of {', '.join(sorted(CAN_FAIL))}")
+
+
+class Ignored(TypedDict, total=False):
+    """Keywords of `Member` that only matter in a group: checked where they can be, and of no effect here."""
+
+    overlap: float
+    protocol: Protocol
+    settle: float | None
+    drift: float
+    ready: Callable[[], bool] | None
+    lock_folder: str | os.PathLike[str] | None
+    options: Mapping[str, Any] | None
+
+
 class FakeMember(Member):
     """A `pares.Member` without a ledger: it leads when the test says so, and for as long as it says so.
 
@@ -39,7 +59,7 @@ class FakeMember(Member):
 
     Promised: it *is* a `Member` (terms, barriers, events, `only`, `background` are the real ones), tokens grow, and nothing
     happens by itself. Not promised: any timing, or that anybody else would agree. Arguments are those of `Member` but for the
-    ledger; those that only matter in a group (`drift`, `settle`, `overlap`, `options`, `ready`) have no effect.
+    ledger; those that only matter in a group (`drift`, `settle`, `overlap`, `options`, `ready`, ...) have no effect.
     """
 
     def __init__(  # pyright: ignore[reportMissingSuperCall] - there is no ledger, and so no loop
@@ -60,8 +80,11 @@ class FakeMember(Member):
         barrier: Callback | None = None,
         barrier_timeout: float = 30.0,
         on_lost: Callable[[Term], object] | None = None,
-        **more: Any,
+        **more: Unpack[Ignored],
     ) -> None:
+        unknown = more.keys() - Ignored.__optional_keys__
+        if unknown:
+            check_arguments(ledger, group=group, **more)
         given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
         given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
         given |= {"session": session, "barrier_timeout": barrier_timeout, "settle": more.get("settle")}
@@ -129,8 +152,7 @@ class FakeMember(Member):
 
         Raises `ConfigError` for what is no method of a member, or never raises.
         """
-        if call not in CAN_FAIL:
-            raise ConfigError(f"call is {call!r}: give one of {', '.join(sorted(CAN_FAIL))}")
+        check_call(call)
         left = iter(range(whole("times", times, 1, 1_000_000)))
         told = error or LedgerUnavailable(f"{call} failed: the test says so", unknown=True)
         real = getattr(type(self), call)
