@@ -28,7 +28,7 @@ def test_every_setting_has_its_cases_and_goes_together() -> None:
     for setting in SETTINGS.values():
         if not isinstance(setting.own, FastNeli):
             continue
-        deadline = setting.own.heartbeat_timeout or usual_deadline_ms(round(setting.session * 1000), 0.1) / 1000
+        deadline = setting.own.heartbeat_timeout or usual_deadline_ms(round(setting.session * 1000)) / 1000
         assert (setting.own.poll_interval or 0) * 2 < deadline < setting.session
 
 

@@ -67,12 +67,14 @@ def test_settings_that_do_not_go_together_are_refused_and_leave_nothing(crew: Cr
 
 
 @pytest.mark.parametrize(
-    ("session", "bound", "deadline", "interval"), [(6.7, 6090, 5000, 100), (1.0, 909, 757, 100), (0.3, 272, 226, 45)]
+    ("session", "bound", "deadline", "interval"),
+    [(20.0, 18181, 5000, 1000), (6.6, 5999, 1999, 399), (1.0, 909, 303, 60), (0.3, 272, 90, 18)],
 )
-def test_with_nothing_set_a_group_whose_session_has_room_has_gonelis_settings(
+def test_with_nothing_set_the_deadline_is_a_third_of_the_session_and_five_beats_fit_into_it(
     crew: Crew, session: float, bound: int, deadline: int, interval: int
 ) -> None:
-    """`bound`: what is left of a session where claims share out, whose challengers may have fast clocks."""
+    """Seed 002's third, which is goNELI's relation too, and its 5 s where the session is so long. `bound`: what is left of a
+    session where claims share out, whose challengers may have fast clocks."""
     config: Any = node(crew, session=session)._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
     assert (config.session_ms, config.threshold_ms, config.interval_ms) == (bound, deadline, interval)
 
@@ -82,7 +84,7 @@ def test_with_nothing_set_a_group_whose_session_has_room_has_gonelis_settings(
 def test_whatever_the_session_a_takeover_waits_for_the_group_only(session: float, drift: float) -> None:
     """An owner that is cut off has stopped, and a successor's wait by a clock that is off is over, before the session is."""
     session_ms = round(session * 1000)
-    deadline = usual_deadline_ms(session_ms, drift)
+    deadline = usual_deadline_ms(session_ms)
     assert 0 < deadline * (1 + drift) < session_ms
     assert lease_ns(deadline, drift) / (1 - drift) < challenge_ns(deadline, drift, drift) < session_ms * MS
 
@@ -254,18 +256,18 @@ def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty, monkeypatch: p
 
 def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory: str) -> None:
     """W14: ten heartbeats a second for each group for ever. Here one each fifth of the deadline, and none by standbys."""
-    me = leader(crew, protocol=pares.FastNeli(heartbeat_timeout=1.0, poll_interval=0.25))
-    standby = node(crew, "b", protocol=pares.FastNeli(heartbeat_timeout=1.0, poll_interval=0.25))
+    me = leader(crew, protocol=pares.FastNeli(heartbeat_timeout=2.0))
+    standby = node(crew, "b", protocol=pares.FastNeli(heartbeat_timeout=2.0))
     until(lambda: standby.state == "live", "it is in the group")
     ledger = pares.open(memory)
     begin, began = ledger.end(), time.monotonic()
-    time.sleep(1.0)
+    time.sleep(2.0)
     took = time.monotonic() - began
     records = [decode(entry.payload) for entry in ledger.read(begin, max_records=1000)]
     ledger.close()
     beats = [record for record in records if isinstance(record, Pulse)]
     assert {record.m for record in beats} == {me.id}
-    assert 1 <= len(beats) <= took / 0.25 + 2
+    assert 1 <= len(beats) <= took / 0.4 + 2, "a fifth of the deadline lies between two"
 
 
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:

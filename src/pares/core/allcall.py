@@ -64,6 +64,8 @@ from pares.core.reasons import (
 )
 from pares.core.shares import WorkOver
 
+MAX_WATCHED: Final = 10_000
+"""Roles of others whose leaders are kept in mind."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -83,6 +85,8 @@ class AllCall:
             role: Election(role, settings.id, settings.rank, settings.order, settings.skew_ms * MS)
             for role in settings.roles
         }
+        self._watched: dict[str, Election] = {}
+        """Roles that others may lead and this member may not: everybody knows who leads them."""
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
         could: asked when it matters, for who comes in while a barrier runs can lead after it."""
@@ -103,8 +107,14 @@ class AllCall:
     # What others may ask ---------------------------------------------------------------------------------------------
 
     def claim(self, role: str, now: int) -> Known | None:
-        """The claim to the role that counts, as far as this member has heard."""
-        return self._elections[role].best(now)
+        """The claim to the role that counts, as far as this member has heard; whoever may lead it."""
+        election = self._elections.get(role) or self._watched.get(role)
+        return None if election is None else election.best(now)
+
+    def led(self, now: int) -> list[str]:
+        """The roles to which there is a live claim, as far as this member has heard."""
+        everything = [*self._elections.items(), *self._watched.items()]
+        return [role for role, election in everything if election.best(now) is not None]
 
     def leader(self, role: str, now: int) -> str | None:
         """Whose claim to the role counts, as far as this member has heard."""
@@ -181,6 +191,8 @@ class AllCall:
         for role, election in self._elections.items():
             self._claim(role, election, now, effects)
             self._tell(role, election, now, effects)
+        for role, election in self._watched.items():
+            self._tell(role, election, now, effects)
         effects.append(Wake(self._wake(now)))
         return effects
 
@@ -223,12 +235,29 @@ class AllCall:
             election = self._elections.get(claim.role)
             if claim.term > self._floor(now) + MAX_AHEAD:
                 self.bad += 1  # or the next term would be none that can be said
-            elif election is not None and election.hear(claim, now) and claim.ttl:
+            elif election is None:
+                self._watch(claim, now)
+            elif election.hear(claim, now) and claim.ttl:
                 self._turns.heard_of(claim.role, now)
                 self._declined.discard(claim.role)
         effects += self._company.welcome(call, now, self._wall_ms(now))
         if call.k == "ping" and call.p != "gone":
             self._turns.asked(now)
+
+    def _watch(self, claim: Claim, now: int) -> None:
+        """A claim to a role that this member would not lead itself."""
+        election = self._watched.get(claim.role)
+        if election is None:
+            if len(self._watched) >= MAX_WATCHED:
+                for role in [role for role, known in self._watched.items() if known.best(now) is None]:
+                    del self._watched[role]
+                    self._last_led.pop(role, None)
+            if len(self._watched) >= MAX_WATCHED:
+                return
+            settings = self._settings
+            election = Election(claim.role, "", 0, settings.order, settings.skew_ms * MS)
+            self._watched[claim.role] = election
+        election.hear(claim, now)
 
     # Leading ---------------------------------------------------------------------------------------------------------
 
@@ -368,7 +397,7 @@ class AllCall:
     def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
         best = election.best(now)
         led = (None, 0) if best is None else (best.holder, best.term)
-        if led != self._last_led[role]:
+        if led != self._last_led.get(role, (None, 0)):
             self._last_led[role] = led
             effects.append(Led(role, led[0], 0 if best is None else token(best.term, best.holder)))
 

@@ -31,24 +31,33 @@ MAX_CALL: Final = 64 * 1024
 MAX_TTL_MS: Final = 600_000
 MAX_ROLES: Final = 200
 MAX_TERM: Final = 2**31
+MAX_RANK: Final = 2**256
+"""Ranks are any integers between minus this and this: also a long random number, drawn so that no two are alike."""
 _TIE_BITS: Final = 22
 TERM_ORIGIN_S: Final = 1_577_836_800
 """Terms begin at the seconds since 2020, so that they go on growing when everybody has forgotten everything."""
 
-Rank: TypeAlias = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_TTL_MS)]
 Term: TypeAlias = Annotated[int, Meta(ge=1, lt=MAX_TERM)]
 Phase: TypeAlias = Literal["init", "ping", "gone"]
 
 
+def _check_rank(rank: int) -> None:
+    if not -MAX_RANK < rank < MAX_RANK:
+        raise ValueError("a rank beyond 256 bits")
+
+
 class Claim(Struct, frozen=True, gc=False):
     role: Name
     holder: MemberId
-    rank: Rank
+    rank: int
     term: Term
     seq: Annotated[int, Meta(ge=1, lt=2**53)]
     ttl: Ttl
     expires: Int
+
+    def __post_init__(self) -> None:
+        _check_rank(self.rank)
 
 
 class Call(Struct, frozen=True):
@@ -58,13 +67,16 @@ class Call(Struct, frozen=True):
     m: MemberId
     n: Int
     s: Int
-    r: Rank
+    r: int
     p: Phase
     e: Annotated[list[Name], Meta(max_length=MAX_ROLES)]
     c: Annotated[list[Claim], Meta(max_length=2 * MAX_ROLES)]
     h: Annotated[str, Meta(max_length=1000)] = ""
     t: Annotated[list[Int], Meta(max_length=3)] = []
     o: Annotated[str, Meta(max_length=10)] = ""
+
+    def __post_init__(self) -> None:
+        _check_rank(self.r)
 
 
 class Bad(Struct, frozen=True):

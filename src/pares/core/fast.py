@@ -72,7 +72,8 @@ class Fast(Induced):
     def _good(self, part: Part, now: int) -> bool:
         return now < part.until - self.lease_ns // 4
 
-    def _interval_ns(self, part: Part) -> int:
+    @property
+    def pace_ns(self) -> int:
         return self._share.interval_ns
 
     def over_budget(self) -> bool:
@@ -81,7 +82,7 @@ class Fast(Induced):
 
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
         super()._look_around(part, now, effects)
-        self._share.reckon([p.track for p in self.parts], None, now)
+        self._share.reckon([p.track for p in self.parts], (self.config.group, self.me), False, now)
         if self._share.exceeded:
             text = (
                 f"more than {self.config.budget} beats a second go to this topic, because a deadline of {self.within_ms} ms "

@@ -127,7 +127,7 @@ class Induced(Writing):
         wakes: list[int] = []
         # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
         due = any(p.in_flight is None and now >= p.last_at + self._interval_ns(p) for p in self.parts)
-        self._early_ns = self._interval_ns(self.parts[0]) // 4 if due else 0
+        self._early_ns = self.pace_ns // 4 if due else 0
         self._await_numbers(now, wakes)
         for part in self.parts:
             self._overdue_barrier(part, now, effects)

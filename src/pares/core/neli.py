@@ -42,7 +42,9 @@ from pares.core.shares import Config, Effect, Lost, Revoked
 from pares.core.track import Tenure
 
 BEACONS: Final = 4
-"""Beacons of its own that a member gets into a threshold, at the least, whatever the budget says."""
+"""Beacons of its own that a member gets into a threshold, at the least, when it is alone on its topic."""
+SHARED: Final = 2
+"""The same whatever shares the topic with it."""
 
 
 class Neli(Induced):
@@ -55,8 +57,10 @@ class Neli(Induced):
         self.within_ms = config.threshold_ms + (config.error_ms if config.exclusive else 0)
         check_threshold(config)
         # Where T + e must stay below the session T is given, and the budget yields; else T follows the beacons.
-        slowest = (config.threshold_ms - config.error_ms) * MS // BEACONS if config.exclusive else None
-        self._share = Share(config.budget, config.interval_ms, slowest, config.session_ms * MS)
+        slowest = (config.threshold_ms - config.error_ms) * MS // SHARED if config.exclusive else None
+        session_ns = config.session_ms * MS
+        apart = session_ns // 2 if config.exclusive else None
+        self._share = Share(config.budget, config.interval_ms, slowest, session_ns, apart)
         super().__init__(config)
 
     @property
@@ -143,8 +147,13 @@ class Neli(Induced):
             fields |= part.says(now, at_ms)
         return Beacon, fields
 
-    def _interval_ns(self, part: Part) -> int:
+    @property
+    def pace_ns(self) -> int:
         return self._share.interval_ns
+
+    def _interval_ns(self, part: Part) -> int:
+        """Owners renew a belief; of everybody else it is only to be known that they are there."""
+        return self._share.interval_ns if part.phase is not Phase.IDLE else self._share.standby_ns
 
     def over_budget(self) -> bool:
         """Whether T keeps beacons more frequent than the budget would have them."""
@@ -154,12 +163,12 @@ class Neli(Induced):
 
     def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
         super()._look_around(part, now, effects)
-        self._share.reckon([p.track for p in self.parts], (self.config.group, self.me), now)
+        self._share.reckon([p.track for p in self.parts], (self.config.group, self.me), True, now)
         if self._share.exceeded:
             text = (
                 f"more than {self.config.budget} beacons a second go to this topic, because "
-                f"T = {self.config.threshold_ms} ms must stay below the group's session and needs {BEACONS} beacons each: "
-                "use fewer members or partitions, or a longer session"
+                f"T = {self.config.threshold_ms} ms must stay below the group's session and needs {SHARED} beacons of an "
+                "owner: use fewer groups or partitions, or a longer session"
             )
             self._report("beacon-budget", text, effects)
         if self._clock_is_wrong:

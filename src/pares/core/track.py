@@ -23,10 +23,12 @@ from msgspec import Struct
 from pares.core.beacons import (
     NUMBERED,
     Announce,
+    Beacon,
     Foreign,
     InductionRecord,
     Number,
     Place,
+    Pulse,
     Share,
     Width,
     Work,
@@ -37,7 +39,7 @@ from pares.core.lease import MS
 from pares.core.numbering import Numbering
 from pares.core.others import Others
 from pares.core.reader import EntryLike
-from pares.core.records import MAX_BASE, MAX_ROLES, BadRecord
+from pares.core.records import MAX_BASE, MAX_DUE_MS, MAX_ROLES, BadRecord
 from pares.core.spread import role_number
 
 KEPT: Final = 10_000
@@ -71,6 +73,22 @@ class Tenure(Struct):
     """As `of`."""
 
 
+class Writer(Struct, gc=False):
+    """Somebody who writes here, of whatever group."""
+
+    at: int
+    """When its last record was read. Of what stood in the log before this reader came: how long ago it was written, by the
+    broker's times. [who has long gone would be counted among those who share the budget, by everybody who comes]"""
+    due_ms: int = 0
+    """By when the next one was due, after that."""
+    owns: bool = False
+    """It speaks for a tenure of its own."""
+
+    def there(self, since: int, now: int) -> bool:
+        """Whether it was heard since then, or beats so seldom that nothing was due."""
+        return self.at >= since or now <= self.at + 2 * self.due_ms * MS
+
+
 class Track:
     """Follows one group in one partition. Feed it entry by entry, in order."""
 
@@ -88,10 +106,8 @@ class Track:
         self.open: dict[int, Tenure] = {}
         self.newest = 0
         """The token of the last announcement that counted."""
-        self.around: dict[tuple[str, str], int] = {}
-        """Who writes here, of whatever group: (group, member), and when its last record was read. Of what stood in the log
-        before this reader came: how long ago it was written, by the broker's times. [who has long gone would be counted among
-        those who share the budget, by everybody who comes]"""
+        self.around: dict[tuple[str, str], Writer] = {}
+        """Who writes here, of whatever group: (group, member). Those heard last are the last."""
         self.bad: Counter[str] = Counter()
         self.uncounted = 0
         self.width = 0
@@ -107,8 +123,9 @@ class Track:
         self._closed = 0
         """Tenures with lesser tokens are over for good."""
         self._numbers: dict[str, int] = {}
-        self._before: dict[tuple[str, str], int] | None = {}
-        """Of whom there were records when the log was attached to, and when, by the broker, as long as they are being read."""
+        self._before: dict[tuple[str, str], Writer] | None = {}
+        """Of whom there were records when the log was attached to, and when, in ms by the broker, as long as they are being
+        read."""
         self._dry = False
 
     def enter(self, start: int, end: int, now: int) -> None:
@@ -122,14 +139,9 @@ class Track:
         self._dry = True
         self._date(now)
 
-    def writers(self, since: int, also: tuple[str, str] | None = None) -> int:
-        """How many, of whatever group, were read since then, and `also`, if given."""
-        found = 0 if also is None else 1
-        for who, at in reversed(self.around.items()):
-            if at < since:
-                break
-            found += who != also
-        return found
+    def writers(self, since: int, now: int) -> dict[tuple[str, str], Writer]:
+        """Who is there now, of whatever group: heard since then, or not due."""
+        return {who: writer for who, writer in list(self.around.items()) if writer.there(since, now)}
 
     @property
     def entered(self) -> bool:
@@ -166,7 +178,9 @@ class Track:
             return None
         who, seen = (record.g, record.m), self.around if self._before is None else self._before
         seen.pop(who, None)
-        seen[who] = now if self._before is None else stamp_ms
+        beats = isinstance(record, Announce | Pulse | Beacon)
+        at, due_ms = now if self._before is None else stamp_ms, min(record.s, MAX_DUE_MS) if beats else 0
+        seen[who] = Writer(at, due_ms, beats and (not isinstance(record, Beacon) or record.term > 0))
         if len(seen) > KEPT:
             del seen[next(iter(seen))]
         if record.g != self.group:
@@ -185,9 +199,11 @@ class Track:
     def _date(self, now: int) -> None:
         """What stood in the log has been read: from now on what is read is new."""
         if self._before:
-            last = max(self._before.values())
-            by_age = sorted(self._before.items(), key=lambda written: written[1])
-            self.around = {who: now - (last - stamp_ms) * MS for who, stamp_ms in by_age}
+            last = max(writer.at for writer in self._before.values())
+            by_age = sorted(self._before.items(), key=lambda written: written[1].at)
+            for _, writer in by_age:
+                writer.at = now - (last - writer.at) * MS
+            self.around = dict(by_age)
         self._before = None
 
     def _counts(self, record: InductionRecord, offset: int) -> bool:

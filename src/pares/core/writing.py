@@ -53,11 +53,11 @@ class Writing(Holding):
 
     @property
     def pace_ns(self) -> int:
-        """Between two beats, or beacons, as the budget has it at present."""
-        return self._interval_ns(self.parts[0])
+        """Between two beats, or beacons, of an owner, as the budget has it at present."""
+        return self.config.interval_ms * MS
 
     def _interval_ns(self, part: Part) -> int:
-        return self.config.interval_ms * MS
+        return self.pace_ns
 
     def _due_ms(self, part: Part, kind: type[Any]) -> int:
         """By when this member's next record in this partition is due (R16), after one of that kind."""

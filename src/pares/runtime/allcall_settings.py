@@ -77,8 +77,6 @@ def check_foreign(given: Mapping[str, Any]) -> None:
 
 def settings_of(checked: Mapping[str, Any], own: AllCall) -> Settings:
     """One incarnation's. Raises `ConfigError` for what does not fit into a call."""
-    if checked["rank"] >= MAX_TERM:
-        raise ConfigError(f"rank is {checked['rank']}: give a whole number below {MAX_TERM}")
     beat = round(1000 * own.heartbeat)
     made = Settings(
         group=checked["group"],

@@ -51,7 +51,7 @@ class AllcallView:
     def members(self) -> list[Peer]:
         """Who was heard lately, and whom each of them takes for the leader of each role (`Peer.views`)."""
         settings, found = self._loop.settings, self._loop.core.peers()
-        leaders = {role: held[0].member for role in settings.roles if (held := self.leaders(role))}
+        leaders = {role: held[0].member for role in self.roles() if (held := self.leaders(role))}
         everybody = {m: (p.host, p.rank, dict(p.views)) for m, p in found.items()}
         everybody[settings.id] = (settings.host, settings.rank, leaders)
         lease = settings.lease_ms / 1000
@@ -61,8 +61,6 @@ class AllcallView:
         ]
 
     def leaders(self, role: str) -> list[Holder]:
-        if not self.known(role):
-            return []
         claim = self._loop.core.claim(role, stopwatch())
         if claim is None:
             return []
@@ -73,7 +71,8 @@ class AllcallView:
         return [Holder(claim.holder, name_of(claim.holder), host, role, 0, name, self._loop.since.get(role))]
 
     def roles(self) -> dict[str, int]:
-        return dict.fromkeys(sorted(self._loop.settings.roles), 1)
+        """Its own, and those that somebody leads now."""
+        return dict.fromkeys(sorted({*self._loop.settings.roles, *self._loop.core.led(stopwatch())}), 1)
 
     def partition(self, role: str, seat: int) -> int:
         raise no_partitions("allcall", role)

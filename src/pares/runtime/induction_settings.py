@@ -18,11 +18,11 @@ from pares.runtime.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli,
 _CLAIMS_PLACE: Final[dict[str, Any]] = {"rank": 0, "weight": 1, "zone": None, "settle": None, "lock_folder": None}
 """Settings of the claims that share partitions out where no broker does, with what they are when nobody gives them."""
 BEATS: Final = 5
-"""Beats, or beacons, in a threshold, unless an interval is given: Fast NELI's at the least."""
+"""Beats in Fast NELI's deadline, unless an interval is given."""
 HEARTBEAT_TIMEOUT_MS: Final = 5000
-"""Fast NELI's deadline, where the group's session has room for it; goNELI's."""
-POLL_INTERVAL_MS: Final = 100
-"""Between two beats of Fast NELI, where the deadline has room for it; goNELI's."""
+"""Fast NELI's deadline, at the most, unless one is given; goNELI's."""
+DEADLINES: Final = 3
+"""Of Fast NELI in a session of the group's: seed 002 says a third or less, and goNELI makes the session three deadlines."""
 NELE_SESSIONS: Final = 3
 """Sessions in NELE's T, unless that or an overlap is given: as in its text's example of 10 s and 30 s."""
 RESTATED: Final = 4
@@ -136,10 +136,8 @@ def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float,
             f"overlap is {overlap:g}, and protocol '{_name(own)}' is exclusive: leave it out, or use {instead}"
         )
     if isinstance(own, FastNeli):
-        threshold = _ms(
-            "heartbeat_timeout", own.heartbeat_timeout, usual_deadline_ms(int(bound * 1000), checked["drift"])
-        )
-        return Times(threshold, _ms("poll_interval", own.poll_interval, min(POLL_INTERVAL_MS, threshold // BEATS)))
+        threshold = _ms("heartbeat_timeout", own.heartbeat_timeout, usual_deadline_ms(int(bound * 1000)))
+        return Times(threshold, _ms("poll_interval", own.poll_interval, threshold // BEATS))
     check_times(ledger)
     usual = 0.0 if ledger.kind in HOST_CLOCK else CLOCK_ERROR
     error = seconds_to_ms("clock_error", usual if own.clock_error is None else own.clock_error, 0, 60)
@@ -185,12 +183,11 @@ def check_sum(made: Config, bound: float, session: float) -> None:
     )
 
 
-def usual_deadline_ms(session_ms: int, drift: float) -> int:
-    """Fast NELI's deadline, unless one is given: so long that beats may be late, and no longer than lets a takeover after a
-    crash wait for the group only. An owner that is cut off has stopped, and its successor has waited for it by a stopwatch that
-    is off by `drift`, before the group looks for another: the deadline, stretched by `drift`, stays below the session. Five
-    sixths are what Kafka's client leaves of a session, as the owner's last heartbeat is up to a sixth of it old."""
-    return min(HEARTBEAT_TIMEOUT_MS, session_ms * 5 // 6, int(session_ms * 0.95 / (1 + drift)))
+def usual_deadline_ms(session_ms: int) -> int:
+    """Fast NELI's deadline, unless one is given. An owner that is cut off has stopped, and its successor has waited for it by a
+    stopwatch that is off by `drift`, long before the group looks for another; and where the group learns of a death at once, a
+    takeover waits for no more than this."""
+    return min(HEARTBEAT_TIMEOUT_MS, session_ms // DEADLINES)
 
 
 def _ms(what: str, given: float | None, usual_ms: int) -> int:

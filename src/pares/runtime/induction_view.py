@@ -51,8 +51,8 @@ class InductionView:
         memory = stopwatch() - int(max(2 * core.config.session_ms, 1000) * 1e6)
         found = {core.me: core.config.host}
         for part in core.parts:
-            around = list(part.track.around.items())
-            found |= {m: found.get(m, "") for (g, m), at in around if g == core.config.group and at >= memory}
+            there = part.track.writers(memory, stopwatch())
+            found |= {m: found.get(m, "") for g, m in there if g == core.config.group}
             found |= {t.member: t.host for t in list(part.track.open.values()) if t.member in found}
         session = self._loop.assignment.bound
         membership = self._loop.assignment.membership

@@ -23,7 +23,7 @@ from pares.runtime.health import look
 from pares.runtime.life import Life
 from pares.runtime.numbers import number, one_of, seconds_to_ms, whole
 from pares.runtime.proof import DeathLock
-from pares.runtime.protocols import Protocol, moved_keywords, protocol_of
+from pares.runtime.protocols import AllCall, Protocol, moved_keywords, protocol_of
 from pares.runtime.readiness import Readiness
 from pares.runtime.requests import Requests
 from pares.runtime.settings import SESSION, Eligible, Roles, Spread, settings
@@ -110,7 +110,7 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         _, own = protocol_of(protocol)
-        checked = settings(**given, retention=None)
+        checked = settings(**given, retention=None, any_rank=isinstance(own, AllCall))
         checked["ready"] = ready is None
         self._ledger, self._own_ledger = open_medium(ledger, options, own, given)
         self.group = group

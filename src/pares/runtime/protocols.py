@@ -36,8 +36,8 @@ class Nele(Struct, frozen=True, kw_only=True):
     `T`: seconds for which a beacon that is read keeps its reader a leader. Must be above `Member`'s `session`, or a role
     would have no leader while its partition moves; of an owner that is cut off two lead for at most T less the session.
     None: `session + overlap` if `Member` is given an `overlap`, else three sessions, as in the paper's example (10 s, 30 s).
-    `interval`: seconds between two beacons of one member on one partition ("a few seconds apart" in the paper); four must fit
-    into T. None: a fifth of T.
+    `interval`: seconds between two beacons of one member on one partition (1 / F; "a few seconds apart" in the paper); four
+    must fit into T. With n groups on a topic it is n times as long, and T follows where that needs it. None: a fifth of T.
 
     Raises `ConfigError` for a value out of its range, when it is made; `Member` raises it for values that contradict its own.
     """
@@ -61,8 +61,9 @@ class Neli(Struct, frozen=True, kw_only=True):
     ``session / (1 + drift)``. None: half of what `clock_error` leaves of that.
     `clock_error`: seconds by which any member's wall clock and the log's may be apart, at most. None: 0.05; on a ledger whose
     members all share one host's clock (SQLite, memory) 0.
-    `interval`: seconds between two beacons of one member on one partition; four must fit into T less `clock_error`. None: a
-    fifth of that.
+    `interval`: seconds between two beacons of an owner on its partition (1 / F); four must fit into T less `clock_error`. With
+    n groups on a topic it is n times as long, as far as that leaves two in T; on others a member beacons twice a session
+    at most. None: a fifth of T less `clock_error`.
 
     Raises `ConfigError` for a value out of its range, when it is made; `Member` raises it for values that contradict its own.
     """
@@ -83,10 +84,11 @@ class FastNeli(Struct, frozen=True, kw_only=True):
 
     Source: the same text's variation "Fast NELI", and goNELI, whose names these are (HeartbeatTimeout, MinPollInterval).
 
-    `heartbeat_timeout`: seconds within which a beat of the owner's own must come back. None: 5, or five sixths of the group's
-    session if that is less.
-    `poll_interval`: seconds between two beats; two must fit into what `drift` leaves of `heartbeat_timeout`. None: 0.1, or a
-    fifth of `heartbeat_timeout` if that is less.
+    `heartbeat_timeout`: seconds within which a beat of the owner's own must come back. None: a third of the group's session,
+    5 at most.
+    `poll_interval`: seconds between two beats (1 / F) of a group that is alone on its topic; with n groups there it is n times
+    as long, as far as that leaves two beats in what `drift` leaves of `heartbeat_timeout`. None: a fifth of
+    `heartbeat_timeout`.
 
     Raises `ConfigError` for a value out of its range, when it is made; `Member` raises it for values that contradict its own.
     """

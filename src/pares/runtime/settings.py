@@ -17,6 +17,8 @@ Spread = Literal["host", "zone", "none"]
 """What the seats of one role go to different ones of."""
 Eligible = Iterable[str] | Literal["*"] | None
 
+MAX_RANK: Final = 2**256
+"""Of ALLCALL: as `core.allcall_wire` has it, which is imported by whoever needs it."""
 LONGEST_BARRIER: Final = 24 * 3600
 """Seconds."""
 
@@ -48,8 +50,10 @@ def settings(
     drift: float,
     retention: float | None,
     lock_folder: object = None,
+    any_rank: bool = False,
 ) -> dict[str, Any]:
-    """The fields of a `Config`, but for id and lock, which each incarnation has its own."""
+    """The fields of a `Config`, but for id and lock, which each incarnation has its own. `any_rank`: ranks are any integers, as
+    ALLCALL's are, and not the small ones that a join has room for."""
     if lock_folder is not None and (not isinstance(lock_folder, str | os.PathLike) or not os.fspath(lock_folder)):
         raise ConfigError(f"lock_folder is {lock_folder!r:.80}: give a folder's path, or None")
     names = _names("roles", roles)
@@ -63,7 +67,7 @@ def settings(
         "host": os.uname().nodename if host is None else _text("host", host),
         "zone": "" if zone is None else _text("zone", zone),
         "labels": _labels(labels),
-        "rank": whole("rank", rank, 0, 2**31),
+        "rank": whole("rank", rank, *((1 - MAX_RANK, MAX_RANK - 1) if any_rank else (0, 2**31))),
         "weight": number("weight", weight, 0.001, 1_000_000),
         "eligible": _eligible(eligible, specs),
         "roles": specs,
@@ -74,7 +78,7 @@ def settings(
         "drift": number("drift", drift, 0, 0.5),
         "retention_ms": None if retention is None else int(retention * 1000),
     }
-    _try_join(fields)
+    _try_join(fields | {"rank": 0} if any_rank else fields)
     return fields
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pares.core.budget import BUDGET
 from pares.core.fast import BEATS
 from pares.core.lease import lease_ns
-from pares.core.neli import BEACONS
+from pares.core.neli import SHARED
 from pares.sim.engine import MS
 from pares.sim.wire import Weather
 
@@ -79,6 +79,7 @@ class NeliKnobs(Struct, frozen=True):
     def beat_ms(self) -> float:
         """The longest interval at which anybody beats, when all are known to all."""
         share = (self.members + self.neighbours) * self.partitions * 1000 / self.budget
+        share = max(share, self.interval_ms * (1 + self.neighbours))
         return max(self.interval_ms, share if self.mode == "nele" else min(share, self.slowest_ms))
 
     @property
@@ -86,7 +87,7 @@ class NeliKnobs(Struct, frozen=True):
         """The longest interval that exclusive beliefs bear."""
         if self.mode == "fast-neli":
             return lease_ns(self.threshold_ms, self.drift) / BEATS / MS
-        return (self.threshold_ms - self.error_ms) / BEACONS
+        return (self.threshold_ms - self.error_ms) / SHARED
 
     @property
     def protocol(self) -> str:

@@ -19,7 +19,7 @@ from pares.core.induced import Induced
 from pares.core.neli import Neli
 from pares.core.part import BELIEVING, STANDING, Phase
 from pares.core.shares import Yielded
-from pares.core.track import Track
+from pares.core.track import Track, Writer
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.neli.process import NeliProcess
@@ -159,7 +159,7 @@ def _history_counts() -> list[Patch]:
     """Whoever has ever written to the log counts as if it were there when somebody comes."""
 
     def date(self: Any, now: int) -> None:
-        self.around |= dict.fromkeys(self._before or {}, now)
+        self.around |= {who: Writer(now, writer.due_ms, writer.owns) for who, writer in (self._before or {}).items()}
         self._before = None
 
     return [(Track, "_date", date)]

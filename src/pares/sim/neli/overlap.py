@@ -61,7 +61,8 @@ class Crowd:
         # An interval is reckoned anew four times in it.
         since = now - max(self._memory, (REMEMBERED + 1) * longest) - self._standstill
         writers = sum(sum(at >= since for at in log.values()) for log in self._written)
-        self.interval = max(self._wanted, writers * SECOND // self._budget)
+        groups = {who.partition(" ")[0] for log in self._written for who, at in log.items() if at >= since}
+        self.interval = max(self._wanted * len(groups), writers * SECOND // self._budget)
         if not self._reckoned or self.interval != self._reckoned[-1][1]:
             self._reckoned.append((0, self.interval))
         self._reckoned[-1] = now + self.interval + self._standstill, self.interval
