@@ -111,8 +111,8 @@ class Actor:
         self._stage.scene.thaw(self.process)
 
     def cut(self, *, reads: bool = False, writes: bool = False, acks: bool = False, group: bool | None = None) -> None:
-        """From now on it reads nothing, its appends do not arrive, or it is not told that they did; until `heal`. `group`, of NELI:
-        it does not reach the coordinator."""
+        """From now on it reads nothing, its appends do not arrive, or it is not told that they did; until `heal`. `group` (of
+        NELI): it does not reach the coordinator."""
         if group is not None:
             raise ConfigError(
                 "group= is of a stage whose members run NELI or Fast NELI: here nobody shares partitions out"
