@@ -1,4 +1,4 @@
-"""Members on a simulated ledger, in virtual time: `Stage` and its `Actor`s.
+"""Members on a simulated ledger, in virtual time: `Stage`, which has its `Actor`s.
 
     stage = Stage()
     alice = stage.member("alice", roles=["mail"])
@@ -15,201 +15,36 @@ Not promised: anything about speed. The ledger here answers in as many milliseco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pares.core import records
 from pares.core.claims import Config, RoleSpec
 from pares.core.errors import ConfigError
-from pares.core.protocol import (
-    Ask,
-    Close,
-    Declare,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-)
-from pares.core.records import AnyRecord, Seat
+from pares.core.records import AnyRecord
 from pares.core.world import World
+from pares.runtime.protocols import AllCall, Protocol, ProtocolSettings, protocol_of
 from pares.sim.checker import Checker
-from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
-from pares.sim.process import Process
+from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.scene import GROUP, Scene
-from pares.sim.story import seat_name
-from pares.sim.wire import FATES, Weather
+from pares.sim.wire import Weather
+from pares.testing.actor import Actor
+
+if TYPE_CHECKING:
+    from pares.testing.calling import Calling
+    from pares.testing.shared_out import SharedOut
 
 _SECONDS = {"session": "session_ms", "overlap": "overlap_ms", "settle": "settle_ms", "retention": "retention_ms"}
 _KNOWN = {f.name for f in msgspec.structs.fields(Config)} - {"group", "id", "name", "lock"}
 
 
-class Actor:
-    """One process on the stage: what happens to it, and what its user asks of it. Made by `Stage.member`."""
-
-    def __init__(self, stage: Stage, process: Process) -> None:
-        self._stage = stage
-        self.process = process
-
-    def __repr__(self) -> str:
-        return f"<Actor {self.id} {self.state}>"
-
-    @property
-    def name(self) -> str:
-        return self.process.name
-
-    @property
-    def id(self) -> str:
-        """`name~1`, after a restart `name~2`, and so on."""
-        return self.process.id
-
-    @property
-    def state(self) -> str:
-        """waiting (not started), joining, live, frozen, dead, closed or failed."""
-        process = self.process
-        if process.incarnations == 0:
-            return "waiting"
-        if not process.running:
-            return "dead"
-        if process.over is not None:
-            return "closed" if type(process.over).__name__ == "Closed" else "failed"
-        if process.frozen:
-            return "frozen"
-        return "live" if process.live else "joining"
-
-    def holds(self, role: str) -> bool:
-        """What `Member.holds` answers now: by this member's own stopwatch."""
-        return any(self.process.believes(seat) for seat in self.process.beliefs if seat[0] == role)
-
-    def seats(self) -> list[str]:
-        """The seats that this member believes it holds, as `role/index`."""
-        return sorted(seat_name(s) for s in self.process.beliefs if self.process.believes(s))
-
-    def token(self, role: str) -> int | None:
-        """The token of its term, if it believes that it leads."""
-        found = [
-            token for seat, token in self.process.beliefs.items() if seat[0] == role and self.process.believes(seat)
-        ]
-        return found[0] if found else None
-
-    # What happens to it ----------------------------------------------------------------------------------------------
-
-    def kill(self) -> None:
-        """The process is gone at once. With `proof=True` the others on its host learn of it."""
-        self._stage.scene.kill(self.process)
-
-    def restart(self) -> None:
-        """The process starts (again) under its name, as a new incarnation."""
-        self._stage.scene.kill(self.process)
-        self.process.start()
-
-    def freeze(self, seconds: float | None = None, *, at: str | None = None) -> None:
-        """It stands still, for `seconds` or until `thaw`. `at`: at the next time that it has "fetched" (and not ticked yet) or
-        "ticked" (and its append has not left yet)."""
-        length = None if seconds is None else int(seconds * SECOND)
-        if at is None:
-            self._stage.scene.freeze(self.process, length)
-        elif at in ("fetched", "ticked") and length is not None:
-            self.process.freeze_at = (at, length)
-        else:
-            raise ConfigError(f"freeze(at={at!r}, seconds={seconds!r}): give 'fetched' or 'ticked', and how long")
-
-    def thaw(self) -> None:
-        self._stage.scene.thaw(self.process)
-
-    def cut(self, *, reads: bool = False, writes: bool = False, acks: bool = False) -> None:
-        """From now on it reads nothing, its appends do not arrive, or it is not told that they did; until `heal`."""
-        wire = self.process.wire
-        wire.reads_cut, wire.writes_cut, wire.acks_cut = reads, writes, acks or (reads and writes)
-        what = [name for name, on in (("reads", reads), ("writes", writes), ("acks", acks)) if on]
-        self._stage.scene.note(self.name, "is cut off", why=" and ".join(what))
-
-    def heal(self) -> None:
-        """It reaches the ledger again; appends that were held land now."""
-        wire = self.process.wire
-        wire.reads_cut = wire.writes_cut = wire.acks_cut = False
-        self._stage.scene.note(self.name, "is healed")
-        self.let_go()
-        self.process.wake(self._stage.scene.engine.now)
-
-    def hold(self) -> None:
-        """Its appends leave it, but hang in the air until `let_go`. After the time-out they count as failed for it."""
-        self.process.wire.holding = True
-
-    def let_go(self) -> None:
-        """What hangs in the air lands now, in the order in which it was sent."""
-        wire = self.process.wire
-        held, wire.held, wire.holding = wire.held, [], False
-        for flight in held:
-            wire.land(flight)
-
-    def next_append(self, fate: str) -> None:
-        """What befalls its next append: "lost", "unknown" (reported as failed, lands later), "silent" (lands, and nobody tells
-        it) or "doubled"."""
-        if fate not in FATES:
-            raise ConfigError(f"next_append({fate!r}): choose one of {', '.join(FATES)}")
-        self.process.wire.fate = fate
-
-    def stall(self, seconds: float) -> None:
-        """In its next round so much time passes between the fetch and the tick."""
-        self.process.stall_next = int(seconds * SECOND)
-
-    # What its user asks ----------------------------------------------------------------------------------------------
-
-    def hand_over(self, role: str, to: Actor | None = None, why: str = "") -> None:
-        self._ask(HandOver(role, None if to is None else to.id, why))
-
-    def step_down(self, role: str | None = None) -> None:
-        self._ask(StepDown(role))
-
-    def drain(self) -> None:
-        self._ask(Ask(drain=self.id))
-
-    def ask(self, role: str, to: Actor | None = None, *, index: int = 0) -> None:
-        """As an administrator: this seat is to go elsewhere."""
-        self._ask(Ask(seat=(role, index), to=None if to is None else to.id))
-
-    def pause(self, role: str | None = None, *, seconds: float) -> None:
-        self._ask(PauseFor(int(seconds * 1000), role))
-
-    def resume(self, role: str | None = None) -> None:
-        self._ask(ResumeNow(role))
-
-    def add_role(self, name: str, seats: int = 1, weight: float = 1.0, spread: str = "host") -> None:
-        self._ask(Declare(name, seats, weight, spread))
-
-    def remove_role(self, name: str) -> None:
-        self._ask(Declare(name, removed=True))
-
-    def mark(self, role: str, mark: int, *, index: int = 0) -> None:
-        """The work of its current term has come so far."""
-        token = self.process.beliefs.get((role, index))
-        if token is None:
-            raise ConfigError(f"{self.id} does not lead {role}/{index}: only a holder has marks to write")
-        self._ask(Marked((role, index), token, mark))
-
-    def rewind(self, marks: Mapping[Seat, int]) -> None:
-        self._ask(RewindTo(tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))))
-
-    def ready(self, ready: bool) -> None:
-        self._ask(Ready(ready))
-
-    def close(self) -> None:
-        self._ask(Close())
-
-    def _ask(self, event: Event) -> None:
-        if not self.process.running:
-            raise ConfigError(f"{self.name} does not run: start it by restart()")
-        self.process.request(event)
-
-
 class Stage:
     """Members on a simulated ledger. `latency` (seconds) is how long an append, its answer and a delivery take each.
+
+    All members of a stage run one protocol: that of the first one. NELI, NELE and Fast NELI share out `partitions` partitions,
+    by a coordinator as Kafka has one; ALLCALL's members call on a bus. `world`, `log`, `write` and the like are of claims.
 
     `drift` spreads the rates of the members' stopwatches over what they allow; 0 gives everybody a true clock. Times in
     the trace are true time. `check=True` (the default) raises `pares.sim.checker.Broken` the moment a promise is broken.
@@ -225,13 +60,20 @@ class Stage:
         begin: int = 0,
         drift: float = 0.0,
         check: bool = True,
+        partitions: int = 1,
     ) -> None:
         each = int(latency * SECOND)
+        self.seed, self.partitions, self.check = seed, partitions, check
+        self.protocol: str | None = None
+        """What its members run; None before there is one."""
+        self._other: SharedOut | Calling | None = None
+        """Where those play who do not run claims."""
+        self._begin = begin
         weather = Weather(send=(each, each), ack=(each, each), lag=(each, each), timeout=int(timeout * SECOND))
         self.scene = Scene(seed, group=group, weather=weather, told=True, begin=begin)
         self.actors: dict[str, Actor] = {}
-        self._drift = drift
-        self._rng = self.scene.random("stage")
+        self.drift = drift
+        self.rng = self.scene.random("stage")
         self._strangers: dict[str, int] = {}
         self.checkers: list[Checker] = []
         if check:
@@ -254,9 +96,10 @@ class Stage:
         barrier_timeout: float = 30.0,
         proof: bool = False,
         start: bool = True,
+        protocol: Protocol = "claims",
         **config: Any,
     ) -> Actor:
-        """A new process. Times in seconds.
+        """A new process. Times in seconds. `protocol`: as of `pares.Member`, a name or settings such as `pares.Neli(T=0.4)`.
 
         `roles` (with `seats` each) are declared, and are what it is eligible for unless `eligible` says otherwise; with neither
         it is an administrator. `barrier`: how long its barrier takes; None: it never returns. `proof`: its death can be
@@ -265,6 +108,18 @@ class Stage:
         """
         if name in self.actors:
             raise ConfigError(f"there is a member {name!r} on the stage already: restart it, or choose another name")
+        law, own = protocol_of(protocol)
+        if self.protocol not in (None, law):
+            raise ConfigError(
+                f"{name!r} is to run {law!r}, and the members on the stage run {self.protocol!r}: a group runs one protocol"
+            )
+        if own is not None:
+            given = {"roles": roles, "seats": seats, "session": session, "eligible": eligible, "proof": proof, **config}
+            actor = self._elsewhere(own).add(name, own, barrier, barrier_timeout, given)
+            self.protocol, self.actors[name] = law, actor
+            if start:
+                actor.process.start()
+            return actor
         names = tuple(roles)
         settings: dict[str, Any] = {
             "roles": tuple(RoleSpec(role, seats) for role in names),
@@ -278,17 +133,30 @@ class Stage:
             if key not in _KNOWN:
                 raise ConfigError(f"member() knows no argument {key!r}; see pares.Member for those there are")
             settings[key] = value
-        offset = self._rng.randint(1, 1000) * SECOND
-        stopwatch = Stopwatch(offset, 1.0 + self._rng.uniform(-self._drift, self._drift))
-        process = self.scene.add(
-            name, settings, stopwatch=stopwatch, wall=WallClock(self._rng.randint(-60, 60) * 10**6)
-        )
+        offset = self.rng.randint(1, 1000) * SECOND
+        stopwatch = Stopwatch(offset, 1.0 + self.rng.uniform(-self.drift, self.drift))
+        process = self.scene.add(name, settings, stopwatch=stopwatch, wall=WallClock(self.rng.randint(-60, 60) * 10**6))
         process.proof = proof
         process.barrier_time = lambda seat, token: None if barrier is None else int(barrier * SECOND)
+        self.protocol = law
         actor = self.actors[name] = Actor(self, process)
         if start:
             process.start()
         return actor
+
+    def _elsewhere(self, own: ProtocolSettings) -> SharedOut | Calling:
+        if self._other is None:
+            if self._begin:
+                raise ConfigError(f"begin={self._begin} is for a log of claims: leave it out")
+            if isinstance(own, AllCall):
+                from pares.testing.calling import Calling
+
+                self._other = Calling(self)
+            else:
+                from pares.testing.shared_out import SharedOut
+
+                self._other = SharedOut(self)
+        return self._other
 
     def admin(self, name: str = "admin", **config: Any) -> Actor:
         """A member that is eligible for nothing, and asks, pauses and rewinds."""
@@ -299,11 +167,15 @@ class Stage:
     @property
     def now(self) -> float:
         """True time, in seconds since the stage was made."""
-        return self.scene.engine.now / SECOND
+        return self._engine.now / SECOND
+
+    @property
+    def _engine(self) -> Engine:
+        return self.scene.engine if self._other is None else self._other.scene.engine
 
     def run(self, seconds: float) -> None:
         """Lets so much time pass. Raises `Broken` when a promise is broken."""
-        self.scene.engine.run(self.scene.engine.now + int(seconds * SECOND))
+        self._engine.run(self._engine.now + int(seconds * SECOND))
 
     # The same by name ------------------------------------------------------------------------------------------------
 
@@ -323,10 +195,21 @@ class Stage:
         self._actor(member).cut(reads=reads, writes=writes)
 
     def heal(self, member: Actor | str | None = None) -> None:
-        """One member, or all of them, reach the ledger again."""
+        """One member, or all of them, reach the ledger again; without a member, a `split` is over too."""
+        if member is None and self._other is not None:
+            self._other.heal()
         for actor in self.actors.values() if member is None else [self._actor(member)]:
-            if not actor.process.reachable:
+            if not actor.reachable:
                 actor.heal()
+
+    def split(self, *sides: Iterable[Actor | str]) -> None:
+        """ALLCALL: members of different sides hear nothing of each other until `heal`; those in no side hear all."""
+        if self.protocol != "allcall":
+            raise ConfigError(
+                "split() is ALLCALL's, whose members hear each other: with a log, cut members off by cut()"
+            )
+        assert self._other is not None
+        self._other.split([[self._actor(member).name for member in side] for side in sides])
 
     def _actor(self, member: Actor | str) -> Actor:
         return member if isinstance(member, Actor) else self.actors[member]
@@ -350,26 +233,33 @@ class Stage:
     @property
     def world(self) -> World:
         """What the log says by now: the world of a reader that has read everything."""
+        self._of_claims("world")
         return self.scene.judge.world
 
     @property
     def log(self) -> list[tuple[int, int, bytes]]:
         """What stands in the log now: (offset, milliseconds, payload)."""
+        self._of_claims("log")
         return self.scene.log.entries()
 
     @property
     def trace(self) -> list[str]:
         """One line for each thing that happened so far: seconds, who, what, seat, token, why."""
-        return self.scene.story.text()
+        return (self.scene if self._other is None else self._other.scene).story.text()
 
     def note(self, text: str) -> None:
         """A line of the test's own in the trace."""
-        self.scene.note("--", text)
+        (self.scene if self._other is None else self._other.scene).note("--", text)
+
+    def _of_claims(self, what: str) -> None:
+        if self._other is not None:
+            raise ConfigError(f"{what} is of a stage whose members run claims: these run {self.protocol!r}")
 
     # Making trouble --------------------------------------------------------------------------------------------------
 
     def write(self, payload: bytes | AnyRecord) -> int:
         """Appends bytes, or a record, that no member has written. Returns the offset."""
+        self._of_claims("write()")
         data = payload if isinstance(payload, bytes) else records.encode(payload)
         return self.scene.log.append([data], self.scene.engine.now)
 
@@ -384,6 +274,7 @@ class Stage:
 
     def replay(self, offset: int) -> int:
         """A late copy of the entry at `offset` lands now. Returns the copy's offset."""
+        self._of_claims("replay()")
         entry = self.scene.log.at(offset)
         if entry is None:
             raise ConfigError(f"there is no entry {offset} in the log any more")
@@ -391,10 +282,12 @@ class Stage:
 
     def trim(self, before: int) -> None:
         """The log now starts at `before`."""
+        self._of_claims("trim()")
         self.scene.trim(before)
 
     def replace_log(self) -> None:
         """Another, empty, log stands in the place of this one from now on."""
+        self._of_claims("replace_log()")
         self.scene.replace_log()
 
     @property

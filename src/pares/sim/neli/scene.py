@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.beacons import Announce, Beacon, Foreign, Number, Place, Pulse, Share, Width, Yield, decode
+from pares.core.beacons import Announce, Beacon, Foreign, Number, Place, Pulse, Share, Width, Work, Yield, decode
 from pares.core.protocol import Lead
 from pares.core.records import BadRecord, Seat
 from pares.sim.checker import Broken
@@ -154,6 +154,10 @@ class NeliScene:
                 self.story.add(self.engine.now, record.m, "yields", None, f"#{offset}", why)
             elif isinstance(record, Number):
                 self.story.add(self.engine.now, record.m, "names", None, f"#{offset}", ", ".join(record.names))
+            elif isinstance(record, Work):
+                words = [f"+{role}" for role in record.add] + [f"-{role}" for role in record.drop]
+                why = f"partition {number}: {', '.join(words) or 'as before'}"
+                self.story.add(self.engine.now, record.m, "names roles", None, f"#{offset}", why)
             elif not isinstance(record, Pulse | Beacon | Foreign | Width | Share | Place):
                 raise AssertionError(record)
 
