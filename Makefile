@@ -17,7 +17,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short check soak bench bench-peers chaos outbox web shop beat fresh sim clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos outbox web shop beat fresh sim clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,17 +40,31 @@ else
 endif
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
+	-@$(MAKE) --no-print-directory prometheus
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
-# shows, on one; buses on NATS, and members there that lose one server after the other; and the fence in a real PostgreSQL, some
-# seven seconds with the start of its server.
+# shows, on one; buses on NATS, and members there that lose one server after the other; the fence in a real PostgreSQL, some
+# seven seconds with the start of its server; and alerts and dashboard on a real Prometheus, a minute and a half.
 SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance*.py \
 	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py tests/ledger/test_nats_bus.py tests/fence/test_sql_postgres.py \
-	tests/runtime/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader
+	tests/runtime/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py
 
-brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: four minutes
+brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: six minutes
+	-@$(MAKE) --no-print-directory prometheus
 	$(BIN)/pytest -m brokers -rs $(SHORT) $(ARGS)
+
+# The package is unpacked and not installed: that would start a service, and take root's rights. Its test fails without it, and
+# says so, so where this can't be done the other tests are played first.
+prometheus: $(BIN)/python ## a Prometheus for the test of alerts, unless one is on PATH: unpacked from Debian's package into .venv
+	@if command -v prometheus >/dev/null && command -v promtool >/dev/null || [ -x $(VENV)/prometheus/usr/bin/promtool ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo 'There is no prometheus on PATH, and no apt-get to fetch one by: install it' >&2; exit 1; fi; \
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder"; \
+	echo 'Set-up: Prometheus from the package of the distribution (20 MB), for tests'; \
+	{ (cd "$$folder" && apt-get -qq download prometheus 2>/dev/null) || { \
+		[ "$$(id -u)" = 0 ] && apt-get -qq update && (cd "$$folder" && apt-get -qq download prometheus); }; } \
+	&& dpkg-deb -x "$$folder"/prometheus_*.deb $(VENV)/prometheus \
+	|| { echo 'apt-get could not fetch the package prometheus: run `apt-get update`, or put a prometheus on PATH' >&2; exit 1; }
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	@$(call lint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -95,7 +96,15 @@ def test_audited_it_writes_a_report(exclusive: tuple[Ran, Path, Path]) -> None:
     assert found["why_not_audited"] is None
     assert found["promises_checked"] >= 8
     assert found["promises_broken"] == []
-    assert report.read_text().lstrip().lower().startswith("<!doctype html")
+    page = report.read_text()
+    assert page.lstrip().lower().startswith("<!doctype html")
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    told = json.loads(data)
+    # The demo and the audit count the same quotes, and the page's head the same members as its table.
+    assert told["summary"]["writes"]["count"] == found["quotes"]
+    assert told["summary"]["writes"]["missing"] == found["missing"]
+    assert told["summary"]["members"] == len(told["members"])
+    assert told["summary"]["administrators"] >= 1, "somebody has drained members"
 
 
 def test_overlap_has_no_gap_and_few_duplicates(tmp_path: Path) -> None:

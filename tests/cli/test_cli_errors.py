@@ -148,7 +148,7 @@ def test_a_full_disk_is_the_users_matter_and_a_defect_is_not(capsys: pytest.Capt
 
 def test_doctor_says_which_groups_there_are(tmp_path: Path) -> None:
     log = HandLog(tmp_path / "x.db")
-    assert "groups in this partition: default" in pares("doctor", "--ledger", log.url, "--group", "other").out
+    assert "Groups in it: default (2 records)" in pares("doctor", "--ledger", log.url, "--group", "other").out
 
 
 def test_a_ledger_that_may_not_be_written_can_be_watched_but_not_steered(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from cli_log import BASE, HandLog, pares
 
 from pares.core import records as r
+from pares.ledger import open as open_ledger
 
 
 @pytest.fixture
@@ -144,6 +145,44 @@ def test_doctor_finds_a_sound_group_sound(tmp_path: Path) -> None:
     text = pares("doctor", "--ledger", log.url)
     assert text.code == 0
     assert "every record can be read" in text.out
+    assert (
+        text.out.splitlines()[-1] == f"verdict: {found.json['verdict']}" == "verdict: sound: no problem and no warning"
+    )
+
+
+def test_doctor_on_a_group_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    """And says nothing else of it: not that it has no members, and no version."""
+    log = HandLog(tmp_path / "d.db", session=60_000, group="pricing")
+    log.join("ann")
+    found = pares("doctor", "--ledger", log.url, "--group", "pricnig")
+    assert found.code == 1
+    assert "there is no group 'pricnig' in it. Groups in it: pricing (3 records). Choose one by --group" in found.out
+    assert found.out.splitlines()[-1] == "verdict: 1 problem: see to it first"
+    assert "written 0" not in found.out
+    document = pares("doctor", "--ledger", log.url, "--group", "pricnig", "--json").json
+    assert {finding["check"] for finding in document["findings"]} <= {"log", "ledger", "records", "locks"}
+    assert (document["sound"], document["verdict"]) == (False, "1 problem: see to it first")
+
+
+def test_doctor_on_an_empty_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/e.db"
+    open_ledger(url).close()
+    found = pares("doctor", "--ledger", url)
+    assert found.code == 1
+    assert "there is no group 'default' in it. It has no records of any group: look at --ledger" in found.out
+    assert found.out.splitlines()[-1] == "verdict: 1 problem: see to it first"
+
+
+def test_people_see_short_tokens_and_programs_whole_ones(tmp_path: Path) -> None:
+    log = HandLog(tmp_path / "t.db")
+    log.join("ann")
+    log.role("feed")
+    token = log.claim("ann", "feed")
+    for command in ("watch", "history", "roles"):
+        shown = pares(command, "--ledger", log.url).out
+        assert f"...{token % 10**6:06d}" in shown
+        assert str(token) not in shown
+        assert str(token) in pares(command, "--ledger", log.url, "--json").out
 
 
 def test_doctor_has_nothing_against_a_group_that_is_not_running(tmp_path: Path) -> None:

@@ -144,9 +144,10 @@ def test_names_of_the_package_are_there() -> None:
     others = {
         *loggers(),
         "pares.bus",
+        "pares.ledgers",
         "pares.log",
         "pares.terms",
-    }  # topics, subjects, and a metric's name in OpenTelemetry
+    }  # topics, subjects, a group of entry points, and a metric's name in OpenTelemetry
     found = {
         (page, whole)
         for page in pages

@@ -70,7 +70,7 @@ def test_prometheus(me: pares.Member, url: str, described: bool) -> None:
     assert found["pares_live"][A] == found["pares_ready"][A] == 1
     assert found["pares_records_written_total"][A] > found["pares_beats_total"][A] > 0
     assert found["pares_read_back_seconds_count"][A] > 0
-    assert found["pares_terms_total"][(("cause", "free"), *A)] == 2
+    assert found["pares_terms_total"][(("cause", "unled"), *A)] == 2
     assert found["pares_leads"] == {(*A, ("role", "A")): 1, (*A, ("role", "B")): 1}
     count = found["pares_append_seconds_count"][A]
     assert count > 0
@@ -226,7 +226,7 @@ def test_otel(me: pares.Member) -> None:
     me._life.measures.appends.note(0.5)
     found = {metric.name: metric for metric in _collected(reader)}
     assert set(found) >= {f"pares.{name.removeprefix('pares_').removesuffix('_seconds')}" for name, *_ in VALUES}
-    assert _points(found["pares.terms"]) == {**dict.fromkeys(CAUSES, 0), "free": 2}
+    assert _points(found["pares.terms"]) == {**dict.fromkeys(CAUSES, 0), "unled": 2}
     assert found["pares.terms"].unit == "1"
     assert _points(found["pares.leads"]) == {"A": 1, "B": 1}
     assert found["pares.read_age"].unit == "s"

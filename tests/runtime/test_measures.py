@@ -37,7 +37,7 @@ def test_histograms() -> None:
 
 def test_how_terms_are_gained_and_lost(crew: Crew) -> None:
     me, other = crew.leader("a"), crew.standby("b")
-    assert measures(me).gained == {"free": 1, "transfer": 0, "silent": 0, "died": 0, "assigned": 0, "outbid": 0}
+    assert measures(me).gained == {"unled": 1, "transfer": 0, "silent": 0, "died": 0, "assigned": 0, "outbid": 0}
     me.hand_over("A", to="b")
     assert other.wait("A", PATIENCE)
     assert measures(other).gained["transfer"] == 1
@@ -75,7 +75,7 @@ def test_what_is_counted_where_there_is_no_log(memory: str) -> None:
         for name, rank in (("a", 1), ("b", 2))
     )
     settle([a, b])
-    assert measures(a).gained["free"] == a.health().terms == 1
+    assert measures(a).gained["unled"] == a.health().terms == 1
     assert a.health().takeovers == 0
     wire.split("a", "b")
     until(lambda: leading([a, b]) == ["a", "b"], "both lead")
@@ -88,7 +88,7 @@ def test_what_is_counted_where_there_is_no_log(memory: str) -> None:
     c = member(crew, "c", 0, ledger=Port(wire, "c"), order="rank", **ALLCALL)
     assert c.wait("x", PATIENCE)
     assert measures(a).lost["outranked"] == 1
-    assert measures(c).gained["free"] == 1, "its holder had given it up"
+    assert measures(c).gained["unled"] == 1, "its holder had given it up"
     assert [m.health().fences for m in (a, b, c)] == [measures(a).lost["outbid"], 1, 0]
     assert all(m.health().records == sum(measures(m).appends.read()[0]) > 0 for m in (a, b, c))
     assert all(0 < m.health().beats <= m.health().records for m in (a, b, c))

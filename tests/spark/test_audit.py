@@ -42,6 +42,15 @@ def told(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple
     return log, audit(url, "g", spark=spark)
 
 
+def test_members_are_counted_once_and_administrators_apart(told: tuple[Scribe, AuditResult]) -> None:
+    """By what they may lead, not by their names: the page shows as many as its head says."""
+    _, result = told
+    administrators = [row["name"] for row in result.rows("balance") if row["administrator"]]
+    assert administrators == ["admin"]
+    assert result.summary["administrators"] == 1
+    assert result.summary["members"] == len(result.rows("balance")) - 1 >= 8
+
+
 def test_terms_are_what_happened(told: tuple[Scribe, AuditResult]) -> None:
     log, result = told
     last = result.summary["to_ms"]

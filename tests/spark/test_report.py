@@ -36,8 +36,16 @@ TABLES = {
     "balance": [
         {
             "member": "a~0", "name": NASTY, "host": "h", "from_ms": 1000, "to_ms": None, "terms": 2, "led_ms": 5,
-            "most_seats": 1, "share": 1.0,
-        }
+            "most_seats": 1, "share": 1.0, "administrator": False,
+        },
+        {
+            "member": "c~0", "name": "admin-like", "host": "h", "from_ms": 1000, "to_ms": None, "terms": 0, "led_ms": 0,
+            "most_seats": 0, "share": 0.0, "administrator": False,
+        },
+        {
+            "member": "d~0", "name": "steers", "host": "h", "from_ms": 1000, "to_ms": None, "terms": 0, "led_ms": 0,
+            "most_seats": 0, "share": 0.0, "administrator": True,
+        },
     ],
     "bad_records": [
         {"offset": i, "reason": "not a record", "payload": b"\xff</script>", "at_ms": 1} for i in range(MAX_ROWS + 5)
@@ -45,7 +53,7 @@ TABLES = {
     "faults": [{"at_ms": 1499, "member": "a", "fault": "crash"}],
 }  # fmt: skip
 SUMMARY = {
-    "from_ms": 1000, "to_ms": 2000, "members": 1, "roles": 2, "seats": 2, "exclusive": True, "overlap_ms": 0, "terms": 3,
+    "from_ms": 1000, "to_ms": 2000, "members": 2, "roles": 2, "seats": 2, "exclusive": True, "overlap_ms": 0, "terms": 3,
     "takeovers": {}, "gaps": {}, "overlaps": {"certain": 0, "unsure": 0, "expected": 0, "double_ms": 0},
     "log_from": 0, "records_from": 0,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pares.spark.verdict import READ_BACK_MS, Case, Promise, by_cause, judge, numbers
+from pares.spark.verdict import APPEND_MS, Case, Promise, by_cause, judge, numbers
 
 TERM = {"role": "r", "seat": 0, "token": 5, "member": "a~0", "from_ms": 0, "to_ms": 9}
 OVERLAP = {
@@ -44,7 +44,11 @@ def test_a_clean_case_keeps_every_promise() -> None:
         ({"checks": [{**TERM, "what": "no such term"}, {**TERM, "what": "before the log"}]}, "broken", "2 exceptions"),
         ({"checks": [{**TERM, "what": "believed again"}]}, "broken", "a~0"),
         ({"defects": 2}, "broken", "2 snapshots"),
-        ({"takeovers": [{**TAKEOVER, "ms": 1112 + READ_BACK_MS + 1}]}, "slow", "1 took longer"),
+        (
+            {"takeovers": [{**TAKEOVER, "ms": 1112 + APPEND_MS + 1}]},
+            "slow",
+            "1 took longer than the session, by 251 ms at most; 1 by",
+        ),
         ({"takeovers": []}, "not checked", "nobody crashed"),
         ({"takeovers": [{**TAKEOVER, "cause": "drain", "ms": 10**6}]}, "not checked", "nobody crashed"),
         ({"stale": [STALE]}, "broken", "1 of 7 writes; the first: role r, token 5 after 6"),
@@ -55,6 +59,22 @@ def test_each_defect_changes_one_verdict(changes: dict[str, Any], verdict: str, 
     (promise,) = _changed(**changes)
     assert promise.verdict == verdict
     assert words in promise.evidence
+
+
+@pytest.mark.parametrize("ms", [900, 1112, 1113, 1112 + APPEND_MS])
+def test_what_a_takeover_was_allowed_is_said(ms: int) -> None:
+    """Never more than what is promised, and "kept" beside it, with nothing said of why."""
+    evidence = next(p for p in judge(replace(CLEAN, takeovers=[{**TAKEOVER, "ms": ms}])) if "crash" in p.promise)
+    assert evidence.verdict == "kept"
+    assert f"longest {ms} ms. Promised: 1112 ms" in evidence.evidence
+    assert (f"for which this audit allows {APPEND_MS} ms" in evidence.evidence) == (ms > 1112)
+    assert (f"1 took longer than the session, by {ms - 1112} ms at most" in evidence.evidence) == (ms > 1112)
+
+
+def test_sessions_that_differ_are_named() -> None:
+    takeovers = [TAKEOVER, {**TAKEOVER, "limit_ms": 5556}]
+    evidence = next(p for p in judge(replace(CLEAN, takeovers=takeovers)) if "crash" in p.promise).evidence
+    assert "Promised: 1112 ms to 5556 ms" in evidence
 
 
 def test_what_is_unsure_does_not_hide_what_is_certain() -> None:

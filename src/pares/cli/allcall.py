@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from pares.cli.keys import quit_key
 from pares.cli.options import existing
 from pares.cli.output import console, print_json, seconds
+from pares.core.shown import short_token
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -85,7 +87,7 @@ def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[Al
 
 
 def watch_allcall(ledger: str | None, group: str, *, once: bool, interval: float, listen: float, json: bool) -> None:
-    """A live table until Ctrl-C, or the state once."""
+    """A live table until q or Ctrl-C, or the state once."""
     from pares.view.allcall import heard_state
 
     with listening(ledger, group, listen) as (observer, url):
@@ -99,10 +101,11 @@ def watch_allcall(ledger: str | None, group: str, *, once: bool, interval: float
 
         out = console()
         try:
-            with Live(console=out, auto_refresh=False, screen=True) as live:
+            with quit_key() as pressed, Live(console=out, auto_refresh=False, screen=True) as live:
                 while True:
                     live.update(heard_picture(heard_state(observer, url), height=out.height), refresh=True)
-                    time.sleep(interval)
+                    if pressed(interval):
+                        return
         except KeyboardInterrupt:
             return
 
@@ -113,7 +116,7 @@ def heard_picture(now: dict[str, Any], *, height: int | None = None) -> Renderab
     from rich.text import Text
 
     rows: list[dict[str, Any]] = now["roles"]
-    room = len(rows) if height is None else max(3, height - 9 - len(now["members"]) - len(now["disagreement"]))
+    room = len(rows) if height is None else max(3, height - 10 - len(now["members"]) - len(now["disagreement"]))
     parts: list[RenderableType] = [Text(f"group {now['group']} on {now['ledger']}, ALLCALL", style="bold")]
     parts.append(_roles(rows[:room]))
     if len(rows) > room:
@@ -123,6 +126,8 @@ def heard_picture(now: dict[str, Any], *, height: int | None = None) -> Renderab
         told = "; ".join(f"{', '.join(view['says'])}: {view['leader'] or 'nobody'}" for view in split["views"])
         claims = f" ({split['claims']} live claims)" if split["claims"] > 1 else ""
         parts.append(Text(f"no agreement on {split['role']}{claims}: {told}", style="bold red"))
+    if height is not None:
+        parts.append(Text("q ends it", style="dim"))
     return Stack(*parts)
 
 
@@ -139,7 +144,7 @@ def _roles(rows: list[dict[str, Any]]) -> RenderableType:
         agreed = Text("yes") if row["agreed"] else Text("no", style="bold red")
         rank = "" if row["rank"] is None else str(row["rank"])
         left = seconds(row["lease_left"])
-        table.add_row(row["role"], leader, rank, str(row["token"] or ""), left, agreed, str(len(row["may_lead"])))
+        table.add_row(row["role"], leader, rank, short_token(row["token"]), left, agreed, str(len(row["may_lead"])))
     return table
 
 
@@ -161,9 +166,10 @@ def _members(rows: list[dict[str, Any]]) -> RenderableType:
 def examine_allcall(ledger: str | None, group: str, listen: float) -> tuple[list[Finding], dict[str, Any]]:
     """What `doctor` has found, and the document for `--json`."""
     from pares.view.allcall_checkup import examine_heard
-    from pares.view.checkup import PROBLEM
+    from pares.view.checkup import PROBLEM, verdict
 
     with listening(ledger, group, listen) as (observer, url):
         findings, state = examine_heard(observer, url, listen)
     told = [{"level": f.level, "check": f.check, "text": f.text} for f in findings]
-    return findings, {"sound": all(f.level != PROBLEM for f in findings), "findings": told, **state}
+    sound = all(f.level != PROBLEM for f in findings)
+    return findings, {"sound": sound, "verdict": verdict(findings), "findings": told, **state}

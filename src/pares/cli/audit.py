@@ -9,6 +9,7 @@ import typer
 
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.output import console, print_json, say
+from pares.core.shown import short_tokens
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult
@@ -114,7 +115,11 @@ def _show(result: AuditResult, out: Path | None) -> None:
     for title in ("promise", "verdict", "evidence"):
         table.add_column(title)
     for promise in result.promises:
-        table.add_row(promise.promise, Text(promise.verdict, style=styles.get(promise.verdict, "")), promise.evidence)
+        table.add_row(
+            promise.promise,
+            Text(promise.verdict, style=styles.get(promise.verdict, "")),
+            Text(short_tokens(promise.evidence)),
+        )
     screen.print(table)
     times = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("takeovers by cause", "count", "p50 ms", "max ms"):
@@ -131,11 +136,20 @@ def _show(result: AuditResult, out: Path | None) -> None:
         screen.print(Text(f"tables and report.html are in {out}"), soft_wrap=True)
 
 
+def _count(summary: Any, what: str) -> str:
+    number, name = summary[what], what.replace("_", " ")
+    return f"{number} {name.removesuffix('s') if number == 1 else name}"
+
+
 def _counts(summary: dict[str, Any] | Any) -> list[str]:
     lines = [
-        f"{summary['terms']} terms of {summary['members']} members in {summary['seats']} seats of {summary['roles']} roles; "
-        f"{summary['moves']} moves; {summary['bad_records']} bad records"
+        f"{_count(summary, 'terms')} of {_count(summary, 'members')} in {_count(summary, 'seats')} of "
+        f"{_count(summary, 'roles')}; {_count(summary, 'moves')}; {_count(summary, 'bad_records')}"
     ]
+    if summary["administrators"]:
+        lines.append(
+            f"not counted as members: {_count(summary, 'administrators')}, who may lead nothing (pares handover, Admin)"
+        )
     writes = summary.get("writes")
     if writes is not None:
         lines.append(

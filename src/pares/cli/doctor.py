@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -17,28 +17,45 @@ if TYPE_CHECKING:
     from pares.view.checkup import Checkup, Finding
 
 
+NELI: Final = "Settings of NELI and Fast NELI, to be looked at before a group runs them"
+
 Protocol = Annotated[
     Literal["neli", "fast-neli", "allcall"] | None,
     typer.Option(
         "--protocol",
-        help="neli, fast-neli: look at settings of theirs before a group runs them; a group that does is known by its log. "
-        "allcall: listen to a group that runs it, as is done on core NATS (a URL without a stream) anyway.",
+        help="Only where the log can't tell. allcall: listen to such a group on a ledger with a log (on core NATS that is done "
+        "anyway). neli, fast-neli: look at the settings below, before a group runs them.",
         show_default=False,
     ),
 ]
 Threshold = Annotated[
     float | None,
     typer.Option(
-        "--T", metavar="SECONDS", min=0.001, max=60, help="T of neli, the deadline of fast-neli.", show_default=False
+        "--T",
+        metavar="SECONDS",
+        min=0.001,
+        max=60,
+        help="T of neli, the deadline of fast-neli.",
+        show_default=False,
+        rich_help_panel=NELI,
     ),
 ]
 ClockBound = Annotated[
     float | None,
     typer.Option(
-        "--clock-error", metavar="SECONDS", min=0, max=60, help="clock_error of exclusive neli.", show_default=False
+        "--clock-error",
+        metavar="SECONDS",
+        min=0,
+        max=60,
+        help="clock_error of exclusive neli.",
+        show_default=False,
+        rich_help_panel=NELI,
     ),
 ]
-Overlap = Annotated[float, typer.Option("--overlap", metavar="SECONDS", min=0, max=60, help="overlap of neli.")]
+Overlap = Annotated[
+    float,
+    typer.Option("--overlap", metavar="SECONDS", min=0, max=60, help="overlap of neli.", rich_help_panel=NELI),
+]
 Session = Annotated[
     float | None,
     typer.Option(
@@ -49,6 +66,7 @@ Session = Annotated[
         help="The group's session: after how long a silence it may give partitions away. Default: what the ledger or the log "
         "says.",
         show_default=False,
+        rich_help_panel=NELI,
     ),
 ]
 
@@ -66,10 +84,11 @@ def doctor(
 ) -> None:
     """Say what is wrong with a log, its members, clocks, settings.
 
-    It reads the whole log. For exclusive neli it measures how far the log's clock is from this host's, by appending some
-    small records of no group: run it on each host. A group that runs ALLCALL has no log: it is listened to for a while.
+    It reads the whole log and writes nothing, but for a group that runs exclusive NELI: there it measures how far the log's
+    clock is from this host's, by appending some small records of no group (run it on each host). A group that runs ALLCALL
+    has no log: it is listened to for a while.
 
-    Ends with 1 if there is a problem; warnings and notes do not count.
+    The last line is the verdict. Ends with 1 if there is a problem; warnings and notes do not count.
     """
     from pares.core.errors import ConfigError
     from pares.core.records import check_name
@@ -91,6 +110,7 @@ def doctor(
             print_json(document)
         else:
             console().print(_table(findings))
+            _last_word(findings)
         if not document["sound"]:
             raise typer.Exit(FAILED)
         return
@@ -114,11 +134,14 @@ def _now_ms() -> int:
 
 
 def _document(checkup: Checkup, url: str) -> dict[str, Any]:
+    from pares.view.checkup import verdict
+
     scan = checkup.scan
     return {
         "ledger": url,
         "group": checkup.story.group,
         "sound": checkup.sound,
+        "verdict": verdict(checkup.findings),
         "findings": [{"level": f.level, "check": f.check, "text": f.text} for f in checkup.findings],
         "entries": scan.entries,
         "kinds": dict(scan.kinds.most_common()),
@@ -155,6 +178,17 @@ def _show(checkup: Checkup) -> None:
     counts = ", ".join(f"{kind} {count}" for kind, count in checkup.scan.kinds.most_common(12))
     if counts:
         out.print(Text(f"\nrecords of the group: {counts}"), soft_wrap=True)
-    if set(checkup.scan.groups) - {checkup.story.group}:
+    if set(checkup.scan.groups) - {checkup.story.group} and checkup.scan.groups[checkup.story.group]:
         others = ", ".join(f"{name} {count}" for name, count in checkup.scan.groups.most_common(8))
         out.print(Text(f"groups in this partition: {others}"), soft_wrap=True)
+    _last_word(checkup.findings)
+
+
+def _last_word(findings: list[Finding]) -> None:
+    from rich.text import Text
+
+    from pares.view.checkup import PROBLEM, WARNING, verdict
+
+    levels = {finding.level for finding in findings}
+    style = "bold red" if PROBLEM in levels else "yellow" if WARNING in levels else "green"
+    console().print(Text("\nverdict: ").append(verdict(findings), style=style), soft_wrap=True)

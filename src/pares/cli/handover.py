@@ -30,6 +30,7 @@ def handover(
     """
     from pares.cli.steer import held, need_known, need_member, need_role, report, steering, wait
     from pares.core.errors import ConfigError, ParesError
+    from pares.core.shown import short_token
     from pares.view import name_of
 
     def check(story: Story) -> None:
@@ -64,7 +65,11 @@ def handover(
         moved = wait(story, done, timeout)
         moves = [move for move in story.moves if move.role == role and move.token not in before.values()]
         last = moves[-1] if moves else None
-        text = "" if last is None else f"{role}: {name_of(last.before)} → {name_of(last.to)}, token {last.token}"
+        text = (
+            ""
+            if last is None
+            else f"{role}: {name_of(last.before)} → {name_of(last.to)}, token {short_token(last.token)}"
+        )
         leader = None if last is None else name_of(last.to)
         answer = {"role": role, "to": to, "leader": leader, "token": None if last is None else last.token}
         report(moved, text, f"{role} has not moved", answer, json=json, timeout=timeout)

@@ -126,4 +126,6 @@ def plain_errors() -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    from pares.ledger.address import without_readonly
+
+    return without_readonly(" ".join(str(error).split())) or type(error).__name__

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from pares.cli.knobs import knob_lines
 from pares.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
     if json:
         print_json(to_builtins(outcome))
     else:
-        print(f"seed {seed}: {outcome.knobs}")
+        print("\n".join([f"seed {seed}, with:", *knob_lines(str(outcome.knobs))]))
         for line in outcome.trace:
             print(line)
         print(f"BROKEN  {outcome.what}" if outcome.broken else f"all promises kept, {outcome.at:.1f} virtual seconds")
@@ -95,7 +96,11 @@ def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
     from pares.cli.output import BROKEN, print_json, say
     from pares.sim.runs import knobs_of
 
-    say(f"seed {seeds.start}: {knobs_of(seeds.start, protocol)}")
+    say(
+        "\n".join(
+            [f"seed {seeds.start}, the first of {len(seeds)}, with:", *knob_lines(str(knobs_of(seeds.start, protocol)))]
+        )
+    )
     began = perf_counter()
     tally = _play(protocol, seeds, None, jobs, "playing")
     took = perf_counter() - began
@@ -118,8 +123,9 @@ def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
         if tally.broken:
             of = "" if protocol == "claims" else f"--protocol {protocol} "
             print(f"see what happened: pares sim {of}--trace {tally.broken[0].seed}")
+        played = "1 seed," if tally.seeds == 1 else f"{tally.seeds} seeds,"
         print(
-            f"{tally.seeds} seeds, {len(tally.broken)} with a broken promise; {answer['virtual_hours']:.2f} simulated hours, "
+            f"{played} of which {len(tally.broken)} with a broken promise; {answer['virtual_hours']:.2f} simulated hours, "
             f"{tally.records} records, {answer['seeds_per_second']} seeds/s ({answer['seeds_per_second_and_core']} a core)"
         )
     if tally.broken:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from pares.cli.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
+from pares.cli.keys import quit_key
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
 from pares.cli.output import clock, console, print_json, seconds
+from pares.core.shown import short_token
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+QUIT_HINT: Final = "q ends it"
 
 
 def watch(
@@ -30,7 +35,8 @@ def watch(
 ) -> None:
     """Show who leads what, how the members are, what moved and why.
 
-    A live table until Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once.
+    A live table until q or Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once. Tokens are
+    shown by their last digits; --json has them whole.
 
     Of a group that runs ALLCALL: members, ranks, leases, and who does not agree with whom, as they are heard.
     """
@@ -55,12 +61,13 @@ def watch(
 
         out = console()
         try:
-            with Live(console=out, auto_refresh=False, screen=True) as live:
+            with quit_key() as pressed, Live(console=out, auto_refresh=False, screen=True) as live:
                 while True:
                     story.catch_up()
                     check_readable(story)
                     live.update(picture(state(story, _now_ms(), moves=moves), height=out.height), refresh=True)
-                    time.sleep(interval)
+                    if pressed(interval):
+                        return
         except KeyboardInterrupt:
             return
 
@@ -78,7 +85,7 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
     rows: list[dict[str, Any]] = now["roles"]
     room = len(rows)
     if height is not None:
-        room = max(3, height - 9 - len(now["members"]) - len(now["pauses"]) - len(now["moves"]))
+        room = max(3, height - 10 - len(now["members"]) - len(now["pauses"]) - len(now["moves"]))
     parts.append(roles_table(rows[:room]))
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} seats more", style="dim"))
@@ -89,6 +96,8 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
         parts.append(Text(f"paused: {what}{left} (by {pause['by']})", style="yellow"))
     if now["moves"]:
         parts.append(moves_table(now["moves"]))
+    if height is not None:
+        parts.append(Text(QUIT_HINT, style="dim"))
     return Stack(*parts)
 
 
@@ -101,7 +110,7 @@ def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
         role = row["role"] if row["seats"] == 1 else f"{row['role']} [{row['seat']}]"
         notes = [word for word in ("paused", "pinned", "removed") if row[word]]
         leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
-        table.add_row(role, leader, row["host"] or "", str(row["token"] or ""), seconds(row["age"]), ", ".join(notes))
+        table.add_row(role, leader, row["host"] or "", short_token(row["token"]), seconds(row["age"]), ", ".join(notes))
     return table
 
 
@@ -132,13 +141,13 @@ def moves_table(rows: list[dict[str, Any]]) -> RenderableType:
     table = grid("at", "role", "from", "to", "token:right", "why")
     for row in rows:
         role = row["role"] if row["seat"] == 0 else f"{row['role']} [{row['seat']}]"
-        free = f" (free for {row['free_ms']} ms)" if row["free_ms"] else ""
+        free = f" (nobody held it for {row['free_ms']} ms)" if row["free_ms"] else ""
         table.add_row(
             clock(row["at_ms"]),
             role,
             row["from"] or "-",
             row["to"] or "nobody",
-            str(row["token"]),
+            short_token(row["token"]),
             row["reason"] + free,
         )
     return table

@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from pares.core.shown import short_token
 from pares.demo.cast import Actor
 from pares.demo.quotes import TICK_MS, Last, now_ms
 from pares.demo.schedule import Step, member_index
@@ -189,16 +190,11 @@ def colour(name: str) -> str:
 
 def move_line(at: float, move: Move) -> str:
     """One move and its reason."""
-    after = f" [dim](free for {move.free_ms} ms)[/]" if move.free_ms else ""
+    after = f" [dim](nobody held it for {move.free_ms} ms)[/]" if move.free_ms else ""
     names = [name_of(move.before), name_of(move.to)]
     hands = " → ".join(f"[{colour(name)}]{name}[/]" for name in names)
     space = " " * max(0, 11 - len(" → ".join(names)))
     return f"{at:6.2f}  {move.role:<6} {hands}{space} {move.reason()}{after}"
-
-
-def short(token: int) -> str:
-    """The end of a token, enough to tell it from its neighbours."""
-    return f"…{token % 1_000_000:06d}"
 
 
 def shares(frame: Frame) -> str:
@@ -233,7 +229,7 @@ def draw(frame: Frame, height: int) -> RenderableType:
         grid.add_row(
             seat.role,
             Text("nobody", style="red") if name is None else Text(name, style=colour(name)),
-            "" if name is None else str(seat.token),
+            "" if name is None else short_token(seat.token),
             "" if since is None or name is None else f"{max(0, now - since) / 1000:.1f} s",
             Text("") if last is None else _price(last),
             Text("") if last is None else _ago(now - last.at_ms),

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
+from pares.core.shown import short_token
 from pares.demo.cast import Actor, Cast, Settings
 from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
-from pares.demo.screen import Frame, Screen, short
+from pares.demo.screen import Frame, Screen
 from pares.demo.where import Where, open_patiently
 from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
@@ -183,7 +184,8 @@ class Stage:
         for role, member, token, seen, _ in self.quotes.refusals()[self._refused :]:
             self._refused += 1
             self.screen.fault(
-                self.at, f"{role:<6} the fence refused {member}'s write: token {short(token)} is below {short(seen)}"
+                self.at,
+                f"{role:<6} the fence refused {member}'s write: token {short_token(token)} is below {short_token(seen)}",
             )
         for actor in self.cast.look():
             self.lost.append(actor.name)
@@ -247,7 +249,6 @@ class Stage:
 
     def _finish(self) -> Outcome:
         self.screen.close()
-        count = self.quotes.count()
         ended = now_ms()
         for actor in self._frozen:
             self.cast.thaw(actor)
@@ -255,6 +256,7 @@ class Stage:
             self.admin.close()
         moves = list(self.story.moves)
         self.cast.end()
+        count = self.quotes.count()  # members publish up to their end, and the audit sees all of it
         self.story.catch_up()
         believed: dict[int, int] = {}
         stopped: dict[int, int] = {}

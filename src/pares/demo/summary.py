@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +79,8 @@ class Summary:
     group: str
     kept: bool
     """Whether the ledger is still there for a look at it."""
+    slow: list[str] = field(default_factory=list[str])
+    """What the audit says of promises that were kept late."""
 
     @property
     def exit_code(self) -> int:
@@ -100,6 +102,7 @@ class Summary:
             "promises_checked": self.checked,
             "promises_broken": self.broken,
             "promises_unsure": self.unsure,
+            "promises_slow": self.slow,
             "members_lost": self.lost,
             "report": None if self.report is None else str(self.report),
             "audited": self.why_no_audit is None,
@@ -134,6 +137,7 @@ def summarise(
         ledger=outcome.ledger,
         group=outcome.group,
         kept=kept,
+        slow=[p.evidence for p in result.promises if p.verdict == "slow"] if result else [],
     )
 
 
@@ -219,7 +223,8 @@ def _promises(summary: Summary) -> str:
     if summary.broken:
         return "[bold red]" + "; ".join(summary.broken) + "[/]"
     unsure = f" ({len(summary.unsure)} of them can't be told for sure from the clocks)" if summary.unsure else ""
-    return f"[bold green]none[/] of {summary.checked} that Spark has checked{unsure}"
+    late = f"; [yellow]late:[/] {escape(' '.join(summary.slow))}" if summary.slow else ""
+    return f"[bold green]none[/] of {summary.checked} that Spark has checked{unsure}{late}"
 
 
 def _good(count: int, *, always: bool, what: str = "") -> str:

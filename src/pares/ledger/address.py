@@ -16,10 +16,16 @@ _HOSTS: Final = re.compile(
 _PATHS: Final = ("sqlite", "memory")
 """Schemes whose URL is a path or a name, in which a @ means nothing."""
 _CONFIG: Final = re.compile(r"(?<=[?&])config=[^&]*")
+_READONLY: Final = re.compile(r"([?&])readonly=1(&|(?![\w%]))")
 _USER: Final = re.compile(r":(//)?.*@", re.DOTALL)
 _SECRET: Final = re.compile(
     r"([?&;][^=&#]*(?:pass|pwd|secret|token|key|jaas|cred|auth|sasl|ssl)[^=&#]*=)[^&]+", re.IGNORECASE
 )
+
+
+def without_readonly(text: str) -> str:
+    """A text for people, with no `readonly=1` in its URLs: that only says how a command that looks on has opened a ledger."""
+    return _READONLY.sub(lambda found: found[1] if found[2] else "", text)
 
 
 def shown(url: str) -> str:

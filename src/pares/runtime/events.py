@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Acquired:
     """This member leads the seat (`role` and `seat`, its index) from now on, under `token`.
 
-    `why` says how it came to: "free", "silent, from NAME", the reason of a handover. `at`: wall-clock seconds, here and below.
+    `why` says how it came to: "nobody held it", "silent, from NAME", the reason of a handover. `at`: wall-clock seconds, here
+    and below.
     """
 
     role: str

@@ -41,6 +41,11 @@ from pares.runtime.views import State
 
 log: Final = logging.getLogger("pares.member")
 
+FREE: Final = "free"
+"""The protocols' word."""
+UNHELD: Final = "nobody held it"
+"""And what people are told."""
+
 _FAILURES: Final[dict[str, type[ParesError]]] = {
     "forked": ForkedError,
     "cloned": ForkedError,
@@ -137,9 +142,10 @@ class Life:
         term = self.beliefs.lead(effect, self.id)
         if term is None:
             return  # closed without waiting for this thread
-        event = Acquired(term.role, term.seat, term.token, effect.why, wall_us() / 1e6)
+        why = UNHELD if effect.why == FREE else effect.why
+        event = Acquired(term.role, term.seat, term.token, why, wall_us() / 1e6)
         self.journal.publish(event)
-        log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, effect.why)
+        log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, why)
         self.beginnings.begin(term, event)
         self.beliefs.notify()
 

@@ -21,8 +21,8 @@ log: Final = logging.getLogger("pares.member")
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histograms' buckets, in seconds. One more bucket has all above."""
-CAUSES: Final = ("free", "transfer", "silent", "died", "assigned", "outbid")
-"""How a term is gained: the seat was free; its holder handed it over, was silent for its session, or is proven dead; a group
+CAUSES: Final = ("unled", "transfer", "silent", "died", "assigned", "outbid")
+"""How a term is gained: nobody held the seat; its holder handed it over, was silent for its session, or is proven dead; a group
 gave out the partition, and nobody before was silent (NELI); its own token had become too low (ALLCALL)."""
 BEATS: Final = (b'"k":"beat"', b'"k":"beacon"', b'"k":"pulse"', b'"k":"ping"')
 """How records begin that are signs of life: of claims, NELI, Fast NELI, and ALLCALL."""
@@ -133,12 +133,12 @@ class Measures:
             elif change.before is not None:
                 cause = "silent"
             else:
-                cause = "died" if freed == "obituary" else "free"
+                cause = "died" if freed == "obituary" else "unled"
             self._causes[change.seat] = cause
 
     def gains(self, seat: Seat, cause: str) -> None:
         """How the next term of this seat is gained, where no log tells."""
-        self._causes[seat] = cause
+        self._causes[seat] = "unled" if cause == "free" else cause
 
     def heard_before(self, seat: Seat, at: int | None) -> None:
         """The term that begins next: when (stopwatch) the last record of the holder before was read."""

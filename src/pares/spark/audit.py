@@ -57,7 +57,8 @@ SELECT min(at_ms) FILTER (WHERE kind = 'first') AS from_ms, max(at_ms) FILTER (W
        coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
        max(cause) FILTER (WHERE kind = 'newer') AS newer,
        max(overlap_ms) AS overlap_ms,
-       count(DISTINCT member) FILTER (WHERE kind = 'member') AS members,
+       count(DISTINCT member) FILTER (WHERE kind = 'member' AND coalesce(cause, '') <> 'administrator') AS members,
+       count(DISTINCT member) FILTER (WHERE kind = 'member' AND cause = 'administrator') AS administrators,
        count(DISTINCT role) FILTER (WHERE kind = 'opened') AS roles,
        count(DISTINCT struct(role, seat)) FILTER (WHERE kind = 'opened') AS seats
 FROM {facts}
@@ -330,6 +331,7 @@ def _summary(head: Row, rows: dict[str, list[Row]], counted: Row, double_ms: int
         "records_from": head["first_offset"],
         "records_to": head["last_offset"],
         "members": head["members"],
+        "administrators": head["administrators"],
         "roles": head["roles"],
         "seats": head["seats"],
         "exclusive": not head["overlap_ms"],

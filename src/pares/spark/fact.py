@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _ROWS_A_BATCH: Final = 5000
 
+ADMINISTRATOR: Final = "administrator"
+"""A member that may lead nothing: it has asked for something (`pares handover`, `Admin`), and is not counted as a member."""
+
 SCHEMA: Final = (
     "kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
     "clock_ms bigint, cause string, why string, name string, host string, session_ms bigint, drift double, "
@@ -28,7 +31,8 @@ class Fact(NamedTuple):
                     lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
                     who got the seat by the same record
     lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock
-    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause
+    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause (of a member:
+                    `ADMINISTRATOR`, or None)
     seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
     opened, shut    a seat came to be, or is no more: role, seat
     paused, resumed role, or None for the whole group

@@ -33,7 +33,7 @@ from pares.core.changes import (
 from pares.core.reader import Reader, State
 from pares.core.records import AnyRecord, BadRecord, Beat, Unknown, decode
 from pares.core.world import MemberState
-from pares.spark.fact import SCHEMA, Fact, batches
+from pares.spark.fact import ADMINISTRATOR, SCHEMA, Fact, batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -298,6 +298,7 @@ class History:
                 session_ms=member.session_ms,
                 drift=member.drift,
                 overlap_ms=member.overlap_ms,
+                cause=ADMINISTRATOR if member.administrator else None,
             )
         )
 

@@ -47,6 +47,7 @@ RESOLUTION_MS: Final = 1
 _MEMBERS: Final = """
 SELECT member, min(offset) FILTER (WHERE kind = 'member') AS joined, max(name) AS name, max(host) AS host,
        max(session_ms) AS session_ms, max(drift) AS drift, max(overlap_ms) AS overlap_ms,
+       coalesce(bool_or(kind = 'member' AND cause = 'administrator'), false) AS administrator,
        min(at_ms) FILTER (WHERE kind = 'member') AS joined_ms, max(at_ms) FILTER (WHERE kind = 'gone') AS gone_ms,
        max(offset) FILTER (WHERE kind = 'seen') AS seen_offset, max(clock_ms) FILTER (WHERE kind = 'seen') AS seen_ms
 FROM {facts} WHERE kind IN ('member', 'gone', 'seen') GROUP BY member
@@ -253,7 +254,7 @@ WITH e AS (SELECT member, x.ts, x.d FROM {believed}
          GROUP BY member)
 SELECT m.member, m.name, m.host, m.joined_ms AS from_ms, m.gone_ms AS to_ms, coalesce(l.terms, 0) AS terms,
        coalesce(l.led_ms, 0) AS led_ms, coalesce(x.most_seats, 0) AS most_seats,
-       coalesce(l.led_ms / nullif(sum(l.led_ms) OVER (), 0), 0.0D) AS share
+       coalesce(l.led_ms / nullif(sum(l.led_ms) OVER (), 0), 0.0D) AS share, m.administrator
 FROM {members} m LEFT JOIN led l USING (member) LEFT JOIN most x USING (member)
 """
 

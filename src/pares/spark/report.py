@@ -17,6 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pares.core.shown import short_tokens
+
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult
     from pares.spark.verdict import Row
@@ -72,7 +74,7 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "when": datetime.fromtimestamp(summary["from_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "summary": summary,
         "cut_off": result.cut_off,
-        "promises": [promise._asdict() for promise in result.promises],
+        "promises": [{**promise._asdict(), "evidence": short_tokens(promise.evidence)} for promise in result.promises],
         "exit_code": result.exit_code,
         "left_out": len(terms) - len(drawn),
         "members": _members(result),
@@ -92,8 +94,8 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
 
 
 def _members(result: AuditResult) -> list[dict[str, Any]]:
-    """Those that led, then those that could have, in the order in which they came."""
-    rows = [row for row in result.rows("balance") if row["terms"] or not row["name"].startswith("admin")]
+    """All that may lead, in the order in which they came: as many as the page's head says."""
+    rows = [row for row in result.rows("balance") if not row["administrator"]]
     return [
         {
             "id": row["member"],

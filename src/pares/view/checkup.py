@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,9 @@ SLEWED: Final = 0.083
 CLOCK_MS: Final = 500
 SHORT_SESSION_MS: Final = 100
 EVIDENCE: Final = 400
+SHOWN_GROUPS: Final = 10
+WITHOUT_GROUP: Final = frozenset({"log", "ledger", "records", "locks"})
+"""The checks that look at the log and not at a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,21 @@ class Finding:
     level: str
     check: str
     text: str
+
+
+def verdict(findings: Sequence[Finding]) -> str:
+    """The last word, in one sentence."""
+    count = Counter(finding.level for finding in findings)
+    if count[PROBLEM]:
+        also = f" and {_number(count[WARNING], 'warning')}" if count[WARNING] else ""
+        return f"{_number(count[PROBLEM], 'problem')}{also}: see to {'it' if count[PROBLEM] == 1 else 'them'} first"
+    if count[WARNING]:
+        return f"no problem, {_number(count[WARNING], 'warning')}: look at {'it' if count[WARNING] == 1 else 'them'}"
+    return "sound: no problem and no warning"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +97,11 @@ def examine(log: Log, group: str, partition: int, now_ms: int, plan: induced.Pla
     if found is not None:
         return _of_induction(case, found)
     findings: list[Finding] = []
+    # Of a group that is not there nothing is to be said but that.
+    unknown = story.unheard and not story.adrift
     for check, look in CHECKS:
+        if unknown and check not in WITHOUT_GROUP:
+            continue
         found = [Finding(level, check, text) for level, text in look(case)]
         findings += found
     return Checkup(findings, case.scan, story)
@@ -113,9 +135,18 @@ def _log(case: _Case) -> Looks:
             "the next member that starts will begin the group anew, after it has waited a session",
         )
     elif case.story.unheard:
-        yield PROBLEM, f"nothing in it counts for group {case.story.group!r}"
+        yield PROBLEM, f"there is no group {case.story.group!r} in it. {_groups(case)}"
     for jump in case.story.jumps:
         yield PROBLEM, f"the log jumped while it was read: {jump}"
+
+
+def _groups(case: _Case) -> str:
+    """Which groups somebody who has named a wrong one can choose among."""
+    there = [f"{name} ({count} records)" for name, count in case.scan.groups.most_common(SHOWN_GROUPS)]
+    if not there:
+        return "It has no records of any group: look at --ledger, or start a member first"
+    more = len(case.scan.groups) - len(there)
+    return f"Groups in it: {', '.join(there)}{f' and {more} more' if more else ''}. Choose one by --group"
 
 
 def _ledger(case: _Case) -> Looks:
@@ -195,9 +226,12 @@ def _members(case: _Case) -> Looks:
         heard = case.story.heard.get(m.id)
         ago = "" if heard is None else f", last heard of {(case.now_ms - heard) / 1000:.1f} s ago"
         holds = len(case.story.world.held.get(m.id, ()))
-        yield (PROBLEM if holds else WARNING), f"{m.id} is {states[m.id]}{ago} (by wall clock) and holds {holds} seats"
+        yield (
+            (PROBLEM if holds else WARNING),
+            f"{m.id} is {states[m.id]}{ago} (by wall clock) and holds {_number(holds, 'seat')}",
+        )
     if not late:
-        yield GOOD, f"all {len(case.members)} members write in time"
+        yield GOOD, f"{_number(len(case.members), 'member')}, all of which write in time"
 
 
 def _names(case: _Case) -> Looks:
@@ -267,7 +301,7 @@ def _seats(case: _Case) -> Looks:
         else:
             yield WARNING, f"nobody leads {seat.role}[{seat.index}] at this moment"
     if world.seats and not free:
-        yield GOOD, f"all {len(world.seats)} seats are held or paused"
+        yield GOOD, f"{_number(len(world.seats), 'seat')}, all of them held or paused"
     for pause in world.pauses.values():
         scope = "the group" if pause.scope is None else f"role {pause.scope}"
         yield NOTE, f"{scope} is paused for {pause.ms / 1000:g} s, by {pause.by}"

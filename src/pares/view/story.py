@@ -19,6 +19,7 @@ from pares.core.reader import WINDOW, Reader, State
 from pares.core.reasons import FENCED
 from pares.core.records import BadRecord, Seat, decode
 from pares.core.world import World
+from pares.ledger.address import without_readonly
 
 if TYPE_CHECKING:
     from pares.ledger.base import Entry, Log
@@ -38,7 +39,7 @@ def name_of(member: str | None) -> str:
 
 def url_of(log: Log) -> str:
     """The ledger's URL for people: without the option that only says how this command has opened it."""
-    return log.url.replace("?readonly=1", "").replace("&readonly=1", "")
+    return without_readonly(log.url)
 
 
 @dataclass(frozen=True, slots=True)

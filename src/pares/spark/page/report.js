@@ -30,6 +30,8 @@ function ms(v) {
 const round = v => ms(v).replace(/\.0+ s/, " s").replace(" 00 s", "").replace(" 00 min", "");
 const clock = t => new Date(t).toISOString().slice(11, 23);
 const short = id => id === null ? "nobody" : (names.get(id) || String(id).replace(/~[^~]*$/, ""));
+// As `core/shown.py` does it: whole in the files, short here.
+const token = n => Number.isInteger(n) && n >= 1e6 ? `...${String(n % 1e6).padStart(6, "0")}` : String(n);
 const natural = new Intl.Collator("en", {numeric: true}).compare;
 
 // One colour a name: a member that was started again keeps it.
@@ -90,37 +92,49 @@ function takeovers() {
   for (const t of D.takeovers) groups.get(t[0])?.push(t);
   box.append(el("h2", {}, "How long takeovers took"),
     el("p", {class: "note"}, "From the end of one leader's belief, or from what was done to it, to the belief of the next. The bar is the median. Hollow dots are upper bounds: nobody saw when it stopped."));
-  const W = 1130, left = 118, right = 262, row = 40, H = causes.length * row + 30, most = Math.max(10, ...D.takeovers.map(t => t[1]));
-  const x = v => left + (W - left - right) * Math.log1p(v) / Math.log1p(most * 1.08);
-  const svg = sv("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": "takeover times by cause"});
-  let last = -99;
-  for (const tick of [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 60000, 300000, 3600000].filter(t => t <= most * 1.08)) {
-    if (x(tick) - last < 46) continue;
-    last = x(tick);
-    svg.append(sv("line", {x1: last, x2: last, y1: 4, y2: H - 24, class: "axis"}), sv("text", {x: last, y: H - 8, "text-anchor": "middle"}, tick === 0 ? "0" : round(tick)));
-  }
-  causes.forEach((cause, i) => {
-    const y = i * row + 22, all = groups.get(cause), n = S.takeovers[cause];
-    svg.append(sv("text", {x: 0, y: y + 4, class: "name"}, cause));
-    const step = Math.max(1, Math.ceil(all.length / 3000));
-    all.forEach((t, k) => {
-      if (k % step) return;
-      const spread = all.length < 4 ? 0 : ((k * 0.618034) % 1 - .5) * 20;
-      const dot = sv("circle", {cx: x(t[1]), cy: y + spread, r: all.length > 300 ? 2.6 : 4, class: "dotp", ...(t[6] ? {fill: colour(t[4])} : {fill: "none", stroke: colour(t[4]), "stroke-width": 1.4})});
-      svg.append(hover(dot, () => [`${t[2]}: ${short(t[3])} → ${short(t[4])}`, `${t[6] ? "" : "at most "}${ms(t[1])}, by ${t[0]}`, `${clock(t[5])}, ${ms(t[5] - T0)} after the start`]));
+  const most = Math.max(10, ...D.takeovers.map(t => t[1]));
+  const field = el("div");
+  box.append(field);
+  // Drawn for the width that there is, one unit a pixel: a picture that is scaled down can't be read. Where it is narrow, a cause
+  // and its numbers stand above its dots, and not beside them.
+  function draw() {
+    const W = Math.max(280, field.clientWidth || 1130), narrow = W < 700;
+    const left = narrow ? 8 : 118, right = narrow ? 8 : 262, row = narrow ? 58 : 40, H = causes.length * row + 30;
+    const x = v => left + (W - left - right) * Math.log1p(v) / Math.log1p(most * 1.08);
+    const svg = sv("svg", {viewBox: `0 0 ${W} ${H}`, width: W, height: H, role: "img", "aria-label": "takeover times by cause"});
+    let last = -99;
+    for (const tick of [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 60000, 300000, 3600000].filter(t => t <= most * 1.08)) {
+      if (x(tick) - last < 46) continue;
+      last = x(tick);
+      const anchor = narrow && tick === 0 ? "start" : narrow && last > W - 30 ? "end" : "middle";
+      svg.append(sv("line", {x1: last, x2: last, y1: 4, y2: H - 24, class: "axis"}), sv("text", {x: last, y: H - 8, "text-anchor": anchor}, tick === 0 ? "0" : round(tick)));
+    }
+    causes.forEach((cause, i) => {
+      const top = i * row, y = top + (narrow ? 38 : 22), all = groups.get(cause), n = S.takeovers[cause];
+      const numbers = [`${num(n.count)} ×`, `p50 ${ms(n.p50_ms)}`, `max ${ms(n.max_ms)}`];
+      if (narrow) svg.append(sv("rect", {x: 0, y: top + 2, width: W, height: 19, class: "under"}), sv("text", {x: 0, y: top + 16, class: "name"}, cause),
+        sv("text", {x: W, y: top + 16, class: "strong", "text-anchor": "end"}, numbers.join(" · ")));
+      else svg.append(sv("text", {x: 0, y: y + 4, class: "name"}, cause), sv("text", {x: W - right + 52, y: y + 4, class: "strong", "text-anchor": "end"}, numbers[0]),
+        sv("text", {x: W - right + 66, y: y + 4, class: "strong"}, numbers[1]), sv("text", {x: W - right + 162, y: y + 4, class: "strong"}, numbers[2]));
+      const step = Math.max(1, Math.ceil(all.length / 3000));
+      all.forEach((t, k) => {
+        if (k % step) return;
+        const spread = all.length < 4 ? 0 : ((k * 0.618034) % 1 - .5) * 20;
+        const dot = sv("circle", {cx: x(t[1]), cy: y + spread, r: all.length > 300 ? 2.6 : 4, class: "dotp", ...(t[6] ? {fill: colour(t[4])} : {fill: "none", stroke: colour(t[4]), "stroke-width": 1.4})});
+        svg.append(hover(dot, () => [`${t[2]}: ${short(t[3])} → ${short(t[4])}`, `${t[6] ? "" : "at most "}${ms(t[1])}, by ${t[0]}`, `${clock(t[5])}, ${ms(t[5] - T0)} after the start`]));
+      });
+      svg.append(sv("line", {x1: x(n.p50_ms), x2: x(n.p50_ms), y1: y - 13, y2: y + 13, class: "med"}));
     });
-    svg.append(sv("line", {x1: x(n.p50_ms), x2: x(n.p50_ms), y1: y - 13, y2: y + 13, class: "med"}),
-      sv("text", {x: W - right + 52, y: y + 4, class: "strong", "text-anchor": "end"}, `${num(n.count)} ×`),
-      sv("text", {x: W - right + 66, y: y + 4, class: "strong"}, `p50 ${ms(n.p50_ms)}`),
-      sv("text", {x: W - right + 162, y: y + 4, class: "strong"}, `max ${ms(n.max_ms)}`));
-  });
-  box.append(el("div", {class: "scroll"}, svg));
+    field.replaceChildren(svg);
+  }
+  draw();
+  window.addEventListener("resize", () => requestAnimationFrame(draw));
 }
 
 // The timeline: a lane a seat; only the lanes in view are drawn ------------------------------------------------------------
 const lanes = [];
 const view = {from: T0, to: T1, text: "", member: null, sort: "name", rows: []};
-const ROW = 22, LEFT = 150, PAD = 14;
+const NARROW = innerWidth < 640, ROW = 22, LEFT = NARROW ? 104 : 150, PAD = 14, LETTERS = NARROW ? 13 : 19;
 
 function gather() {
   const found = new Map();
@@ -163,11 +177,11 @@ function timeline() {
     legend.append(item);
   }
   const severe = f => f === "crash" || f === "freeze" || f === "cut";
-  const width = () => Math.max(420, axis.clientWidth || 1130);
+  const width = () => Math.max(280, axis.clientWidth || 1130);
   const X = w => { const k = (w - LEFT - PAD) / (view.to - view.from); return t => LEFT + (t - view.from) * k; };
 
   function ticks(span) {
-    for (const s of [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5]) if (span / s <= 11) return s;
+    for (const s of [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5]) if (span / s <= (NARROW ? 4 : 11)) return s;
     return span / 8;
   }
   function rule(w, x) {
@@ -187,13 +201,13 @@ function timeline() {
     return grid;
   }
   function laneOf(lane, y, w, x) {
-    const name = sv("text", {x: 10, y: y + 15, class: "name"}, lane.label.length > 19 ? lane.label.slice(0, 18) + "…" : lane.label);
+    const name = sv("text", {x: 10, y: y + 15, class: "name"}, lane.label.length > LETTERS ? lane.label.slice(0, LETTERS - 1) + "…" : lane.label);
     field.append(hover(name, () => [lane.label, `${plural(lane.terms.length, "term")}`]), sv("rect", {x: LEFT, y: y + 3, width: w - LEFT - PAD, height: ROW - 6, rx: 3, class: "lane"}));
     for (const t of lane.terms) {
       if (t[5] < view.from || t[4] > view.to) continue;
       const a = Math.max(x(t[4]), LEFT), b = Math.min(x(t[5]), w - PAD), dim = view.member !== null && view.member !== short(t[2]);
       const bar = sv("rect", {x: a, y: y + 3, width: Math.max(b - a, 1.2), height: ROW - 6, rx: b - a > 6 ? 2.5 : 0, fill: colour(t[2]), class: dim ? "term dim" : "term"});
-      field.append(hover(bar, () => [`${lane.label}: ${short(t[2])}`, `from ${clock(t[4])} to ${t[8] ? "the end of the log, and on" : clock(t[5])} (${ms(t[5] - t[4])})`, `token ${t[3]}`,
+      field.append(hover(bar, () => [`${lane.label}: ${short(t[2])}`, `from ${clock(t[4])} to ${t[8] ? "the end of the log, and on" : clock(t[5])} (${ms(t[5] - t[4])})`, `token ${token(t[3])}`,
         t[8] ? "" : `ended by ${t[7]}${t[6] && t[6] !== t[7] ? `: ${t[6]}` : ""}`, t[9] ? "" : "it did not live to say when it stopped: at the latest then"]));
     }
     for (const o of lane.overs) {
@@ -273,9 +287,10 @@ function numbers() {
   for (const t of D.tables) {
     if (!t.count) continue;
     const isTime = t.columns.map(c => c.endsWith("_ms") || c === "at_ms");
+    const isToken = t.columns.map(c => c === "seen" || c === "token" || c.startsWith("token_"));
     const isNumber = t.columns.map((c, i) => !isTime[i] && t.rows.some(r => typeof r[i] === "number"));
     box.append(el("h3", {}, `${t.title} (${num(t.count)})`), table(t.columns.map((c, i) => col(c.replace(/_ms$/, ""), isNumber[i])),
-      t.rows.map(r => r.map((v, i) => v === null ? "" : isTime[i] ? clock(v) : typeof v === "string" && v.length > 60 ? v.slice(0, 60) + "…" : v))));
+      t.rows.map(r => r.map((v, i) => v === null ? "" : isTime[i] ? clock(v) : isToken[i] ? el("span", {title: v}, token(v)) : typeof v === "string" && v.length > 60 ? v.slice(0, 60) + "…" : v))));
     if (t.rows.length < t.count) box.append(el("p", {class: "note"}, `The first ${t.rows.length} of ${num(t.count)}; all are in the audit's files.`));
   }
 }
