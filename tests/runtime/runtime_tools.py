@@ -59,7 +59,7 @@ class Crew:
         ledger: Any = settings.pop("ledger", self.ledger)
         settings = {"barrier_timeout": 10.0} | settings
         shared = settings.get("protocol", "claims") != "claims" and settings.get("seats", 1) == 1
-        native = hasattr(ledger, "join") or str(ledger).startswith("kafka:")  # a `Group`
+        native = ledger.startswith("kafka:") if isinstance(ledger, str) else hasattr(ledger, "join")  # a `Group`
         if not (shared and native):
             # Elsewhere it is a broker that shares out and balances, by a session of its client's settings.
             settings = {"session": CALM, "settle": 0.05} | settings

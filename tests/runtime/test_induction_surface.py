@@ -179,3 +179,18 @@ def test_a_seat_for_each_role_needs_a_partition_for_each(ledger: str, protocol: 
 def test_whole_partitions_know_no_eligibility(ledger: str, protocol: ProtocolName) -> None:
     with pytest.raises(CapabilityError, match="whole partitions, whatever roles they carry"):
         pares.Member(ledger, group="g", roles=ROLES, protocol=protocol, eligible=["0"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [({"seats": 2}, "seats=2, "), ({"weight": 3}, "weight=3, "), ({"spread": "zone"}, "spread='zone'")],
+)
+def test_a_role_is_added_with_nothing_that_would_be_ignored(memory: str, given: dict[str, Any], says: str) -> None:
+    """S10: seats, weight and spread were dropped without a word."""
+    me = member(Crew(memory), "one", "fast-neli")
+    assert me.wait("0", PATIENCE)
+    with pytest.raises(CapabilityError, match=f"{says}.*the members' seats= says, which is 1"):
+        me.add_role("more", **given)
+    assert "more" not in me.roles()
+    me.add_role("more")
+    assert me.wait("more", PATIENCE)

@@ -93,6 +93,9 @@ class AllcallView:
             "out, give the member a lower rank, or use protocol='claims'"
         )
 
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """Roles can't be added at all: the loop says so."""
+
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what needs a log."""
         if what in _HAS_NOT:

@@ -106,6 +106,15 @@ class InductionView:
                 return peer.id
         raise ConfigError(f"group {group!r} has no member {member!r} that has written lately")
 
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        of = self._loop.core.config.seats
+        if (weight, spread) != (1, "host") or seats not in (1, of):
+            raise CapabilityError(
+                f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {self._loop.core.name!r} all roles have as "
+                f"many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them out, or "
+                "use protocol='claims'"
+            )
+
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what this protocol, or this ledger's group, has not."""
         name = self._loop.core.name

@@ -258,6 +258,7 @@ class Member:
         check_name("a role's name", name)
         one_of("spread", spread, get_args(Spread))
         weight = number("weight", weight, 0.001, 1_000_000)
+        self._view.check_role(whole("seats", seats, 1, MAX_SEATS), weight, spread)
         self._requests.perform(Declare(name, whole("seats", seats, 1, MAX_SEATS), weight, spread))
 
     def remove_role(self, name: str) -> None:

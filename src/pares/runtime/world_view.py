@@ -76,6 +76,10 @@ class View(Protocol):
         """Raises `CapabilityError` if the protocol has no such thing."""
         ...
 
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """Raises `CapabilityError` if a role can't be added with these."""
+        ...
+
 
 class WorldView:
     """The claims protocol's: everything is in the world."""
@@ -150,3 +154,6 @@ class WorldView:
 
     def check(self, what: str) -> None:
         """The claims protocol has everything."""
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """And takes all of them."""
