@@ -111,8 +111,8 @@ class InductionView:
         if (weight, spread) != (1, "host") or seats not in (1, of):
             raise CapabilityError(
                 f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {self._loop.core.name!r} all roles have as "
-                f"many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them out, or "
-                "use protocol='claims'"
+                f"many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them out, "
+                "or use protocol='claims'"
             )
 
     def check(self, what: str) -> None:
