@@ -19,8 +19,16 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "claims": {},
     "fast-neli": {"protocol": "fast-neli"},
     "neli": {"protocol": "neli"},
-    "allcall": {"protocol": "allcall", "heartbeat": 0.05, "lease": 5.0, "skew": 0.05, "session": 1.0, "settle": None},
+    "allcall": {"protocol": pares.AllCall(heartbeat=0.05, lease=1.0, skew=0.05)},
 }
+
+
+def made(crew: Crew, protocol: str, barrier: Callable[[pares.Event], None]) -> pares.Member:
+    """A member that is closed at the end of the test. (ALLCALL has no session, so it takes none.)"""
+    settings = PROTOCOLS[protocol] | ({} if protocol == "allcall" else {"session": 5.0, "settle": 0.05})
+    me = pares.Member(crew.ledger, group="g", roles="A", name="a", barrier=barrier, **settings)
+    crew.members.append(me)
+    return me
 
 
 class Gate:
@@ -60,7 +68,7 @@ def in_thread(call: Callable[[], object]) -> list[object]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_work_waits_for_the_barrier(crew: Crew, protocol: str) -> None:
     gate = Gate()
-    me = crew.member("a", barrier=gate, **PROTOCOLS[protocol])
+    me = made(crew, protocol, gate)
     work: list[str] = []
     said = {
         "wait": in_thread(lambda: me.wait("A", PATIENCE)),
@@ -139,7 +147,7 @@ def test_a_barrier_that_raises_gives_the_term_up_to_somebody_else(crew: Crew) ->
 def test_a_barrier_that_raises_does_not_spin(crew: Crew, protocol: str) -> None:
     """Nobody else is there: it tries again, each time after a longer pause, until it succeeds."""
     barrier = Raising(3)
-    me = crew.member("a", barrier=barrier, **PROTOCOLS[protocol])
+    me = made(crew, protocol, barrier)
     assert me.wait("A", PATIENCE), "it leads in the end"
     assert len(barrier.calls) == 4
     times = [at for at, _ in barrier.calls]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Recorder, in_child, until
 
+import pares
 from pares.core.protocol import Follow, Jumped, Lead, Renew
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.core.shares import Extend
@@ -121,11 +122,12 @@ def test_a_member_whose_lease_ran_out_in_the_middle_of_a_renewal_leads_again_in_
     crew: Crew, protocol: str
 ) -> None:
     """As found: `terms()` had ended its body and waited for a higher token for ever, while `holds()` said yes."""
-    settings: dict[str, Any] = {} if protocol == "claims" else {"protocol": protocol, "settle": None}
+    settings: dict[str, Any] = {"protocol": protocol, "session": CALM, "settle": 0.05}
     if protocol == "allcall":
-        settings |= {"heartbeat": 0.05, "lease": 0.5, "skew": 0.05, "session": 1.0}
+        settings = {"protocol": pares.AllCall(heartbeat=0.05, lease=0.5, skew=0.05)}
     recorder = Recorder()
-    me = crew.member("a", barrier=recorder, **settings)
+    me = pares.Member(crew.ledger, group="g", roles="A", barrier=recorder, **settings)
+    crew.members.append(me)
     terms = me.terms("A", timeout=PATIENCE)
     first = next(terms)
     me._life.beliefs.terms["A"]._lease.until = 1  # pyright: ignore

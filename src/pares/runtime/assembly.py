@@ -43,14 +43,22 @@ class Engine(NamedTuple):
     session: float
 
 
+def check_own(own: ProtocolSettings | None, given: dict[str, Any]) -> None:
+    """What can be said of a protocol's settings without a ledger. Raises `ConfigError`."""
+    if isinstance(own, AllCall):
+        from pares.runtime.allcall_settings import check_foreign
+
+        check_foreign(given)
+
+
 def open_medium(
     ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, own: ProtocolSettings | None, given: dict[str, Any]
 ) -> Medium:
     """The ledger of a member with these arguments, opened if it is given as a URL. Raises as `Member` does."""
+    check_own(own, given)
     if isinstance(own, AllCall):
-        from pares.runtime.allcall_settings import check_foreign, medium
+        from pares.runtime.allcall_settings import medium
 
-        check_foreign(given)
         bus = medium(ledger, options)
         return Medium(cast("Ledger", bus), bus is not ledger)
     opens = isinstance(ledger, str)

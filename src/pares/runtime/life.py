@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
-from pares.core.errors import CapabilityError, ForkedError, ParesError
+from pares.core.errors import CapabilityError, ConfigError, ForkedError, ParesError
 from pares.core.protocol import (
     Barrier,
     Closed,
@@ -50,6 +50,8 @@ _FAILURES: Final[dict[str, type[ParesError]]] = {
     "forked": ForkedError,
     "cloned": ForkedError,
     "newer-format": CapabilityError,
+    "misconfigured": ConfigError,
+    "cannot": CapabilityError,
 }
 
 

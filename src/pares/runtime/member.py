@@ -16,7 +16,7 @@ from pares.core.tenure import MAX_WHY
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
 from pares.runtime import forks
-from pares.runtime.assembly import assemble, open_medium
+from pares.runtime.assembly import Engine, Medium, assemble, check_own, open_medium
 from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.clock import stopwatch
 from pares.runtime.health import look
@@ -26,7 +26,7 @@ from pares.runtime.proof import DeathLock
 from pares.runtime.protocols import AllCall, Protocol, moved_keywords, protocol_of
 from pares.runtime.readiness import Readiness
 from pares.runtime.requests import Requests
-from pares.runtime.settings import SESSION, Eligible, Roles, Spread, settings
+from pares.runtime.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work import Background, only_while
@@ -60,6 +60,11 @@ class Member:
     callable that is asked twice a session; while it says False, raises, or has not answered for a session (a second at least),
     this member leads nothing. `on_lost`: called with each term that has ended. `labels`: shown to others, and decide nothing.
     `options`: for the ledger, when it is given as a URL.
+
+    `connect`: "now", or "background" for a program that is to start also while the ledger is away: the member is there at once,
+    `joining`, and keeps trying to open it (`health().unreachable` says why not yet); whatever waits for a term waits. What
+    can't be had without a ledger (`hand_over`, `pause`, ...) raises `LedgerUnavailable` until then. What
+    can never work fails the member when that is found out, and is raised by whatever waits.
 
     `lock_folder`: where the members of this host keep the locks that prove a death (None: beside the ledger, or in the user's
     state folder); a local folder that all of them can write to.
@@ -100,6 +105,7 @@ class Member:
         ready: Callable[[], bool] | None = None,
         on_lost: Callable[[Term], object] | None = None,
         lock_folder: str | os.PathLike[str] | None = None,
+        connect: Connect = "now",
         options: Mapping[str, Any] | None = None,
     ) -> None:
         given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
@@ -112,7 +118,8 @@ class Member:
         _, own = protocol_of(protocol)
         checked = settings(**given, retention=None, any_rank=isinstance(own, AllCall))
         checked["ready"] = ready is None
-        self._ledger, self._own_ledger = open_medium(ledger, options, own, given)
+        if connect not in CONNECT:
+            raise ConfigError(f"connect is {connect!r}: give 'now' or 'background'")
         self.group = group
         self.name: str = checked["name"]
         self._barrier_timeout = barrier_timeout
@@ -120,18 +127,41 @@ class Member:
         self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
         self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
-        try:
-            engine = assemble(own, self._ledger, checked, given, self._life)
-        except BaseException:
-            self._close_ledger()
-            raise
+        self._asks = ready, session
+
+        def opens() -> Medium:
+            return open_medium(ledger, options, own, given)
+
+        def build(medium: Medium) -> Engine:
+            return assemble(own, medium.ledger, checked, given, self._life)
+
+        if connect == "background":
+            from pares.runtime.connecting import connecting
+
+            check_own(own, given)
+            eligible_for = checked["eligible"] if own is None or isinstance(own, AllCall) else None
+            asked = (self.name, eligible_for, checked["session_ms"] / 1000)
+            self._adopt(None, connecting(self._life, *asked, opens, build, self._adopt))
+        else:
+            medium = opens()
+            try:
+                self._adopt(medium, build(medium))
+            except BaseException:
+                if medium.own:
+                    medium.ledger.close()
+                raise
+        forks.begin(self, self._loop.thread)
+
+    def _adopt(self, medium: Medium | None, engine: Engine) -> None:
+        """From now on this member is driven by `engine`."""
+        self._ledger, self._own_ledger = (None, False) if medium is None else medium
         self._loop, self._view, self._work_over, may_lead, self.session = engine
-        self._requests = Requests(group, self._life, self._loop, self._view, may_lead)
+        self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead)
+        ready, session = self._asks
         if ready is not None:
             request = self._loop.request
             check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
-        forks.begin(self, self._loop.thread)
 
     @classmethod
     def from_env(cls, ledger: str | Ledger | Bus | None = None, **settings: Unpack[AnySettings]) -> Self:
@@ -351,7 +381,10 @@ class Member:
         """
         self._requests.check_eligible(role)
         self._requests.check_there(role)
-        check_there = self._requests.check_there
+
+        def check_there(role: str) -> None:
+            self._requests.check_there(role)  # looked up each time: there are others when the ledger is there
+
         more = (give_up_on_error, stuck_after, check_there, self._life.beliefs)
         return Background(self, self._barriers, task, role, every, *more)
 
@@ -406,7 +439,7 @@ class Member:
         )
 
     def _close_ledger(self) -> None:
-        if self._own_ledger:
+        if self._own_ledger and self._ledger is not None:
             self._ledger.close()
 
     def _die_in_child(self) -> None:

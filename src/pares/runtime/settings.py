@@ -27,6 +27,9 @@ class Usual(float):
     """A number that was not given, so that it may yield where something else decides: `session` on Kafka, say."""
 
 
+Connect = Literal["now", "background"]
+CONNECT: Final = ("now", "background")
+"""When a member's ledger is opened: while it is made, or later, and again until it is there."""
 SESSION: Final = Usual(1.0)
 """Seconds."""
 
