@@ -156,12 +156,12 @@ def test_how_long_a_takeover_took(url: str) -> None:
 def test_series_do_not_grow_with_restarts(tmp_path: Path) -> None:
     """Members of two processes, one after the other, that were given no name, and one that was."""
     script = (
-        "import sys, pares\n"
+        "import sys, time, pares\n"
         "from prometheus_client import CollectorRegistry, generate_latest\n"
         "registry = CollectorRegistry()\n"
         "members = [pares.Member(sys.argv[1], group='g', roles=['A'], name=name) for name in (None, None, 'c')]\n"
         "for member in members: pares.metrics.prometheus(member, registry)\n"
-        "for member in members: member.wait('A', 0.0)\n"
+        "while any(member.health().read_back_age is None for member in members): time.sleep(0.01)\n"
         "print(generate_latest(registry).decode())\n"
         "for member in members: member.close()"
     )

