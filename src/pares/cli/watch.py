@@ -86,10 +86,10 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
     room = len(rows)
     if height is not None:
         room = max(3, height - 10 - len(now["members"]) - len(now["pauses"]) - len(now["moves"]))
-    parts.append(roles_table(rows[:room]))
+    parts.append(roles_table(rows[:room]) if rows else Text("\nthe group has no role\n", style="dim"))
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} seats more", style="dim"))
-    parts.append(members_table(now["members"]))
+    parts.append(members_table(now["members"]) if now["members"] else Text("no member is in the group\n", style="dim"))
     for pause in now["pauses"]:
         what = "the whole group" if pause["role"] is None else f"role {pause['role']}"
         left = "" if pause["left"] is None else f", {seconds(pause['left'])} left"
@@ -145,7 +145,7 @@ def moves_table(rows: list[dict[str, Any]]) -> RenderableType:
         table.add_row(
             clock(row["at_ms"]),
             role,
-            row["from"] or "-",
+            row["from"] or "nobody",
             row["to"] or "nobody",
             short_token(row["token"]),
             row["reason"] + free,
