@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from pares.runtime.barriers import Callback
 from pares.runtime.member import Member
 from pares.runtime.protocols import Protocol, check_moved
-from pares.runtime.settings import Eligible, Roles
+from pares.runtime.settings import Connect, Eligible, Roles
 from pares.runtime.term import Term
 
 
@@ -35,6 +35,7 @@ class SettingsOfOneRole(TypedDict, total=False):
     ready: Callable[[], bool] | None
     on_lost: Callable[[Term], object] | None
     lock_folder: str | os.PathLike[str] | None
+    connect: Connect
     options: Mapping[str, Any] | None
 
 

@@ -93,6 +93,7 @@ VARIABLES: Final[dict[str, Variable]] = {
     "settle": _SECONDS,
     "drift": Variable(_seconds, "a number"),
     "lock_folder": _TEXT,
+    "connect": _TEXT,
 }
 """By keyword of `Member`: the variable is PARES_ and the keyword in capitals."""
 
