@@ -181,7 +181,8 @@ def test_a_known_kind_without_its_fields_or_with_another_one_is_bad(kind: str) -
     required = {f.name for f in msgspec.structs.fields(struct) if f.required} - ENVELOPE.keys()
     full: dict[str, Any] = {
         "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1,
-        "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "", "ready": False,
+        "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "",
+        "ready": False,
     }  # fmt: skip
     fields = {name: full[name] for name in required}
     fields["v"] = R.SINCE.get(kind, 1)

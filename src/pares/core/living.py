@@ -20,7 +20,7 @@ from pares.core.errors import ConfigError
 from pares.core.forgetting import superseded
 from pares.core.lease import MS
 from pares.core.moves import MIN_STEP_MS, Moves
-from pares.core.outbox import AT_ONCE, Outbox
+from pares.core.outbox import Outbox
 from pares.core.pace import Pace
 from pares.core.placement import place
 from pares.core.protocol import (
@@ -44,7 +44,7 @@ from pares.core.protocol import (
 )
 from pares.core.reader import Reader
 from pares.core.readiness import Readiness
-from pares.core.records import Seat
+from pares.core.records import AT_ONCE, Seat
 from pares.core.snapshotting import Snapshotting
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches

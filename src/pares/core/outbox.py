@@ -18,9 +18,6 @@ from pares.core.world import World
 MAX_BATCH: Final = 500
 """Records in one append."""
 MAX_BYTES: Final = 2 * 1024 * 1024
-AT_ONCE: Final = 1
-"""What a record says of when the next one is due (in milliseconds), if its sender is to be given nothing: it does not know, by
-a round trip of its own, that it could lead. No holder that believes says so: it says a quarter of its session."""
 
 
 class Outbox:

@@ -41,6 +41,9 @@ MAX_INT: Final = 2**53
 MAX_BASE: Final = 2**52
 """A base and an offset below it make a token that a record can carry; in microseconds it is reached in 2112."""
 MAX_DUE_MS: Final = 600_000
+AT_ONCE: Final = 1
+"""What a record says of when the next one is due (in milliseconds), if its sender is to be given nothing: it does not know, by
+a round trip of its own, that it could lead. A quarter of the shortest session is more."""
 MIN_SESSION_MS: Final = 20
 MAX_SESSION_MS: Final = 60_000
 MAX_PAUSE_MS: Final = 7 * 24 * 3600 * 1000

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from pares.core.changes import Change, SeatChanged
 from pares.core.lease import MS, challenge_ns
-from pares.core.outbox import AT_ONCE
-from pares.core.records import Seat
+from pares.core.records import AT_ONCE, Seat
 from pares.core.states import MemberState
 from pares.core.world import World
 
@@ -30,7 +29,7 @@ class Watched:
         self.words = 1
         """How often something new of it was read since it was first read of, or since it was overdue. With the second word
         it is
-        known to live, and to read: it says so only after a round trip of its own (`outbox.AT_ONCE`). The first may be old: a
+        known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
         join, what stood in the log before, or an append of long ago that has landed only now."""
 
 
