@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import msgspec
 from msgspec import Struct
 
 from pares.core import records

@@ -5,7 +5,7 @@
   been there for `FORGET` records, and a process that dies again and again never lives for so long. [the more dead there are,
   the longer each is remembered: nobody is ever forgotten]
 * **R20** An incarnation is forgotten when its successor, of the same name, has joined, its own seats are free, and nothing of
-  it has counted since for `grace` records. A living namesake writes when it reads of its successor, so it stays. [a crash loop
+  it has counted since, nor within the last `GRACE` records. A living namesake writes when it reads of its successor, so it stays. [a crash loop
   fills the group until nobody can join]
 * **R20** The bound on members counts the living: a join into a full group makes room, by forgetting members without seats that
   have been silent for half of the memory. A living member writes when a quarter has passed.
@@ -32,8 +32,8 @@ from pares.core.records import MAX_MEMBERS
 from pares.core.states import MemberState
 from pares.core.world import World
 
-GRACE: Final = 128
-"""Records of the group within which an incarnation that has a successor must write, and half of the elders more."""
+GRACE: Final = 16
+"""Records of the group within which an incarnation that has a successor must write, and one more for each elder."""
 
 
 def forget(world: World, offset: int, changes: list[Change]) -> None:
@@ -55,7 +55,7 @@ def forget(world: World, offset: int, changes: list[Change]) -> None:
 def supersede(world: World, offset: int, name: str, changes: list[Change]) -> None:
     """Incarnations of that name that have a successor and have written nothing since it joined (R20)."""
     ids = world.names[name]
-    horizon = world.count - GRACE - world.elders // 2
+    horizon = world.count - GRACE - world.elders
     for id, successor in list(itertools.pairwise(ids)):
         member = world.members[id]
         if member.count <= horizon and member.offset < world.members[successor].joined and not world.held[id]:

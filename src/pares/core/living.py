@@ -365,12 +365,14 @@ class Living:
         return beat_ms(self.reader.world, self.me, self.config.session_ms, self.moves.alive)
 
     def _said_ms(self, now: int) -> int:
-        """What records say of when the next one is due: the truth; or that it is due at once, by a standby that does not know
-        that it could lead (R6, R18)."""
+        """What records say of when the next one is due: the truth; or that it is due at once, by a member that does not know
+        that it could lead: also by one that takes itself for a holder, for it may not have read that it is none (R6, R18)."""
         due, world = self._due_ms(), self.reader.world
-        if world.held.get(self.me) or world.members[self.me].administrator or self.me in world.unready:
+        leads = bool(world.held.get(self.me)) and now < self.tenures.until
+        if leads or world.members[self.me].administrator or self.me in world.unready:
             return due
-        return due if self.pace.shown(now, due) and not self.pace.slow else AT_ONCE
+        shown = self.pace.shown(now, max(due, self.config.session_ms)) and not self.pace.slow
+        return due if shown else AT_ONCE
 
     def _beat(self, now: int, wakes: list[int]) -> None:
         """Due by the clock. At once for who was given a seat and has no good lease (R16); for who can show now that it could

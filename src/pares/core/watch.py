@@ -122,6 +122,11 @@ class Stopwatches:
         after = seen.read_at + min(holder.due_ms, holder.session_ms // 4) * MS
         return frozenset(id for id in among if (other := self._members.get(id)) and other.read_at > after)
 
+    def wrote_since(self, member: str, at: int) -> bool:
+        """Whether something of it was read after `at`."""
+        seen = self._members.get(member)
+        return seen is not None and seen.read_at > at
+
     def silent_at(self, member: MemberState) -> int:
         """From when on its seats may be claimed, as far as its last record is concerned (R3)."""
         seen = self._members.get(member.id)
