@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from pares.core.claims import RoleSpec
-from pares.core.fold import fold
+from pares.core.fold import at_place, fold
 from pares.core.protocol import Ready
 from pares.core.records import READS, Beat, Genesis, Join, Leave
 from pares.core.world import World
@@ -163,7 +163,7 @@ def all_slow(trip_ms: tuple[int, int], seed: int = 0, sessions: int = 200) -> fl
 
 def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "looping") -> tuple[int, int, int]:
     """A process dies right after it has joined, so often, with so many records of the group to each start: how many joins were
-    refused, and how many members, and ids of the gone, the world has at most."""
+    refused, and how many members, and ids of the gone, the world has at most. `name` "*": under a new name each time."""
     world, offset, numbers = World(), 0, dict.fromkeys((f"m{i}~1" for i in range(living)), 0)
     envelope: dict[str, Any] = {"v": 1, "g": "g", "b": 1000, "s": 500}
 
@@ -172,8 +172,6 @@ def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "loopi
         numbers[member] = numbers.get(member, 0) + 1
         record = kind(**{**envelope, "m": member, "n": numbers[member], **fields})
         counted = fold(world, offset, record, [])
-        from pares.core.fold import at_place
-
         if counted:
             at_place(world, offset, record, [])
         offset += 1
@@ -185,10 +183,10 @@ def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "loopi
         assert put(Join, id, name=id, session=SESSION, reads=READS)
     for id in crew:
         put(Beat, id, v=2)
-    refused = most = gone = turn = 0
+    refused, most, gone, turn = 0, 0, 0, 0
     for start in range(starts):
         id = f"{name}~{start}"
-        refused += not put(Join, id, name=name, session=SESSION, reads=READS)
+        refused += not put(Join, id, name=id if name == "*" else name, session=SESSION, reads=READS)
         del numbers[id]
         for _ in range(between - 1):
             put(Beat, crew[turn % living], v=2)

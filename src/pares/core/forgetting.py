@@ -4,9 +4,9 @@
 * **R20** A dead member adds nothing to how long the group remembers. `World.memory` grows with the *elders*, members that have
   been there for `FORGET` records, and a process that dies again and again never lives for so long. [the more dead there are,
   the longer each is remembered: nobody is ever forgotten]
-* **R20** An incarnation is forgotten when its successor, of the same name, has joined, its own seats are free, and nothing of
-  it has counted since, nor within the last `GRACE` records. A living namesake writes when it reads of its successor, so it stays. [a crash loop
-  fills the group until nobody can join]
+* **R20** An incarnation is forgotten when its successor, of the same name, has joined, its own seats are free, and nothing
+  of it has counted since, nor within the last `GRACE` records. A living namesake writes when it reads of its successor, so
+  it stays. [a crash loop fills the group until nobody can join]
 * **R20** The bound on members counts the living: a join into a full group makes room, by forgetting members without seats that
   have been silent for half of the memory. A living member writes when a quarter has passed.
 

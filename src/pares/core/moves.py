@@ -12,8 +12,8 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
   follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is waited for in
   turn]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
-  that has shown that it reads (`watch`), and that has written since this term began. [the successor of a leader hands the
-  seat on to one of those that died with it, for its rank]
+  that has shown that it reads (`watch`), and, if its term began with a claim, that has written since. [the successor of a
+  leader hands the seat on to one of those that died with it, for its rank]
 """
 
 from __future__ import annotations
@@ -228,7 +228,9 @@ class Moves:
             return None
         if seat.asked is not None:
             return Give(tenure, reasons.ASKED, to, pin=seat.asked[0] is not None)
-        if self._watches.wrote_since(to, tenure.since) and self.due(settled, now):
+        if tenure.claimed and not self._watches.wrote_since(to, tenure.since):
+            return None
+        if self.due(settled, now):
             return Give(tenure, reasons.BALANCE, to)
         return None
 

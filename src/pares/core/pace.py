@@ -45,7 +45,7 @@ class Pace:
         """How long the last append took."""
         self.trip: int | None = None
         """The last round trip."""
-        self._sent_at = 0
+        self._sent_at = -1
         self._long_since: int | None = None
         """When the first of the long trips was handed over, of those in a row that hindered it in holding something."""
         self._long = self._good = 0

@@ -39,6 +39,7 @@ class Tenure:
 
     __slots__ = (
         "barrier_until",
+        "claimed",
         "down",
         "gained",
         "phase",
@@ -54,7 +55,9 @@ class Tenure:
         "why",
     )
 
-    def __init__(self, seat: Seat, token: int, gained: str = "", since: int = 0) -> None:
+    def __init__(self, seat: Seat, token: int, gained: str = "", since: int = 0, *, claimed: bool = False) -> None:
+        self.claimed = claimed
+        """It began with a claim of this member's: whoever had it before did not give it up to it."""
         self.since = since
         """When the record was read that gave it."""
         self.seat = seat
@@ -173,7 +176,8 @@ class Tenures:
                     effects += self._fence(tenure, _why_lost(seat, tenure.token, changes), now)
         for seat in sorted(held - self.by_seat.keys()):
             token = world.seats[seat].token
-            self.by_seat[seat] = Tenure(seat, token, _why_gained(token, changes), now)
+            claimed = any(type(c) is SeatChanged and c.token == token and c.cause == "claim" for c in changes)
+            self.by_seat[seat] = Tenure(seat, token, _why_gained(token, changes), now, claimed=claimed)
         return effects
 
     def drop_all(self, why: str, now: int) -> list[Effect]:
