@@ -102,27 +102,38 @@ def _nobody_is_superseded() -> list[Patch]:
     return [(fold, "supersede", keep), (forgetting, "supersede", keep)]
 
 
+QUIET: Final[dict[str, Any]] = {"faults": {"wall": 1.0}, "pace": 0.5, "acts": {}, "overlap_ms": 0, "picky": False}
+"""Hardly anything happens but what a mutant needs."""
+
 GROUP: Final = (
     Mutant(
         "not-ready-is-given",
         "R19",
         "seats are given to members that are not ready",
         _not_ready_is_given,
-        {"faults": {"ready": 3.0, "crash": 1.0}, "pace": 1.5, "acts": {}},
+        {"members": 4, "starts": ("never", "later", "ready", "ready"), "acts": {}, "calm": 16.0},
     ),
     Mutant(
         "slow-holds-on",
         "R18",
         "a holder that can't lead keeps its seats",
         _slow_holds_on,
-        {"faults": {"sluggish": 3.0}, "acts": {}},
+        {
+            **QUIET,
+            "members": 3,
+            "roles": 1,
+            "seats": (1,),
+            "slow": (0.9, 0.9, 0.0),
+            "faults": {"late_joiner": 1.0},
+            "calm": 30.0,
+        },
     ),
     Mutant(
         "ghosts-are-waited-for",
         "R20",
         "each of those that died with the leader is waited for",
         _ghosts_are_waited_for,
-        {"faults": {"half": 1.0}, "members": 8, "acts": {}, "proof": False},
+        {"faults": {"half": 1.0}, "members": 8, "roles": 1, "seats": (1,), "pace": 0.1, "acts": {}, "proof": False},
     ),
     Mutant(
         "unshown-is-given",
@@ -136,7 +147,7 @@ GROUP: Final = (
         "R20",
         "an incarnation is remembered beside its successors",
         _nobody_is_superseded,
-        {"faults": {"crash": 1.0}, "acts": {}},
+        {**QUIET, "faults": {"loop": 3.0}, "storm": 40.0, "proof": False, "scale": {}},
     ),
     Mutant(
         "obituary-without-proof",
