@@ -153,15 +153,16 @@ def leader(**config: Any) -> Solo:
 
 
 def joined(solo: Solo, id: str, **join: Any) -> Pen:
-    """Somebody else, who says nothing more by itself."""
-    pen = Pen(solo.paper, id, **join)
+    """Somebody else, who has shown that it reads, and says nothing more by itself."""
+    pen = Pen(solo.paper, id, **{"reads": R.READS, **join})
     pen.base = solo.world.base
-    return pen.join()
+    pen.join().beat()
+    return pen
 
 
-def with_others(*ids: str, **join: Any) -> tuple[Solo, list[Pen]]:
+def with_others(*ids: str, leader_: dict[str, Any] | None = None, **join: Any) -> tuple[Solo, list[Pen]]:
     """A member that leads A, in a group with others."""
-    solo = leader()
+    solo = leader(**(leader_ or {}))
     pens = [joined(solo, id, **join) for id in ids]
     solo.run(0.05)
     return solo, pens

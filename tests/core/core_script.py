@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import msgspec
 from msgspec import Struct
 
 from pares.core import records
@@ -43,7 +44,7 @@ WHOLE: Final = {
     "base",
 }
 LISTS: Final = {"roles", "eligible"}
-FLAGS: Final = {"proof", "start", "check", "free", "pin", "removed", "adrift", "down"}
+FLAGS: Final = {"proof", "start", "check", "free", "pin", "removed", "adrift", "down", "ready"}
 
 
 class Scenario(Struct):
@@ -185,8 +186,8 @@ class Play:
             self.stage.write(self.stage.record(records.Genesis, "founder~1", b=1000, base=1000))
         fields["session"] = int(fields.get("session", 1.0) * 1000)
         lock = records.Lock(boot="boot", device="0", inode=name, file=name) if fields.pop("proof", False) else None
-        record = self.stage.record(records.Join, self.id(name), **{"name": name, "lock": lock, **fields})
-        self.stage.write(record)
+        said = {"name": name.partition("~")[0], "lock": lock, "reads": records.READS, **fields}
+        self.stage.write(self.stage.record(records.Join, self.id(name), **said))
 
     def write(self, kind: str, name: str, words: str | None) -> None:
         """A record in anybody's name, at the end of the log, now."""
@@ -253,6 +254,12 @@ class Play:
     def cut(self, name: str, what: str) -> None:
         ways = {"reads", "writes", "acks"} if what == "off" else set(re.split(r",? and |, ", what))
         self.actor(name).cut(**dict.fromkeys(ways, True))
+
+    def set_appends(self, name: str, seconds: str) -> None:
+        """From now on its appends are answered after so long; they land halfway."""
+        wire, half = self.actor(name).process.wire, int(float(seconds) * 5e8)
+        times = {"send": (half, half), "ack": (half, half), "timeout": 10**10, "blocking": True}
+        wire.weather = msgspec.structs.replace(wire.weather, **times)
 
     def run_quietly(self, seconds: str) -> None:
         """What happens is of no interest here."""
@@ -385,6 +392,7 @@ COMMANDS: Final[list[tuple[str, Act]]] = [
     (rf"the next append of {W} is (lost|unknown|doubled)", lambda p, name, fate: p.actor(name).next_append(fate)),
     (rf"{W} stalls for {N} between fetch and tick", lambda p, name, seconds: p.actor(name).stall(float(seconds))),
     (rf"the stopwatch of {W} runs at {N}", Play.set_rate),
+    (rf"the appends of {W} take {N}", Play.set_appends),
     (rf"the wall clock of {W} is off by (-?[\d.]+)", Play.set_wall),
     (rf"{W} hands {W} over", lambda p, name, role: p.actor(name).hand_over(role)),
     (rf"{W} hands {W} over to {W}", lambda p, name, role, to: p.actor(name).hand_over(role, p.actor(to))),

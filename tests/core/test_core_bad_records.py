@@ -104,7 +104,7 @@ def test_r11_floods_of_pauses_do_not_grow_the_world() -> None:
 
 
 def test_r11_who_joins_a_log_with_counted_records_above_what_it_reads_is_told() -> None:
-    paper, (a, _) = began("a~1", "b~1", reads=2)
+    paper, (a, _) = began("a~1", "b~1", reads=3)
     assert not Feed(paper).run().too_new
-    a.beat(v=2)
+    a.beat(v=3)
     assert Feed(paper).run().too_new

@@ -37,16 +37,18 @@ def crowd(count: int, *, holders: int = 0, boots: int = 1, **join: object) -> Wo
 
 def test_r16_holders_beat_every_quarter_of_their_session() -> None:
     world = crowd(2, holders=1)
-    assert beat_ms(world, "m0000~1", 1000) == 250
-    assert beat_ms(world, "m0000~1", 20) == 5
+    assert beat_ms(world, "m0000~1", 1000, frozenset(world.members)) == 250
+    assert beat_ms(world, "m0000~1", 20, frozenset()) == 5
 
 
-@given(st.integers(1, 400), st.integers(20, 2000))
-def test_r16_standbys_together_stay_within_the_budget(count: int, session: int) -> None:
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(20, 2000))
+def test_r16_r20_standbys_together_stay_within_the_budget_and_the_dead_take_no_part_of_it(
+    count: int, dead: int, session: int
+) -> None:
     world = World()
-    world.members = dict.fromkeys((f"m{i}" for i in range(count)), None)  # type: ignore[assignment]
+    world.members = dict.fromkeys((f"m{i}" for i in range(count + dead)), None)  # type: ignore[assignment]
     world.held = {id: set() for id in world.members}
-    each = beat_ms(world, "m0", session)
+    each = beat_ms(world, "m0", session, frozenset(f"m{i}" for i in range(count)))
     assert each >= session, "standbys beat slowly"
     assert count * 1000 / each <= STANDBY_BUDGET * 1.05
     assert each <= max(session, count * 1000 // STANDBY_BUDGET), "and no slower than they need"

@@ -134,7 +134,7 @@ def test_r10_a_lone_holder_writes_a_snapshot_often_enough_and_it_agrees() -> Non
 
 def test_r10_an_adrift_join_is_answered_at_once() -> None:
     solo = leader()
-    pen = Pen(solo.paper, "late~1")
+    pen = Pen(solo.paper, "late~1", reads=R.READS)
     pen.base = solo.world.base
     pen.join(adrift=True)
     written = solo.run(0.1)
@@ -145,7 +145,7 @@ def test_r10_an_adrift_join_is_answered_at_once() -> None:
 def test_r10_a_defect_is_reported() -> None:
     solo = leader(retention_ms=20_000)
     solo.run(30)
-    pen = Pen(solo.paper, "liar~1")
+    pen = Pen(solo.paper, "liar~1", reads=R.READS)
     pen.base = solo.world.base
     pen.join()
     upto = max(solo.claims.reader.places)

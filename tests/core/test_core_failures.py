@@ -26,7 +26,7 @@ WISHES: list[tuple[Event, str]] = [
     (Ask(seat=A), "Ask"),
     (Ask(drain="b~1"), "Ask"),
     (RewindTo((("A", 0, 5),)), "Rewind"),
-    (Ready(False), "Ask"),
+    (Ready(False), "Ready"),
     (HandOver("A", "b~1"), "Transfer"),
     (StepDown("A"), "Transfer"),
 ]

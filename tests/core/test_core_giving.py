@@ -38,7 +38,7 @@ def test_r6_handed_over_to_who_can_not_take_it_it_stays() -> None:
         solo.run(0.1)
     assert len(solo.claims.tenures.leading()) == 1
     assert [report.kind for report in solo.of(Report)] == ["not-handed-over"] * 3
-    assert b.n == 1
+    assert b.n == 2
 
 
 def test_r6_an_heir_that_dies_during_the_barrier_is_not_given_the_seat() -> None:
@@ -123,8 +123,8 @@ def test_r4_a_leave_of_unknown_outcome_is_written_again_and_nothing_else_is() ->
     assert isinstance(solo.ending, Closed)
 
 
-def test_ready_again_is_a_new_incarnation() -> None:
-    solo, _ = with_others("b~1")
+def test_r11_where_the_log_has_no_word_for_it_ready_again_is_a_new_incarnation() -> None:
+    solo, _ = with_others("b~1", reads=1, leader_={"writes": 1})
     solo.step(Ready(False))
     solo.run(0.1)
     assert solo.world.seats[A].holder == "b~1"

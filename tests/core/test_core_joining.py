@@ -6,7 +6,7 @@ import pytest
 from core_authors import BASE, Paper, Pen, began
 from core_driver import WALL_US, A, Solo, once
 
-from pares.core import fold
+from pares.core import forgetting
 from pares.core import records as R
 from pares.core.claims import Stage
 from pares.core.errors import ConfigError
@@ -59,7 +59,7 @@ def test_r9_failures_while_joining_are_no_refusals(fate: str) -> None:
 
 
 def test_a_group_that_has_no_room_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(forgetting, "MAX_MEMBERS", 2)
     monkeypatch.setattr(R, "MAX_MEMBERS", 2)
     paper, _ = began("b~1", "c~1")
     solo = Solo("A", paper=paper)
@@ -70,8 +70,8 @@ def test_a_group_that_has_no_room_is_an_error_that_says_so(monkeypatch: pytest.M
 
 
 def test_r11_a_group_that_writes_a_newer_format_is_not_joined() -> None:
-    paper, (a,) = began("new~1", reads=2)
-    a.beat(v=2)
+    paper, (a,) = began("new~1", reads=3)
+    a.beat(v=3)
     solo = Solo("A", paper=paper)
     written = solo.run(0.5)
     assert isinstance(solo.ending, Stop)

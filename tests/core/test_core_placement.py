@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pares.core.placement import place
 from pares.core.records import Seat
-from pares.core.world import MemberState, PauseState, RoleState, SeatState, World, new_seat
+from pares.core.states import MemberState, PauseState, RoleState, SeatState, new_seat
+from pares.core.world import World
 
 Target = dict[Seat, str | None]
 

@@ -67,6 +67,7 @@ FIELDS: dict[type[R.Record], dict[str, st.SearchStrategy[Any]]] = {
         "why": text,
     },
     R.Obituary: {"of": ids},
+    R.Ready: {"ready": st.booleans(), "why": text},
     R.Ask: {"seat": st.none() | seats, "to": st.none() | ids, "drain": st.none() | ids},
     R.Role: {
         "name": names,
@@ -181,18 +182,27 @@ def test_a_known_kind_without_its_fields_or_with_another_one_is_bad(kind: str) -
     full: dict[str, Any] = {
         "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1,
         "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "",
+        "ready": False,
     }  # fmt: skip
     fields = {name: full[name] for name in required}
+    fields["v"] = R.SINCE.get(kind, 1)
     assert isinstance(judged(a_record(kind, **fields)), struct)
     assert judged(a_record(kind, **fields, extra=1)) == "bad field"
     for name in required:
         assert judged(a_record(kind, **{k: v for k, v in fields.items() if k != name})) == "bad field"
 
 
+def test_r11_a_kind_of_version_2_in_a_record_of_version_1_is_a_kind_that_nobody_knows() -> None:
+    """As release 0.1 reads it, whatever its fields: a sign of life, with no effect."""
+    assert isinstance(decode(a_record("ready", extra=1)), R.Unknown)
+    assert isinstance(decode(a_record("ready")), R.Unknown)
+    assert judged(a_record("ready", v=2, extra=1)) == "bad field"
+
+
 def test_another_form_of_a_known_kind_in_a_later_version_is_a_sign_of_life() -> None:
-    later = decode(a_record("beat", v=2, extra={"deep": [1, 2]}))
+    later = decode(a_record("beat", v=3, extra={"deep": [1, 2]}))
     assert isinstance(later, R.Unknown)
-    assert (later.v, later.k, later.m) == (2, "beat", "a~1")
+    assert (later.v, later.k, later.m) == (3, "beat", "a~1")
 
 
 def test_an_unknown_kind_with_a_readable_envelope() -> None:

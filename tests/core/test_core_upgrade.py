@@ -14,7 +14,7 @@ from pares.core.protocol import Lead, Stop
 from pares.core.reader import Reader
 from pares.core.world import World
 
-NEXT: dict[str, Any] = {"writes": 2, "reads": 2}
+NEXT: dict[str, Any] = {"writes": 3, "reads": 3}
 
 
 def world_of(paper: Paper) -> World:
@@ -35,8 +35,8 @@ def test_it_writes_the_next_version_once_all_can_read_it_and_not_before() -> Non
     assert (versions(written), solo.world.seats[A].holder) == ({1}, solo.me)
     old.leave()
     written = solo.run(2)
-    assert versions(written) == {2}
-    assert solo.world.highest == 2
+    assert versions(written) == {3}
+    assert solo.world.highest == 3
     assert not solo.of(Stop)
     assert len(solo.of(Lead)) == 1, "its term goes on all along"
 
@@ -47,7 +47,7 @@ def test_a_log_is_begun_and_joined_in_the_first_version_whatever_comes_after() -
     solo = Solo("A", **NEXT)
     written = solo.run(1)
     assert [(type(record).__name__, record.v) for record in written[:2]] == [("Genesis", 1), ("Join", 1)]
-    assert versions(written[2:]) == {2}
+    assert versions(written[2:]) == {3}
     adrift = Solo("A", paper=Paper(10), start=10, **NEXT)
     Pen(adrift.paper, "x~1").beat()
     (first, *_) = adrift.run(1)
@@ -55,21 +55,21 @@ def test_a_log_is_begun_and_joined_in_the_first_version_whatever_comes_after() -
 
 
 def test_between_releases_that_read_it_either_version_counts() -> None:
-    paper, (other,) = began("b~1", reads=2)
-    solo = Solo("A", paper=paper, writes=1, reads=2)
-    other.beat(v=2)
+    paper, (other,) = began("b~1", reads=3)
+    solo = Solo("A", paper=paper, writes=1, reads=3)
+    other.beat(v=3)
     written = solo.run(2)
     assert versions(written) == {1}
-    other.beat(v=2)
+    other.beat(v=3)
     solo.run(1)
     assert (solo.world.highest, solo.world.seats[A].holder) == (2, solo.me)
 
 
 def test_who_comes_and_reads_less_brings_the_version_down_before_anything_newer_counts() -> None:
     """All read the next version, and nobody has written it yet: whoever reads less is let in, and it stays as it was."""
-    paper, (other,) = began("b~1", reads=2)
+    paper, (other,) = began("b~1", reads=3)
     late = Pen(paper, "old~1").join()
-    not_counted = other.beat(v=2)
+    not_counted = other.beat(v=3)
     counted = other.beat()
     world = world_of(paper)
     assert (world.highest, world.reads) == (1, 1)
@@ -81,22 +81,22 @@ def test_who_comes_and_reads_less_brings_the_version_down_before_anything_newer_
 def test_a_join_by_who_cannot_read_what_has_counted_does_not_count() -> None:
     """Its sender had looked, and found nothing newer; the news came before its join did. Let in, it would live in a world
     of its own, and claim seats in it."""
-    paper, (other,) = began("b~1", reads=2)
-    other.beat(v=2)
+    paper, (other,) = began("b~1", reads=3)
+    other.beat(v=3)
     Pen(paper, "old~1").join()
     world = world_of(paper)
     assert set(world.members) == {"b~1"}
-    assert (world.highest, world.reads) == (2, 2)
+    assert (world.highest, world.reads) == (3, 3)
 
 
 def test_and_it_stops_with_an_error_that_says_what_to_do() -> None:
-    paper, (other,) = began("b~1", reads=2)
+    paper, (other,) = began("b~1", reads=3)
     solo = Solo("A", paper=paper)
     solo.read()
 
     def news(records: list[R.Record]) -> str:
         if isinstance(records[0], R.Join) and solo.world.highest == 1 and world_of(paper).highest == 1:
-            other.beat(v=2)  # after it has looked, before its join lands
+            other.beat(v=3)  # after it has looked, before its join lands
         return "lands"
 
     solo.fate = news
@@ -111,16 +111,16 @@ def test_and_it_stops_with_an_error_that_says_what_to_do() -> None:
 
 def test_an_old_world_in_a_new_snapshot_is_not_begun_with() -> None:
     """The log is trimmed, its only way in a snapshot of a group that writes the next version: the joiner says so at once."""
-    paper, (a, b) = began("x~1", "y~1", reads=2)
+    paper, (a, b) = began("x~1", "y~1", reads=3)
     for _ in range(400):
-        a.beat(v=2)
+        a.beat(v=3)
         b.beat()
     reader = Reader("g")
     reader.attach(0, paper.end)
     reader.feed(paper.entries)
     upto = max(reader.places)
     early = world_of_upto(paper, upto)
-    a.write(R.Snapshot, upto=upto, id="s", part=0, parts=1, world=early.dump(), v=2)
+    a.write(R.Snapshot, upto=upto, id="s", part=0, parts=1, world=early.dump(), v=3)
     solo = Solo("A", paper=paper, start=upto - 5)
     paper.start = upto - 5
     written = solo.run(1)
@@ -139,13 +139,13 @@ def world_of_upto(paper: Paper, upto: int) -> World:
 def trimmed_behind_a_newer_snapshot() -> tuple[Paper, Pen]:
     """A log without its origin, in which a group lives whose snapshots have a form that this version can't read."""
     paper = Paper(10)
-    new = Pen(paper, "new~1", session=1000, reads=2)
+    new = Pen(paper, "new~1", session=1000, reads=3)
     new.join()
     new.n += 1
     paper.put(
         raw(
             k="snapshot",
-            v=2,
+            v=3,
             g="g",
             m=new.id,
             n=new.n,
@@ -166,9 +166,9 @@ def test_adrift_behind_a_snapshot_that_it_cannot_read_it_says_so_in_the_end() ->
     solo = Solo("A", paper=paper, start=10)
     for _ in range(40):
         solo.run(0.25)
-        new.beat(v=2)
+        new.beat(v=3)
     assert isinstance(solo.ending, Stop)
-    assert (solo.ending.kind, "writes format 2" in solo.ending.text) == ("newer-format", True)
+    assert (solo.ending.kind, "writes format 3" in solo.ending.text) == ("newer-format", True)
     assert solo.kinds(solo.sent) == ["Join"], "it has asked, and begun nothing anew"
 
 

@@ -133,9 +133,12 @@ def test_r6_who_was_only_read_of_in_the_past_is_not_known_to_live() -> None:
     watcher.read(5, past=True)
     assert watcher.watches.heard(everybody) == {"b~1"}
     a.beat()
-    Pen(paper, "c~1").join()
+    c = Pen(paper, "c~1").join()
     watcher.read(9)
-    assert watcher.watches.heard(watcher.alive(9)) == {"a~1", "b~1", "c~1"}
+    assert watcher.watches.heard(watcher.alive(9)) == {"a~1", "b~1"}, "a join may be older than what its sender reads"
+    c.beat()
+    watcher.read(10)
+    assert watcher.watches.heard(watcher.alive(10)) == {"a~1", "b~1", "c~1"}
     assert watcher.watches.heard({"a~1"}) == {"a~1"}, "of those asked about only"
 
 

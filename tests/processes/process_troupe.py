@@ -32,8 +32,19 @@ PATIENCE: Final = 60.0
 T = TypeVar("T")
 
 
+def interpreter(release: Path | None) -> str:
+    """What runs a release: its own interpreter, if it was installed into an environment of its own; else this one."""
+    return str(release) if release is not None and release.is_file() else sys.executable
+
+
+def paths(release: Path | None) -> dict[str, str]:
+    """Where Python finds a release that is a folder."""
+    return {"PYTHONPATH": str(release)} if release is not None and release.is_dir() else {}
+
+
 class Worker:
-    """One worker process, seen from outside. `release`: where its `pares` is, if it is not this one."""
+    """One worker process, seen from outside. `release`: where its `pares` is, if it is not this one: a folder with the package,
+    or the interpreter of an environment in which it is installed."""
 
     def __init__(self, troupe: Troupe, name: str, release: Path | None = None) -> None:
         self.name = name
@@ -41,9 +52,9 @@ class Worker:
         self._folder = troupe.folder
         self._log = Path(pares.ledger.parse(troupe.url).path[1:]) if troupe.url.startswith("sqlite:") else None
         script = Path(__file__).with_name("process_worker.py")
-        command = [sys.executable, str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
+        command = [interpreter(release), str(script), troupe.url, name, ",".join(troupe.roles), str(troupe.session)]
         with (troupe.folder / f"{name}.log").open("wb") as log:
-            environment = os.environ if release is None else {**os.environ, "PYTHONPATH": str(release)}
+            environment = {**os.environ, **paths(release)}
             command += [str(troupe.folder), f"settle={troupe.settle}"]
             command += [] if troupe.protocol == "claims" else [f"protocol={troupe.protocol}"]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

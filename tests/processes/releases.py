@@ -14,15 +14,15 @@ import pares
 
 _CHANGES = {
     "core/records.py": [
-        ("VERSION: Final = 1\n", "VERSION: Final = {writes}\n"),
-        ("READS: Final = 1\n", "READS: Final = {reads}\n"),
+        ("VERSION: Final = 2\n", "VERSION: Final = {writes}\n"),
+        ("READS: Final = 2\n", "READS: Final = {reads}\n"),
         ("marks: tuple[tuple[str, Index, Int, Int], ...] | None = None\n\n\nclass Leave", "{mood}\n\n\nclass Leave"),
     ],
     "core/outbox.py": [
         (
             'fields.setdefault("v", min(self.writes, world.reads))\n',
             'fields.setdefault("v", min(self.writes, world.reads))\n'
-            '        if kind is records.Beat and fields["v"] >= 2:\n'
+            '        if kind is records.Beat and fields["v"] >= 3:\n'
             '            fields["mood"] = "good"\n',
         ),
     ],

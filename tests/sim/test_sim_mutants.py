@@ -39,18 +39,24 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "obituary-without-proof": (0, 1),
     "everything-moves": (1, 3),
     "no-budget": (25,),
+    "not-ready-is-given": (0, 3),
+    "slow-holds-on": (5, 9),
+    "nobody-is-superseded": (0, 1),
 }
 """Seeds known to meet the damage; any of them will do."""
+BY_SCENARIO = {"ghosts-are-waited-for", "unshown-is-given"}
+"""Mutants that cost a session at most, which the simulation allows in such troubles: a scenario and a measurement catch them
+(`tests/core/golden`, `tests/bench/test_bench_ordinary.py`)."""
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS))
+@pytest.mark.parametrize("name", sorted(CAUGHT_BY))
 def test_a_broken_rule_is_noticed(name: str) -> None:
     seeds = CAUGHT_BY[name]
     outcomes = [perform(seed, MUTANTS[name]) for seed in seeds]
     assert any(outcome.broken for outcome in outcomes), f"{name}: {MUTANTS[name].what}, and no seed of {seeds} shows it"
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS))
+@pytest.mark.parametrize("name", sorted(CAUGHT_BY))
 def test_it_is_the_rule_that_makes_the_difference(name: str) -> None:
     """The same troubles, with all rules in force, break no promise."""
     mutant = MUTANTS[name]
@@ -67,5 +73,7 @@ def test_a_mutant_leaves_no_trace_behind() -> None:
 
 
 def test_there_are_as_many_as_the_design_lists() -> None:
-    assert len(MUTANTS) == 26 + 1, "and one of R6, which its list leaves out"
-    assert set(CAUGHT_BY) == set(MUTANTS)
+    assert len(MUTANTS) == 26 + 1 + 5, (
+        "one of R6, which its list leaves out, and five of what came later"
+    )
+    assert set(CAUGHT_BY) == set(MUTANTS) - BY_SCENARIO

@@ -20,12 +20,12 @@ SNAPSHOT_TEXT: Final = 200_000
 """Characters of a world in one part of a snapshot: with escapes well below a record's limit."""
 
 
-def beat_ms(world: World, me: str, session_ms: int) -> int:
+def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str]) -> int:
     """How long until this member's next record is due: a quarter of a session for holders; for standbys a session, or more
-    when they are so many that their beats would exceed the budget (R16)."""
+    when so many of them are `alive` that their beats would exceed the budget (R16). [the dead slow the living down]"""
     if world.held.get(me):
         return max(1, session_ms // 4)
-    standbys = sum(1 for id in world.members if not world.held[id])
+    standbys = sum(1 for id in alive if not world.held.get(id))
     return max(session_ms, standbys * 1000 // STANDBY_BUDGET)
 
 

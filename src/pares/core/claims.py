@@ -113,6 +113,12 @@ class Claims:
         return self.tenures.until
 
     @property
+    def slow_until(self) -> int | None:
+        """None while this member's round trips let it lead; else when it will ask to be given seats again, at the earliest
+        (R18)."""
+        return self.living.pace.slow_until
+
+    @property
     def largest_token(self) -> int:
         """No token that this process has seen, in this incarnation or before, is greater (R9)."""
         return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
@@ -155,6 +161,8 @@ class Claims:
                 )
                 self._over(Stop("cloned", text), "cloned", now, effects)
                 return
+        if reader.mine and self.outbox.sent.counted is not None:
+            self.living.came_back(self.outbox.sent.counted, now)
         self._meet(end, reader.position, now, effects)
         if reader.stranded:
             self._over(Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects)
@@ -234,6 +242,7 @@ class Claims:
     def _acked(self, event: Acked, now: int, effects: list[Effect]) -> None:
         if not self.outbox.acked(event.ticket, event.offset, self.position):
             return
+        self.living.pace.appended(now - self.outbox.last_at)
         self.tenures.acked(event.ticket, event.offset)
         self.living.acked()
         self._join_stands = self.stage is Stage.JOINING
@@ -305,7 +314,7 @@ class Claims:
             self._genesis(reader.world.last, wall_us, now, effects)
         elif self.me in reader.world.members:
             self.stage = Stage.JOINING  # the join that asked for a snapshot has counted
-        else:
+        elif self.living.readiness.able or self.living.readiness.can_say(reader.world):
             self.stage = Stage.JOINING
             self._join(reader.world.base, now)
 
@@ -359,10 +368,15 @@ class Claims:
         }
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
-        """In version 1, as a genesis: who is adrift does not know what the others read, and what a join says of itself does not
-        depend on it."""
+        """In version 1, as a genesis, where version 2 is not in force or this member does not know: readers of either version
+        can read it. What such a join can't say, that this member is not ready, follows in the same append (R19)."""
+        world, able = self.reader.world, self.living.readiness.able
         self.outbox.due_ms = self.config.session_ms // 2
-        self.outbox.write(self.reader.world, records.Join, now, v=1, b=base, adrift=adrift, **self._said())
+        told = not able and world.in_force and not adrift
+        fields: dict[str, Any] = {"v": 2, "ready": False} if told else {"v": 1}
+        self.outbox.write(world, records.Join, now, b=base, adrift=adrift, **fields, **self._said())
+        if not able and not told:
+            self.outbox.write(world, records.Ready, now, b=base, ready=False, why=self.living.readiness.why_not)
 
     def _check_join(self, now: int, effects: list[Effect]) -> None:
         world = self.reader.world
@@ -387,6 +401,8 @@ class Claims:
         self._adrift_at = now if self._adrift_at is None else self._adrift_at
         if not reader.up_to_date or not self.outbox.quiet:
             return
+        if not self.living.readiness.able:
+            return  # what the others read is not known: it could not tell them (R19)
         if reader.newest_base and reader.newest_base != self._drift_base:
             self._drift_base = reader.newest_base
             self._join(reader.newest_base, now, adrift=True)

@@ -10,6 +10,8 @@ Two questions are asked of every record, and they are kept apart:
   still so at its place in the log (R3). A seat is freed, or changes hands, only by its holder's release, transfer or leave,
   by a successful claim, or by proof of death (R3a): so `_free` and `_seize` are called from those and from nowhere else.
 
+What version 2 of the format adds has effects only where it is in force (`World.in_force`): there is nobody then who reads less.
+
 Without the first question late and doubled copies would act a second time. Without the second, two challengers, or a
 challenger and a late heartbeat, would both be right.
 """
@@ -18,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+
+from msgspec import UNSET
 
 from pares.core.changes import (
     Began,
@@ -29,9 +33,8 @@ from pares.core.changes import (
     RoleChanged,
     SeatChanged,
 )
+from pares.core.forgetting import forget, has_room, make_room, supersede
 from pares.core.records import (
-    MAX_INT,
-    MAX_MEMBERS,
     MAX_PAUSES,
     MAX_ROLES,
     MAX_SEATS,
@@ -46,6 +49,7 @@ from pares.core.records import (
     Leave,
     Obituary,
     Pause,
+    Ready,
     Release,
     Resume,
     Rewind,
@@ -56,7 +60,8 @@ from pares.core.records import (
     Transfer,
     Unknown,
 )
-from pares.core.world import MemberState, PauseState, RoleState, SeatState, World, member_state, new_seat
+from pares.core.states import MemberState, PauseState, RoleState, SeatState, member_state, new_seat
+from pares.core.world import World
 
 
 def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
@@ -70,14 +75,16 @@ def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
 def join_counts(world: World, join: Join) -> bool:
     """A join needs a log that has begun, an id never seen to go, and a version that all can read; and it must be able to read
     all that has counted so far (R2, R8, R11). [Its sender looked before it joined, and something newer has counted since: it
-    would live in a world of its own]"""
+    would live in a world of its own] A join above version 1 counts only where its version is in force already: readers that
+    can't read it must be able to see, by records of members that they know, that the group has moved on."""
     return (
         join.b == world.base != 0
         and join.m not in world.members
         and join.m not in world.gone
-        and join.v <= min(world.reads, join.reads)
+        and join.v <= min(world.reads, join.reads, max(1, world.highest))
         and join.reads >= world.highest
-        and len(world.members) < MAX_MEMBERS
+        and (join.ready is UNSET or join.v >= 2)
+        and has_room(world)
     )
 
 
@@ -112,7 +119,7 @@ def fold(world: World, offset: int, record: AnyRecord | Unknown, changes: list[C
     world.count += 1
     world.last = offset
     if record.v > world.highest:
-        world.highest = record.v
+        world.raise_version(record.v)
     return True
 
 
@@ -124,24 +131,9 @@ def at_place(world: World, offset: int, record: AnyRecord | Unknown, changes: li
     if world.count < world.next_place() and not (type(record) is Join and record.adrift):
         return False
     world.placed = world.count
-    _forget(world, offset, changes)
+    forget(world, offset, changes)
+    world.place()
     return True
-
-
-def _forget(world: World, offset: int, changes: list[Change]) -> None:
-    """Drops silent members without seats, and ids of who is gone, after so many counted records (R13). Only at places."""
-    horizon = world.count - world.memory()
-    if horizon <= 0:
-        return
-    silent = [m for m in world.members.values() if m.count < horizon and not world.held[m.id]]
-    for member in silent:
-        del world.members[member.id], world.held[member.id]
-        changes.append(MemberLeft(offset, member.id, member.name, "forgotten"))
-    lost = [id for id, count in world.gone.items() if count < horizon]
-    for id in lost:
-        del world.gone[id]
-    if silent or lost:
-        world.refresh()
 
 
 # What the effects share -------------------------------------------------------------------------------------------------
@@ -229,11 +221,9 @@ def _remove_member(
     """All its seats are free, and its id never returns."""
     for key in sorted(world.held[member.id]):
         _free(world, offset, world.seats[key], record, changes, cause)
-    del world.members[member.id], world.held[member.id]
+    world.remove(member)
     world.gone[member.id] = world.count + 1
-    if member.reads <= world.reads:
-        world.reads = min((m.reads for m in world.members.values()), default=MAX_INT)
-    world.changed(("members", member.id), ("gone", member.id))
+    world.changed(("gone", member.id))
     changes.append(MemberLeft(offset, member.id, member.name, cause))
 
 
@@ -247,7 +237,7 @@ def _genesis(world: World, offset: int, record: Genesis, changes: list[Change]) 
         for key in sorted(world.held[member.id]):
             _free(world, offset, world.seats[key], record, changes)
         changes.append(MemberLeft(offset, member.id, member.name, "reset"))
-    world.members, world.seats, world.roles, world.pauses, world.gone = {}, {}, {}, {}, {}
+    world.members, world.seats, world.roles, world.pauses, world.gone, world.unready = {}, {}, {}, {}, {}, {}
     world.base, world.last, world.count, world.placed, world.highest = record.base, offset, 1, 0, record.v
     world.refresh()
     changes.append(Began(offset, record.base))
@@ -255,11 +245,29 @@ def _genesis(world: World, offset: int, record: Genesis, changes: list[Change]) 
 
 
 def _join(world: World, offset: int, record: Join, changes: list[Change]) -> None:
-    world.members[record.m] = member_state(record, offset, world.count + 1)
-    world.held[record.m] = set()
-    world.reads = min(world.reads, record.reads)
-    world.changed(("members", record.m))
+    if world.in_force:
+        make_room(world, offset, changes)
+    world.add(member_state(record, offset, world.count + 1))
+    if record.ready is False:
+        _not_ready(world, record.m, "")
     changes.append(MemberJoined(offset, record.m, record.name, record.host))
+    if world.in_force:
+        supersede(world, offset, record.name, changes)
+
+
+def _not_ready(world: World, member: str, why: str) -> None:
+    world.unready[member] = why
+    world.changed(("unready", member))
+
+
+def _ready(world: World, offset: int, member: MemberState, record: Ready, changes: list[Change]) -> None:
+    """R19: what it says holds from here on; what it holds it keeps, until it gives it up itself (R3a)."""
+    if record.v < 2:
+        return  # to a reader of version 1 this is a kind that it does not know
+    if not record.ready:
+        _not_ready(world, member.id, record.why)
+    elif world.unready.pop(member.id, None) is not None:
+        world.changed(("unready", member.id))
 
 
 def _beat(world: World, offset: int, member: MemberState, record: Beat, changes: list[Change]) -> None:
@@ -290,11 +298,13 @@ def _claim(world: World, offset: int, member: MemberState, record: Claim, change
 
 
 def may_take(world: World, member: MemberState, seat: Seat) -> bool:
-    """Who may become holder at all: eligible, not draining, no second seat of one role, none under a pause (R3, R13)."""
+    """Who may become holder at all: eligible, ready, not draining, no second seat of one role, none under a pause (R3, R13,
+    R19)."""
     return (
         world.open(seat)
         and not world.paused(seat[0])
         and not member.draining
+        and member.id not in world.unready
         and world.may_hold(member, seat[0])
         and not world.holds_in_role(member.id, seat[0])
     )
@@ -430,5 +440,6 @@ EFFECTS: Final[dict[type, Effect]] = {
     Rewind: _rewind,
     Did: _did,
     Snapshot: _nothing,
+    Ready: _ready,
 }
 """One effect a kind; a kind that is not here (and `Unknown`) counts and has none."""

@@ -1,8 +1,8 @@
 """What a member that is in the group does at a tick, in this order:
 
     give up    releases and transfers of terms whose time is over: always first, also when the lease has run out
-    decide     only when everything written so far has been read back: give terms up by plan, bury the dead, claim seats,
-               declare roles, end pauses, write a snapshot
+    decide     only when everything written so far has been read back: say whether it is ready, give terms up by plan, bury
+               the dead, claim seats, declare roles, end pauses, write a snapshot
     tell       what it did, for people (R17)
     beat       if nothing else was written and a record is due (R16)
 
@@ -17,9 +17,11 @@ from pares.core import reasons, records
 from pares.core.chores import beat_ms, to_watch, watchers
 from pares.core.config import Config
 from pares.core.errors import ConfigError
+from pares.core.forgetting import superseded
 from pares.core.lease import MS
 from pares.core.moves import MIN_STEP_MS, Moves
 from pares.core.outbox import Outbox
+from pares.core.pace import Pace
 from pares.core.placement import place
 from pares.core.protocol import (
     Ask,
@@ -41,7 +43,8 @@ from pares.core.protocol import (
     Watch,
 )
 from pares.core.reader import Reader
-from pares.core.records import Seat
+from pares.core.readiness import Readiness
+from pares.core.records import AT_ONCE, Seat
 from pares.core.snapshotting import Snapshotting
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
@@ -63,13 +66,13 @@ class Living:
         self.outbox = outbox
         self.tenures = tenures
         self.watches = watches
-        self.moves = Moves(config.id, config.session_ms, watches, tenures)
+        self.pace = Pace(config.session_ms, tenures.lease_ns)
+        self.readiness = Readiness(config, outbox, self.pace)
+        self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
         self.closing = False
-        self.ready = config.ready
         self.ending: Effect = Closed()
         """What a leave leads to: the end, or a new incarnation."""
-        self._drained = False
         self._requests: list[Event] = []
         self._served: list[Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
@@ -108,13 +111,20 @@ class Living:
             self._requests.append(event)
 
     def _ready(self, ready: bool) -> None:
-        """Not ready: drain. Ready again: a new incarnation, for who has drained never holds a seat again."""
-        if self.ready and not ready:
-            self._drained = True
-            self._requests.append(Ask(drain=self.me))
-        elif ready and self._drained and not self.closing:
+        self.readiness.ready = ready
+        self.tenures.able = self.readiness.able
+        if ready and self.readiness.drained and not self.closing:
             self.closing, self.ending = True, Restart("ready again")
-        self.ready = ready
+
+    def came_back(self, sent_at: int, now: int) -> None:
+        """A record of this member's, handed over at `sent_at`, was read back."""
+        tenures = self.tenures
+        held = bool(tenures.by_seat) or (tenures.held_at is not None and tenures.held_at >= sent_at)
+        for_lost = tenures.lost_unled is not None and sent_at >= tenures.lost_unled
+        self.pace.came_back(sent_at, now, held=held, for_lost=for_lost)
+        if self.pace.slow:
+            tenures.lost_unled = None
+        tenures.able = self.readiness.able
 
     def unserved(self) -> list[Event]:
         """Requests that are not known to stand in the log."""
@@ -134,8 +144,8 @@ class Living:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
         self._wall_us = wall_us
-        self.outbox.due_ms = self._due_ms()
         self.moves.look(world, now)
+        self.outbox.due_ms = self._said_ms(now)
         if self.outbox.doubtful(now):
             self._probe(now, wakes)
             return
@@ -168,7 +178,7 @@ class Living:
         if now < at:
             wakes.append(at)
             return
-        self.outbox.due_ms = 1
+        self.outbox.due_ms = AT_ONCE
         if not self.tenures.left:
             self._give_up(now)
         if self.outbox.idle:
@@ -204,7 +214,9 @@ class Living:
         world = self.reader.world
         me = world.members[self.me]
         self._serve(now, effects)
-        closing = reasons.CLOSED if self.closing else "" if self.ready else reasons.NOT_READY
+        if not self.closing:
+            self.readiness.say(world, now)
+        closing = reasons.CLOSED if self.closing else self.readiness.why_not
         for give in self.moves.gives(world, now, closing=closing):
             how: dict[str, Any] = {"to": give.to, "pin": give.pin, "release_only": give.release_only}
             effects += self.tenures.stop(give.tenure, give.why, now, **how)
@@ -213,7 +225,7 @@ class Living:
             self._leave(now)
             return
         self._bury(now)
-        if self.ready and not me.draining:
+        if self.readiness.able and not me.draining:
             self._claim(now)
         self._declare(now)
         self._end_pauses(now)
@@ -297,7 +309,7 @@ class Living:
             if self.moves.due(since + turn * MIN_STEP_MS * MS, now):
                 self._write(records.Obituary, now, of=id)
                 now_due.append(id)
-        if self.closing or not self.ready:
+        if self.closing or not self.readiness.able:
             return
         roles = {seat[0] for seat in world.held.get(self.me, ())}
         for seat in sorted(seat for id in now_due for seat in world.held[id]):
@@ -350,20 +362,35 @@ class Living:
             self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
 
     def _due_ms(self) -> int:
-        return beat_ms(self.reader.world, self.me, self.config.session_ms)
+        return beat_ms(self.reader.world, self.me, self.config.session_ms, self.moves.alive)
+
+    def _said_ms(self, now: int) -> int:
+        """What records say of when the next one is due: the truth; or that it is due at once, by a member that does not know
+        that it could lead: also by one that takes itself for a holder, for it may not have read that it is none (R6, R18)."""
+        due, world = self._due_ms(), self.reader.world
+        leads = bool(world.held.get(self.me)) and now < self.tenures.until
+        if leads or world.members[self.me].administrator or self.me in world.unready:
+            return due
+        shown = self.pace.shown(now, max(due, self.config.session_ms)) and not self.pace.slow
+        return due if shown else AT_ONCE
 
     def _beat(self, now: int, wakes: list[int]) -> None:
-        """Due by the clock; at once for who was given a seat and has no good lease (R16); in a busy group also before the
-        group forgets a slow member (R13)."""
-        world = self.reader.world
-        at = self.outbox.last_at + min(self.outbox.promised_ms, self.outbox.due_ms) * MS
+        """Due by the clock. At once for who was given a seat and has no good lease (R16); for who can show now that it could
+        lead, and has not yet (R6); and for whom the group would forget else: a slow member in a busy group (R13), and one
+        that has a successor under its name (R20)."""
+        world, me = self.reader.world, self.reader.world.members[self.me]
+        due_ms = self._due_ms()
+        promised = self.outbox.promised_ms
+        at = self.outbox.last_at + min(due_ms if promised <= AT_ONCE else promised, due_ms) * MS
         waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and not self.tenures.good(now)
-        fading = world.count - world.members[self.me].count > world.memory() // 4
-        if self.outbox.idle and (now >= at or ((waiting or fading) and self.outbox.quiet)):
+        shown = self.outbox.due_ms > AT_ONCE and not me.administrator
+        shows = shown and (promised <= AT_ONCE or me.offset == me.joined)
+        fading = world.count - me.count > world.memory() // 4 or superseded(world, me)
+        if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
             marks = self._new_marks()
             for i in range(0, max(1, len(marks)), MARKS):
                 self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
-            at = now + self.outbox.due_ms * MS
+            at = now + due_ms * MS
         wakes.append(at)
 
     def _new_marks(self) -> list[tuple[str, int, int, int]]:

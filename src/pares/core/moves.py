@@ -3,26 +3,38 @@
 Each decision may come out differently for two members (they see different members alive), and all are safe: what it says is
 done by a record whose effect the log decides (R3). What is at stake here is speed and calm:
 
-* the designated member claims a free seat at once; the others wait a little, longer for each place further back, so that a
-  deaf designated member stops nobody, and a live one meets no crowd (R13);
+* the designated member claims a free seat at once; the others wait a little, so that a deaf designated member stops nobody, and
+  a live one meets no crowd (R13);
 * a silent holder is challenged a session after its last record was read, never earlier (R3);
-* the surplus is handed over by its holder, only when the group has been stable for `settle` (R13).
+* **R20** many may have died at once, and among the dead are some of those who would be next. A member of whom something was
+  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them
+  only. Claims name the word that they out-wait, so several may claim and one counts: after the designated member the others
+  follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is waited for in
+  turn]
+* the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
+  that has shown that it reads (`watch`), and, if its term began with a claim, that has written since. [the successor of a
+  leader hands the seat on to one of those that died with it, for its rank]
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from pares.core import reasons
 from pares.core.fold import may_take
 from pares.core.lease import MS
+from pares.core.pace import Pace
 from pares.core.placement import place
 from pares.core.records import Seat
+from pares.core.states import MemberState
 from pares.core.tenure import Phase, Tenure, Tenures
 from pares.core.watch import Stopwatches
-from pares.core.world import MemberState, World
+from pares.core.world import World
 
 MIN_STEP_MS = 15
+"""Milliseconds that those in line leave one another at least."""
 
 
 class Take(Struct, frozen=True, gc=False):
@@ -46,8 +58,9 @@ class Give(Struct, frozen=True):
 class Moves:
     """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
 
-    def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures) -> None:
+    def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         self.me = me
+        self._pace = pace
         self._step = _step(session_ms)
         self._watches = watches
         self._tenures = tenures
@@ -68,7 +81,8 @@ class Moves:
         alive = self._watches.alive(world, now) - self._watches.silence(world, now)
         if alive != self.alive or world.shape != self._shape:
             self.alive = alive
-            self.crew = sorted(id for id in alive if not world.members[id].administrator)
+            crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
+            self.crew = sorted(crew)
         if self._watches.next_overdue:
             self.wakes.append(self._watches.next_overdue)
         if world.shape != self._shape:
@@ -88,6 +102,8 @@ class Moves:
     def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
         """Computed again only when the world, or who is alive, has changed."""
         key = (world.shape, alive, self._watches.unsettled(self.crew, now), without)
+        if self._watches.next_settled:
+            self.wakes.append(self._watches.next_settled)
         if key not in self._targets:
             if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
                 self._targets = {}
@@ -136,12 +152,15 @@ class Moves:
                 continue
             if designated != self.me and world.seats[seat].avoid == self.me:
                 continue  # stepped down from, and somebody else could have it (R13)
-            if designated == self.me or self.due(since + self._wait(world, seat, designated, self._step), now):
+            wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self._step)
+            if self.due(since + wait, now):
                 found.append(Take(seat, None))
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
-        target = self.target(world, now)
+        crew = self._watches.survivors(holder, self.crew)
+        target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
+        crew = crew or self.crew
         found: list[Take] = []
         # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
         step = max(self._step, _step(holder.session_ms))
@@ -153,7 +172,7 @@ class Moves:
                 if self.due(at + (1 + self.line()) * step, now):
                     found.append(Take(seat, over, free=True))
             elif may_take(world, me, seat):
-                wait = 0 if designated == self.me else self._wait(world, seat, designated, step)
+                wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
                 if self.due(at + wait, now):
                     found.append(Take(seat, over))
         return found
@@ -166,11 +185,12 @@ class Moves:
         able = (id for id in self.crew if may_take(world, world.members[id], seat) and world.seats[seat].avoid != id)
         return next(able, wanted)
 
-    def _wait(self, world: World, seat: Seat, designated: str | None, step: int) -> int:
-        """How long to let the designated member, and those before this one, go first."""
-        able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
-        place = able.index(self.me) if self.me in able else len(able)
-        return (2 + place) * step
+    def _wait(self, world: World, seat: Seat, designated: str | None, crew: Iterable[str], step: int) -> int:
+        """How long to let the designated member of that crew go first, and then those that wrote later than this one."""
+        mine = world.members[self.me].offset
+        others = (world.members[id] for id in crew if id not in (designated, self.me))
+        place = sum(1 for m in others if m.offset > mine and world.may_hold(m, seat[0]))
+        return 2 * step + place * self._pace.gap(MIN_STEP_MS * MS, step)
 
     # Giving up -------------------------------------------------------------------------------------------------------
 
@@ -208,6 +228,8 @@ class Moves:
             return None
         if seat.asked is not None:
             return Give(tenure, reasons.ASKED, to, pin=seat.asked[0] is not None)
+        if tenure.claimed and not self._watches.wrote_since(to, tenure.since):
+            return None
         if self.due(settled, now):
             return Give(tenure, reasons.BALANCE, to)
         return None

@@ -1,8 +1,8 @@
 """Who should hold each seat (R13): a pure function of the world and of who is alive. It knows no time.
 
-In this order: only members that are eligible, alive and not draining; one seat of a role to a member; lower rank first;
-seats of one role on different hosts, then in different zones; balanced within one, by weight; and sticky: a seat stays
-where it is unless one of these says otherwise, so that only the surplus moves.
+In this order: only members that are eligible, alive, ready (R19) and not draining; one seat of a role to a member; lower
+rank first; seats of one role on different hosts, then in different zones; balanced within one, by weight; and sticky: a
+seat stays where it is unless one of these says otherwise, so that only the surplus moves.
 
 Every member computes this for itself, and two that see different members alive may differ. That is harmless: placement says
 who *should* act first, the log decides who did (R3). What it must not do is move more than the surplus, for each move is an
@@ -15,7 +15,8 @@ from collections.abc import Iterable, Set
 from typing import Final
 
 from pares.core.records import Seat
-from pares.core.world import MemberState, SeatState, World
+from pares.core.states import MemberState, SeatState
+from pares.core.world import World
 
 EPSILON: Final = 1e-9
 NOBODY: Final[frozenset[str]] = frozenset()
@@ -37,7 +38,7 @@ class _Placement:
     def __init__(self, world: World, alive: Set[str], unsettled: Set[str], without: Set[str]) -> None:
         self.world = world
         crew = [m for id, m in sorted(world.members.items()) if id in alive and id not in without]
-        self.crew = [m for m in crew if not m.draining and not m.administrator]
+        self.crew = [m for m in crew if not m.draining and not m.administrator and m.id not in world.unready]
         last = max((m.rank for m in self.crew), default=0)
         self.rank = {m.id: last if m.id in unsettled else m.rank for m in self.crew}
         self.able = {m.id: None if m.eligible is None else frozenset(m.eligible) for m in self.crew}

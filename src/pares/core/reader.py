@@ -27,6 +27,7 @@ from msgspec import Struct
 from pares.core import fold as _fold
 from pares.core.changes import Change
 from pares.core.records import (
+    AT_ONCE,
     MAX_RECORD,
     MAX_SESSION_MS,
     READS,
@@ -110,7 +111,7 @@ class Reader:
         self.last_seen = -1
         """Adrift: the offset of the group's last record, or of the entry before the log's start."""
         self.longest_ms = 0
-        """Adrift: the longest session that any sender still in the log may have; the longest there is, if its join is gone."""
+        """Adrift: the longest session that any sender still in the log may have, by its join, or by what its records say."""
         self.stranded = False
         """The log goes on in a world that does not follow from this reader's: it must begin again (R12)."""
         self.largest = 0
@@ -355,7 +356,7 @@ class Reader:
                 self._joined.add(record.m)
                 self.longest_ms = max(self.longest_ms, record.session)
             elif type(record) is not Genesis and record.m not in self._joined:
-                self.longest_ms = MAX_SESSION_MS
+                self.longest_ms = max(self.longest_ms, _session_at_most(record))
             if type(record) is Snapshot and (record.m, record.id) not in self._refused:
                 whole = self._parts.add(offset, record)
                 if whole is not None and whole.upto >= self.start and self._begin(whole):
@@ -383,3 +384,15 @@ class Reader:
         self.bad[reason] += 1
         if len(self.bad_samples) < KEPT_BAD:
             self.bad_samples.append(Bad(offset, reason, bytes(payload[:200])))
+
+
+def _session_at_most(record: AnyRecord | Unknown) -> int:
+    """The longest session that the sender of a record may have whose join is gone from the log, in milliseconds (R12).
+
+    A record says in how many milliseconds its sender's next one is due: a holder's, a quarter of its session; a standby's, its
+    session or more; a join's, half of it (R16). So nobody's session is longer than four times that, rounded up. What says that
+    it is due at once tells nothing, nor does a record of a version that this reader does not know: the longest there is.
+    """
+    if type(record) is Unknown or record.v > READS or record.s <= AT_ONCE:
+        return MAX_SESSION_MS
+    return min(4 * (record.s + 1), MAX_SESSION_MS)

@@ -21,6 +21,8 @@ DRAINED: Final = "drained"
 CLOSED: Final = "closed"
 LEFT: Final = "left"
 NOT_READY: Final = "not ready"
+SLOW: Final = "slow"
+"""Its round trips are too long to lead (R18)."""
 ASKED: Final = "asked"
 """By an administrator."""
 HANDED_OVER: Final = "handed over"
@@ -29,7 +31,7 @@ STEPPED_DOWN: Final = "stepped down"
 BALANCE: Final = "balance"
 
 PLANNED: Final = frozenset(
-    {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, ASKED, HANDED_OVER, STEPPED_DOWN, BALANCE}
+    {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, SLOW, ASKED, HANDED_OVER, STEPPED_DOWN, BALANCE}
 )
 UNPLANNED: Final = frozenset({LEASE_RAN_OUT, FENCED, BARRIER_TIMED_OUT})
 REASONS: Final = PLANNED | UNPLANNED

@@ -13,20 +13,24 @@ depend on how deep the reader's own stack happens to be.
 
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
-"""
+
+Version 2 added a kind, `ready`, and a field of `join`, `ready` (R19). In a record of version 1 they are what they are to a
+reader of version 1: the kind is unknown, the field makes the join bad. So releases 0.1 and 0.2 read a mixed log alike; and
+what else version 2 changes is in force only from the place on at which a record of version 2 has counted
+(`World.in_force`)."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pares.core.errors import ConfigError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The format version that this code writes."""
-READS: Final = 1
+READS: Final = 2
 """The newest format version that this code can read; stated in every `join`."""
 
 MAX_RECORD: Final = 64 * 1024
@@ -37,6 +41,9 @@ MAX_INT: Final = 2**53
 MAX_BASE: Final = 2**52
 """A base and an offset below it make a token that a record can carry; in microseconds it is reached in 2112."""
 MAX_DUE_MS: Final = 600_000
+AT_ONCE: Final = 1
+"""What a record says of when the next one is due (in milliseconds), if its sender is to be given nothing: it does not know, by
+a round trip of its own, that it could lead. A quarter of the shortest session is more."""
 MIN_SESSION_MS: Final = 20
 MAX_SESSION_MS: Final = 60_000
 MAX_PAUSE_MS: Final = 7 * 24 * 3600 * 1000
@@ -105,6 +112,8 @@ class Join(Record, tag="join"):
     lock: Lock | None = None
     adrift: bool = False
     """The joiner found no way into the log and asks for a snapshot (R10, R12)."""
+    ready: bool | UnsetType = UNSET
+    """Whether it may be given seats from the first (R19); not said: it may. Since version 2."""
 
 
 class Beat(Record, tag="beat"):
@@ -172,6 +181,13 @@ class Role(Record, tag="role"):
     weight: Weight = 1.0
     spread: Annotated[str, Meta(pattern=r"^(host|zone|none)\Z")] = "host"
     removed: bool = False
+
+
+class Ready(Record, tag="ready"):
+    """From here on the sender may be given seats, or may not (R19); `why` is for people. Since version 2."""
+
+    ready: bool
+    why: Text = ""
 
 
 class Pause(Record, tag="pause"):
@@ -259,10 +275,13 @@ AnyRecord: TypeAlias = (
     | Rewind
     | Did
     | Snapshot
+    | Ready
 )
 
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 """The kinds that this version knows."""
+SINCE: Final = {"ready": 2}
+"""Kinds that came after version 1: in a record of a version before, they are unknown."""
 
 
 class BadRecord(Exception):
@@ -310,7 +329,7 @@ def _decode_envelope(payload: bytes, error: str) -> Unknown:
         record = _envelope.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as second:
         raise BadRecord("not a record", str(second)) from None
-    if record.k in KINDS and record.v <= READS:
+    if record.k in KINDS and SINCE.get(record.k, 1) <= record.v <= READS:
         raise BadRecord("bad field", error)
     return record
 

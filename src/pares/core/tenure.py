@@ -39,6 +39,7 @@ class Tenure:
 
     __slots__ = (
         "barrier_until",
+        "claimed",
         "down",
         "gained",
         "phase",
@@ -47,13 +48,18 @@ class Tenure:
         "returned",
         "seat",
         "sent_to",
+        "since",
         "to",
         "token",
         "tried",
         "why",
     )
 
-    def __init__(self, seat: Seat, token: int, gained: str = "") -> None:
+    def __init__(self, seat: Seat, token: int, gained: str = "", since: int = 0, *, claimed: bool = False) -> None:
+        self.claimed = claimed
+        """It began with a claim of this member's: whoever had it before did not give it up to it."""
+        self.since = since
+        """When the record was read that gave it."""
         self.seat = seat
         self.token = token
         self.phase = Phase.WAITING
@@ -85,6 +91,12 @@ class Tenures:
         self.by_seat: dict[Seat, Tenure] = {}
         self.until = 0
         """Up to when beliefs last: s + L (R4b). 0 before the first record was read back."""
+        self.able = True
+        """Whether this member may lead at all (R18, R19): if not, no belief begins."""
+        self.held_at: int | None = None
+        """When it last read that it holds something."""
+        self.lost_unled: int | None = None
+        """Since when it had held what was claimed from it last before it could believe; None once it has led again."""
         self.left = False
         """A `leave` has been handed over: no belief any more (R4c)."""
         self.history: list[tuple[Seat, int, str, int, str]] = []
@@ -131,10 +143,12 @@ class Tenures:
                 self.until = until
                 if any(t.phase is Phase.LEADING for t in self.by_seat.values()):
                     effects.append(Renew(until))
-        if self.good(now) and not self.left:
+        if self.by_seat:
+            self.held_at = now
+        if self.good(now) and not self.left and self.able:
             for tenure in self.by_seat.values():
                 if tenure.phase is Phase.WAITING:
-                    tenure.phase = Phase.LEADING
+                    tenure.phase, self.lost_unled = Phase.LEADING, None
                     self._note(tenure, "lead", now, tenure.gained)
                     effects.append(Lead(tenure.seat, tenure.token, self.until, tenure.gained))
         return effects
@@ -155,11 +169,15 @@ class Tenures:
             state = world.seats.get(seat)
             if seat not in held or state is None or state.token != tenure.token:
                 del self.by_seat[seat]
+                self.held_at = now
+                if tenure.phase is Phase.WAITING and _claimed(tenure.token, changes):
+                    self.lost_unled = tenure.since
                 if tenure.phase in (Phase.LEADING, Phase.STOPPING):
                     effects += self._fence(tenure, _why_lost(seat, tenure.token, changes), now)
         for seat in sorted(held - self.by_seat.keys()):
             token = world.seats[seat].token
-            self.by_seat[seat] = Tenure(seat, token, _why_gained(token, changes))
+            claimed = any(type(c) is SeatChanged and c.token == token and c.cause == "claim" for c in changes)
+            self.by_seat[seat] = Tenure(seat, token, _why_gained(token, changes), now, claimed=claimed)
         return effects
 
     def drop_all(self, why: str, now: int) -> list[Effect]:
@@ -260,6 +278,10 @@ def _why_gained(token: int, changes: list[Change]) -> str:
         if type(change) is SeatChanged and change.token == token:
             return f"{change.why}, from {change.before}" if change.before else change.why
     return ""
+
+
+def _claimed(token: int, changes: list[Change]) -> bool:
+    return any(type(c) is SeatChanged and c.before_token == token and c.cause == "claim" for c in changes)
 
 
 def _why_lost(seat: Seat, token: int, changes: list[Change]) -> str:

@@ -1,4 +1,4 @@
-"""Stopwatches over the other members: who is silent (R3), who is overdue (R16), who has settled (R13).
+"""Stopwatches over the other members: who is silent (R3), who is overdue (R16), who has settled (R13), who survives (R20).
 
 What is known here is when *this* member read something, by its own stopwatch. It is kept out of the world on purpose: no two
 members agree on it, and nothing that all must agree on may depend on it.
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 from pares.core.changes import Change, SeatChanged
 from pares.core.lease import MS, challenge_ns
-from pares.core.records import Seat
-from pares.core.world import MemberState, World
+from pares.core.records import AT_ONCE, Seat
+from pares.core.states import MemberState
+from pares.core.world import World
 
 
 class Watched:
     """One other member: its last counted record, and when this member read it."""
 
-    __slots__ = ("back_at", "heard", "offset", "read_at", "was_overdue")
+    __slots__ = ("back_at", "offset", "read_at", "was_overdue", "words")
 
     def __init__(self, offset: int, now: int) -> None:
         self.offset = offset
@@ -25,8 +26,11 @@ class Watched:
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
-        self.heard = False
-        """Something of it was read that was new: of who was only read of in the past nobody knows whether it lives."""
+        self.words = 1
+        """How often something new of it was read since it was first read of, or since it was overdue. With the second word
+        it is
+        known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
+        join, what stood in the log before, or an append of long ago that has landed only now."""
 
 
 class Stopwatches:
@@ -46,6 +50,8 @@ class Stopwatches:
         self._crew_since = 0
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
+        self.next_settled = 0
+        """When the rank of somebody will count that does not yet."""
 
     def read(self, world: World, changes: Iterable[Change], now: int, *, past: bool = False) -> None:
         """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
@@ -55,10 +61,12 @@ class Stopwatches:
             seen = members.get(id)
             if seen is None:
                 seen = members[id] = Watched(member.offset, now)
-                seen.heard = not past
+                if not past and member.offset != member.joined:
+                    seen.words = 2
             elif seen.offset != member.offset:
                 seen.offset, seen.read_at = member.offset, now
-                seen.heard = seen.heard or not past
+                if not past:
+                    seen.words += 1
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
         for change in changes:
@@ -78,7 +86,8 @@ class Stopwatches:
             self._signs = {seat: at for seat, at in self._signs.items() if seat in world.seats}
 
     def alive(self, world: World, now: int) -> frozenset[str]:
-        """Who is not overdue: its next record is no later than it said itself, with as much again for delays (R16).
+        """Who is not overdue: its next record is no later than it said itself, with as much again for delays (R16). A member
+        that says that it is due at once is taken for overdue from the start: it asks to be given nothing.
 
         Safety never depends on this; a member wrongly left out is left out of placement for a while.
         """
@@ -90,7 +99,9 @@ class Stopwatches:
                 found.append(id)
                 continue
             late = seen.read_at + (2 * member.due_ms + member.session_ms // 4) * MS
-            if now < late and not seen.was_overdue:
+            if now >= late and not seen.was_overdue:
+                seen.words = 0
+            if now < late and not seen.was_overdue and member.due_ms > AT_ONCE:
                 found.append(id)
                 self.next_overdue = min(self.next_overdue or late, late)
             else:
@@ -98,8 +109,23 @@ class Stopwatches:
         return frozenset(found)
 
     def heard(self, alive: Iterable[str]) -> frozenset[str]:
-        """Those of `alive` that are known to live now, and may be handed something (R6)."""
-        return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.heard))
+        """Those of `alive` that are known to live now, and to read, and may be handed something (R6). [after a cut, who writes
+        again but does not read yet is given its share, and does not know of it]"""
+        return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.words > 1))
+
+    def survivors(self, holder: MemberState, among: Iterable[str]) -> frozenset[str]:
+        """Those of whom something was read after the silent holder's next record was due: they have outlived it (R20). Of a
+        member that died with it nothing was."""
+        seen = self._members.get(holder.id)
+        if seen is None:
+            return frozenset()
+        after = seen.read_at + min(holder.due_ms, holder.session_ms // 4) * MS
+        return frozenset(id for id in among if (other := self._members.get(id)) and other.read_at > after)
+
+    def wrote_since(self, member: str, at: int) -> bool:
+        """Whether something of it was read after `at`."""
+        seen = self._members.get(member)
+        return seen is not None and seen.read_at > at
 
     def silent_at(self, member: MemberState) -> int:
         """From when on its seats may be claimed, as far as its last record is concerned (R3)."""
@@ -127,7 +153,7 @@ class Stopwatches:
             if any(now >= self.claimable_at(seat, world.members[id]) for seat in seats):
                 found.append(id)
                 if id in self._members:
-                    self._members[id].was_overdue = True
+                    self._members[id].was_overdue, self._members[id].words = True, 0
         return frozenset(found)
 
     def paused_until(self, pause: int, ms: int) -> int:
@@ -136,9 +162,10 @@ class Stopwatches:
 
     def unsettled(self, alive: Iterable[str], now: int) -> frozenset[str]:
         """Who came, or came back, less than `settle` ago: its rank does not count yet (R13)."""
-        return frozenset(
-            id for id in alive if (seen := self._members.get(id)) is not None and now < seen.back_at + self._settle
-        )
+        found = {id: seen.back_at + self._settle for id in alive if (seen := self._members.get(id)) is not None}
+        young = {id: at for id, at in found.items() if now < at}
+        self.next_settled = min(young.values(), default=0)
+        return frozenset(young)
 
     def settled_at(self, crew: frozenset[str], now: int) -> int:
         """When the group will have been stable for `settle`: the same members alive that may hold seats (R13)."""

@@ -4,37 +4,28 @@ It is data and nothing else: `fold` changes it, record by record, and never look
 the records in order (when something was *read*, for example) is kept elsewhere, so that two readers of one prefix hold
 equal worlds, and equal hashes of them.
 
-A world goes into a snapshot whole (R10). What is derived from it for speed (`held`, `reads`) is rebuilt when one is
+A world goes into a snapshot whole (R10). What is derived from it for speed (`held`, `reads`, `names`) is rebuilt when one is
 loaded.
-"""
+
+What version 2 of the format adds (R11) is in force from the first record of version 2 that counts: `in_force`. Before that
+place a world is the one that release 0.1 folds, rule by rule, and a snapshot of it has the form that 0.1 loads."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from pares.core.records import (
-    MAX_INT,
-    MAX_SEATS,
-    MAX_SESSION_MS,
-    MIN_SESSION_MS,
-    Base,
-    Due,
-    Index,
-    Int,
-    Join,
-    Lock,
-    Seat,
-    Weight,
-)
+from pares.core.records import MAX_INT, MAX_SEATS, Base, Int, Seat, Text
+from pares.core.states import MemberState, PauseState, RoleState, SeatState
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
 FORGET_FOR: Final = 200
 """Members up to which that holds. In a larger group it takes more records, in proportion: standbys beat the more seldom the
-more there are (R16), and whoever beats before it is forgotten must not have to do so more often than its share allows."""
+more there are (R16), and a member that beats in order not to be forgotten must not have to do so more often than its share
+allows. In version 2 members count only when they have been in the group for long (R20): the dead add nothing."""
 PLACE_EVERY: Final = 16
 """A place for snapshots comes when so many records, plus four for each member, have counted since the last one (R10).
 
@@ -43,85 +34,22 @@ session, still comes to a place every five sessions.
 """
 
 
-class MemberState(Struct, forbid_unknown_fields=True):
-    """One incarnation in the group: what its `join` said, and what it last wrote."""
-
-    id: str
-    name: str
-    host: str
-    zone: str
-    labels: dict[str, str]
-    rank: Int
-    weight: Weight
-    eligible: tuple[str, ...] | None
-    session_ms: Annotated[int, Meta(ge=MIN_SESSION_MS, le=MAX_SESSION_MS)]
-    drift: Annotated[float, Meta(ge=0, le=0.5)]
-    overlap_ms: Int
-    protocol: str
-    reads: Int
-    lock: Lock | None
-    joined: Int
-    draining: bool
-    offset: Int
-    """Where its last counted record stands; with `n`, `due_ms` and `count` the only fields that a beat changes."""
-    n: Int
-    due_ms: Due
-    count: Int
-
-    @property
-    def administrator(self) -> bool:
-        """Eligible for nothing: it may ask, pause and rewind, and never holds a seat."""
-        return self.eligible == ()
-
-
-class SeatState(Struct, forbid_unknown_fields=True):
-    """One seat. `token` is the last term's when nobody holds it."""
-
-    role: str
-    index: Index
-    holder: str | None
-    token: Int
-    mark: Int
-    taken: Int
-    pinned: bool
-    avoid: str | None
-    """The member that stepped down from it, until somebody else has held it (R13)."""
-    asked: tuple[str | None, Int] | None
-    """A hand-over asked for: to whom (None: anybody else), and the offset of the `ask`."""
-    last: str | None
-    """The name of the holder that lost it by dying or by silence, until somebody holds it again (R8)."""
-
-    @property
-    def seat(self) -> Seat:
-        return (self.role, self.index)
-
-
-def new_seat(role: str, index: int) -> SeatState:
-    """A seat that nobody has held yet."""
-    return SeatState(role, index, None, 0, 0, 0, False, None, None, None)
-
-
-class RoleState(Struct, forbid_unknown_fields=True):
-    name: str
-    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)]
-    weight: Weight
-    spread: str
-    removed: bool
-
-
-class PauseState(Struct, forbid_unknown_fields=True):
-    offset: Int
-    scope: str | None
-    ms: Int
-    by: str
-
-
 Key = tuple[str, Any]
 """A part of the world: the name of its table and its key there."""
 
 
+class _Two(Struct, forbid_unknown_fields=True):
+    """What version 2 adds to a world."""
+
+    unready: dict[str, Text]
+    stride: Int
+    elders: Int
+    elder_before: Int
+    noted: tuple[Int, Int]
+
+
 class _Frozen(Struct, forbid_unknown_fields=True):
-    """A world as a snapshot carries it. No field has a default: one that is missing makes the snapshot unusable."""
+    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
 
     base: Base
     last: Int
@@ -133,6 +61,8 @@ class _Frozen(Struct, forbid_unknown_fields=True):
     roles: list[RoleState]
     pauses: list[PauseState]
     gone: dict[str, Int]
+    two: _Two | UnsetType = UNSET
+    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
 
 
 class World:
@@ -144,17 +74,23 @@ class World:
         "_still",
         "base",
         "count",
+        "elder_before",
+        "elders",
         "gone",
         "held",
         "highest",
         "last",
         "members",
+        "names",
+        "noted",
         "pauses",
         "placed",
         "reads",
         "roles",
         "seats",
         "shape",
+        "stride",
+        "unready",
         "version",
     )
 
@@ -174,7 +110,19 @@ class World:
         self.pauses: dict[int, PauseState] = {}
         self.gone: dict[str, int] = {}
         """Who left or was declared dead, with `count` at that time: such an id never returns (R2)."""
+        self.unready: dict[str, str] = {}
+        """Members that have not said that they are ready, or have said that they are not, and why (R19)."""
+        self.stride = 0
+        """How many records there are between the last place and the next one (version 2)."""
+        self.elders = 0
+        """How many members had been in the group for long at the last place (version 2): those that joined before the offset
+        `elder_before`, which `FORGET` records have followed at least."""
+        self.elder_before = 0
+        self.noted = (0, 0)
+        """A place, as (`count`, offset), from which the next `elder_before` will be taken."""
         self.held: dict[str, set[Seat]] = {}
+        self.names: dict[str, list[str]] = {}
+        """The incarnations of each name, in the order of their joins."""
         self.reads = MAX_INT
         self.version = 0
         """Rises with every change that is more than a sign of life."""
@@ -195,9 +143,51 @@ class World:
         self._dirty.add(("seats", seat))
         self.version += 1
 
+    @property
+    def in_force(self) -> bool:
+        """Whether what version 2 of the format adds is in force here: all members read it, and one has written it."""
+        return self.highest >= 2
+
+    def raise_version(self, version: int) -> None:
+        """The fold calls this when a record of a version has counted that is above all before."""
+        before, self.highest = self.in_force, version
+        if self.in_force and not before:
+            self.stride = PLACE_EVERY + 4 * len(self.members)
+            self.elders, self.elder_before, self.noted = len(self.members), self.last + 1, (self.count, self.last + 1)
+
+    def place(self) -> None:
+        """The fold calls this at a place, when the silent have been forgotten."""
+        if self.in_force:
+            self.stride = PLACE_EVERY + 4 * len(self.members)
+            if self.count - self.noted[0] >= FORGET:
+                self.elder_before, self.noted = self.noted[1], (self.count, self.last + 1)
+            self.elders = sum(1 for m in self.members.values() if m.joined < self.elder_before)
+
     def next_place(self) -> int:
-        """The `count` at which the next place comes, whatever it is that counts."""
-        return self.placed + PLACE_EVERY + 4 * len(self.members)
+        """The `count` at which the next place comes, whatever it is that counts. In version 2 it is fixed at the place before.
+        [joins that follow one another closely push it away for ever]"""
+        return self.placed + (self.stride if self.in_force else PLACE_EVERY + 4 * len(self.members))
+
+    def add(self, member: MemberState) -> None:
+        """The fold calls this when a join has counted."""
+        self.members[member.id] = member
+        self.held[member.id] = set()
+        self.names.setdefault(member.name, []).append(member.id)
+        self.reads = min(self.reads, member.reads)
+        self.changed(("members", member.id))
+
+    def remove(self, member: MemberState) -> None:
+        """The fold calls this for a member without seats that is no longer in the group, for whatever reason."""
+        del self.members[member.id], self.held[member.id]
+        namesakes = self.names[member.name]
+        namesakes.remove(member.id)
+        if not namesakes:
+            del self.names[member.name]
+        if self.unready.pop(member.id, None) is not None:
+            self.changed(("unready", member.id))
+        if member.reads <= self.reads:
+            self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self.changed(("members", member.id))
 
     def quick_view(self, member: str) -> tuple[dict[str, MemberState], int, int, MemberState | None, int]:
         """What a loop over beats needs, until something else than a beat has counted or a place has come: the members, the
@@ -207,7 +197,7 @@ class World:
 
     def memory(self) -> int:
         """For how many counted records a silent member without seats is remembered."""
-        return max(FORGET, FORGET * len(self.members) // FORGET_FOR)
+        return max(FORGET, FORGET * (self.elders if self.in_force else len(self.members)) // FORGET_FOR)
 
     def paused(self, role: str) -> bool:
         return any(p.scope is None or p.scope == role for p in self.pauses.values())
@@ -236,6 +226,9 @@ class World:
     def refresh(self) -> None:
         """Rebuilds what is derived from the rest."""
         self.held = {id: set() for id in self.members}
+        self.names = {}
+        for member in sorted(self.members.values(), key=lambda m: m.joined):
+            self.names.setdefault(member.name, []).append(member.id)
         for seat in self.seats.values():
             if seat.holder is not None:
                 self.held[seat.holder].add(seat.seat)
@@ -243,7 +236,7 @@ class World:
         self._hashes, self._still = {}, 0
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
-        self.changed(*(("gone", k) for k in self.gone))
+        self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -264,6 +257,8 @@ class World:
         self._dirty.clear()
         moving = sum([hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
         parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
+        if self.in_force:
+            parts = (*parts, self.stride, self.elders, self.elder_before, self.noted)
         return f"{hash(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
 
     def dump(self) -> str:
@@ -280,6 +275,8 @@ class World:
             pauses=[self.pauses[offset] for offset in sorted(self.pauses)],
             gone=self.gone,
         )
+        if self.in_force:
+            frozen.two = _Two(self.unready, self.stride, self.elders, self.elder_before, self.noted)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -297,6 +294,12 @@ class World:
         world.roles = {r.name: r for r in frozen.roles}
         world.pauses = {p.offset: p for p in frozen.pauses}
         world.gone = frozen.gone
+        if (frozen.two is UNSET) == world.in_force:
+            raise ValueError("not a world: what version 2 adds stands there where it is in force, and nowhere else")
+        if frozen.two is not UNSET:
+            two = frozen.two
+            world.unready, world.stride, world.elders = two.unready, two.stride, two.elders
+            world.elder_before, world.noted = two.elder_before, two.noted
         _cross_check(world)
         world.refresh()
         return world
@@ -312,34 +315,10 @@ def _cross_check(world: World) -> None:
             raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
         if seat.holder is not None:
             held.add((seat.holder, seat.role))
+    if world.unready.keys() - world.members.keys():
+        raise ValueError("not a world: somebody is not ready who is not in it")
     if world.members.keys() & world.gone.keys():
         raise ValueError("not a world: a member is in it and gone at once")
-
-
-def member_state(join: Join, offset: int, count: int) -> MemberState:
-    """The member that a `join` makes known."""
-    return MemberState(
-        id=join.m,
-        name=join.name,
-        host=join.host,
-        zone=join.zone,
-        labels=dict(join.labels),
-        rank=join.rank,
-        weight=join.weight,
-        eligible=join.eligible,
-        session_ms=join.session,
-        drift=join.drift,
-        overlap_ms=join.overlap,
-        protocol=join.protocol,
-        reads=join.reads,
-        lock=join.lock,
-        joined=offset,
-        draining=False,
-        offset=offset,
-        n=join.n,
-        due_ms=join.s,
-        count=count,
-    )
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")

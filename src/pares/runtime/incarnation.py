@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pares.core.claims import Claims, Config
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.records import VERSION
 from pares.ledger import Log
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.proof import DeathLock, forks, sweep
@@ -50,6 +51,14 @@ def lock_folder(ledger: Log, given: str | os.PathLike[str] | None = None) -> Pat
     return user_state_path("pares") / "locks"
 
 
+def format_version() -> int:
+    """The newest format version that members of this process write (R11): PARES_FORMAT, or the newest there is."""
+    asked = os.environ.get("PARES_FORMAT") or str(VERSION)
+    if asked not in map(str, range(1, VERSION + 1)):
+        raise ConfigError(f"PARES_FORMAT is {asked!r}: give a whole number from 1 to {VERSION}, or leave it unset")
+    return int(asked)
+
+
 _swept: dict[Path, int] = {}
 
 
@@ -82,6 +91,7 @@ class Incarnation:
     """A protocol with its id and its lock."""
 
     def __init__(self, settings: dict[str, Any], folder: Path | None, seen: int = 0) -> None:
+        writes = format_version()
         id = f"{settings['name']}~{os.urandom(4).hex()}"
         self.folder = folder
         self.no_proof: str | None = None
@@ -95,7 +105,7 @@ class Incarnation:
                 self.folder, self.no_proof = None, str(error)
                 _say_once(folder, error)
         statement = None if self.lock is None else self.lock.statement
-        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **settings))
+        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **{"writes": writes, **settings}))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""

@@ -16,7 +16,8 @@ from pares.core.chronicle import Came, Chronicle, Known, Led, Over, Sender, Went
 from pares.core.reasons import CLOSED, SUPERSEDED
 from pares.core.records import READS
 from pares.core.spread import partition_of_number, role_number
-from pares.core.world import MemberState, RoleState, World, new_seat
+from pares.core.states import MemberState, RoleState, new_seat
+from pares.core.world import World
 from pares.ledger import Entry, Log
 
 CHUNK: Final = 1000

@@ -42,7 +42,7 @@ FAULTS: Final = (
 )
 """What can befall a group, apart from what weather does to single appends."""
 
-RARELY: Final = 0.0
+RARELY: Final = 0.3
 """Of the seeds, how many have each of the troubles below. All are drawn by chance of their own, after everything else, so that
 a seed without them is the same whether they exist or not."""
 

@@ -32,7 +32,7 @@ from pares.core.changes import (
 )
 from pares.core.reader import Reader, State
 from pares.core.records import AnyRecord, BadRecord, Beat, Unknown, decode
-from pares.core.world import MemberState
+from pares.core.states import MemberState
 from pares.spark.fact import ADMINISTRATOR, SCHEMA, Fact, batches
 
 if TYPE_CHECKING:

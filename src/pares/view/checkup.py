@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pares.core.records import READS
-from pares.core.world import MemberState
+from pares.core.states import MemberState
 from pares.ledger import Log, is_local
 from pares.view import induced
 from pares.view.clock_error import measure

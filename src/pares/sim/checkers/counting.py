@@ -86,7 +86,8 @@ class Counting(Checker):
             elif type(change) is MemberLeft:
                 self.numbers.pop(change.member, None)
                 self.reads.pop(change.member, None)
-                if change.cause in ("left", "died"):
+                superseded = change.cause == "forgotten" and change.member in self.scene.judge.world.gone
+                if change.cause in ("left", "died") or superseded:
                     self.gone[change.member] = self.count
         self.last = landed.offset
         self.highest = max(self.highest, record.v)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pares.core import forgetting
 from pares.core.changes import RoleChanged, SeatChanged
 from pares.core.protocol import Closed, Stop
 from pares.core.records import Seat
@@ -139,7 +140,8 @@ class Population(Checker):
         alive = {p.id for p in self.scene.processes.values() if p.running and p.over is None}
         dead = [id for id in world.members if id not in alive]
         held = sum(bool(world.held[id]) for id in dead)
-        if len(dead) > len(names) + held + LATE:
+        late = LATE + forgetting.GRACE + world.elders
+        if world.in_force and len(dead) > len(names) + held + late:
             raise self.broken(
                 f"of {len(world.members)} members in the world {len(dead)} are dead, {held} of them with seats, and there are "
                 f"{len(names)} names"
@@ -147,4 +149,4 @@ class Population(Checker):
 
 
 LATE: Final = 4
-"""Of the dead, whom the others may be about to forget."""
+"""Of the dead, whom the others may be about to forget; besides those that may still speak up beside a successor (R20)."""

@@ -121,6 +121,8 @@ class Liveness(Checker):
             raise self.broken(f"{process.id} stopped: {process.over.kind}, {process.over.text}")
         waiting = self.scene.engine.now - process.well_since > self.patience
         expected = process.running and process.over is None and process.able
+        # Where not all write version 2, a member that is not ready does not even join (R19).
+        expected = expected and (process.ready or len(self.play.knobs.releases) == 1)
         if expected and not process.live and waiting and not self._kept_out(process):
             raise self.broken(f"{process.id} never came to be in the group, though nothing hindered it")
 

@@ -1,11 +1,17 @@
-"""Mutants of what members do for each other: obituaries (R7), placement (R13), rates (R16)."""
+"""Mutants of what members do for each other: obituaries (R7), placement (R13), rates (R16), who is given things and who lets go
+(R6, R18 to R20)."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from pares.core import living
+from pares.core import fold, forgetting, living, moves
+from pares.core.pace import Pace
 from pares.core.placement import _Placement  # pyright: ignore[reportPrivateUsage]
+from pares.core.watch import Stopwatches
+from pares.core.world import World
 from pares.sim.mutants.base import Mutant, Patch
 
 
@@ -34,13 +40,115 @@ def _everything_moves() -> list[Patch]:
 
 
 def _no_budget() -> list[Patch]:
-    def careless(world: Any, me: str, session_ms: int) -> int:
+    def careless(world: Any, me: str, session_ms: int, alive: Any) -> int:
         return max(1, session_ms // 4) if world.held.get(me) else session_ms
 
     return [(living, "beat_ms", careless)]
 
 
+def _not_ready_is_given() -> list[Patch]:
+    """Neither the fold nor placement asks whether a member is ready."""
+    may_take, begin = fold.may_take, _Placement.__init__
+
+    def careless(world: World, member: Any, seat: Any) -> bool:
+        with _all_ready(world):
+            return may_take(world, member, seat)
+
+    def anybody(self: _Placement, world: World, *more: Any) -> None:
+        with _all_ready(world):
+            begin(self, world, *more)
+
+    return [(fold, "may_take", careless), (moves, "may_take", careless), (_Placement, "__init__", anybody)]
+
+
+@contextmanager
+def _all_ready(world: World) -> Generator[None, None, None]:
+    unready, world.unready = world.unready, {}
+    try:
+        yield
+    finally:
+        world.unready = unready
+
+
+def _slow_holds_on() -> list[Patch]:
+    """A holder whose round trips are too long keeps what it holds."""
+    return [(Pace, "slow", property(lambda self: False))]
+
+
+def _ghosts_are_waited_for() -> list[Patch]:
+    """Nobody asks who has outlived a silent holder, and each in line is waited for in turn."""
+
+    def wait(self: moves.Moves, world: World, seat: Any, designated: str | None, crew: Any, step: int) -> int:
+        able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
+        return (2 + (able.index(self.me) if self.me in able else len(able))) * step
+
+    return [(Stopwatches, "survivors", lambda self, holder, among: frozenset()), (moves.Moves, "_wait", wait)]
+
+
+def _unshown_is_given() -> list[Patch]:
+    """Whoever writes is handed things, whether it has shown that it reads or not."""
+    return [
+        (Stopwatches, "heard", lambda self, alive: frozenset(alive)),
+        (Pace, "shown", lambda self, now, due_ms: True),
+    ]
+
+
+def _nobody_is_superseded() -> list[Patch]:
+    """Incarnations are remembered beside their successors."""
+
+    def keep(world: World, offset: int, name: str, changes: Any) -> None:
+        pass
+
+    return [(fold, "supersede", keep), (forgetting, "supersede", keep)]
+
+
+QUIET: Final[dict[str, Any]] = {"faults": {"wall": 1.0}, "pace": 0.5, "acts": {}, "overlap_ms": 0, "picky": False}
+"""Hardly anything happens but what a mutant needs."""
+
 GROUP: Final = (
+    Mutant(
+        "not-ready-is-given",
+        "R19",
+        "seats are given to members that are not ready",
+        _not_ready_is_given,
+        {"members": 4, "starts": ("never", "later", "ready", "ready"), "acts": {}, "calm": 16.0},
+    ),
+    Mutant(
+        "slow-holds-on",
+        "R18",
+        "a holder that can't lead keeps its seats",
+        _slow_holds_on,
+        {
+            **QUIET,
+            "members": 3,
+            "roles": 1,
+            "seats": (1,),
+            "slow": (0.9, 0.9, 0.0),
+            "faults": {"late_joiner": 1.0},
+            "calm": 30.0,
+        },
+    ),
+    Mutant(
+        "ghosts-are-waited-for",
+        "R20",
+        "each of those that died with the leader is waited for",
+        _ghosts_are_waited_for,
+        {"faults": {"half": 1.0}, "members": 8, "roles": 1, "seats": (1,), "pace": 0.1, "acts": {}, "proof": False},
+    ),
+    Mutant(
+        "unshown-is-given",
+        "R6",
+        "a member that writes and does not read is handed things",
+        _unshown_is_given,
+        {"faults": {"deaf": 1.0, "cut": 1.0, "one_way": 1.0}, "pace": 1.5, "acts": {}},
+    ),
+    Mutant(
+        "nobody-is-superseded",
+        "R20",
+        "an incarnation is remembered beside its successors",
+        _nobody_is_superseded,
+        {**QUIET, "faults": {"loop": 3.0}, "storm": 40.0, "proof": False, "scale": {}},
+    ),
     Mutant(
         "obituary-without-proof",
         "R7",
