@@ -37,6 +37,7 @@ CAUSES: Final = {
     "leave": "the leader left",
     "lapse": "the leader's lease had run out",
     "slow barrier": "the leader's barrier took too long",
+    "slow leader": "the leader's own records came back too late",
     "handover": "handed over on request",
     "step down": "the leader stepped down",
     "pause": "after a pause",

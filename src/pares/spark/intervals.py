@@ -35,6 +35,7 @@ from pares.core.reasons import (
     PAUSED,
     REVOKED,
     ROLE_REMOVED,
+    SLOW,
     STEPPED_DOWN,
 )
 
@@ -131,6 +132,7 @@ CAUSES: Final = {
     BARRIER_TIMED_OUT: "slow barrier",
     DRAINED: "drain",
     NOT_READY: "drain",
+    SLOW: "slow leader",
     CLOSED: "leave",
     LEFT: "leave",
     PAUSED: "pause",
