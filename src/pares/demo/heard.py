@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from pares.core.changes import SeatChanged
-from pares.core.world import World, new_seat
+from pares.core.states import new_seat
+from pares.core.world import World
 from pares.demo.quotes import now_ms
 from pares.ledger import Log
 from pares.runtime.allcall_observer import AllcallObserver
