@@ -24,6 +24,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
 	@echo '  make demo ARGS="--overlap"         passes options on; `make demo ARGS=--help` lists them'
+	@echo '  make demo ARGS="--protocol neli"   by another protocol: nele, neli, fast-neli, allcall'
 	@echo '  make demo ARGS="--ledger kafka"    the same on a real Kafka, which it starts and ends itself'
 
 demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed and frozen, Spark audits it all

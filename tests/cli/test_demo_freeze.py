@@ -41,7 +41,7 @@ while True:
 
 @pytest.fixture
 def troupe(tmp_path: Path) -> Cast:
-    return Cast(Settings("", "g", tmp_path / "quotes.db", ["A", "B"], 1.0, 0.0, 0.7, 1, tmp_path))
+    return Cast(Settings("", "g", tmp_path / "quotes.db", ["A", "B"], "claims", False, 0.7, 1, tmp_path))
 
 
 @pytest.fixture

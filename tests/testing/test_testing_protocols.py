@@ -119,13 +119,13 @@ def test_partitions_are_shared_out(protocol: Any) -> None:
 
 def test_a_slow_barrier_holds_the_handover_back() -> None:
     stage = Stage()
-    alice = stage.member("alice", roles=["mail"], protocol="fast-neli", barrier=0.4)
+    alice = stage.member("alice", roles=["mail"], protocol="fast-neli", barrier=0.2)
     stage.run(2)
     stage.member("bob", roles=["mail"], protocol="fast-neli")
     stage.run(2)
     assert alice.holds("mail")
     alice.close()
-    stage.run(0.3)
+    stage.run(0.15)
     assert stage.leaders("mail") == []
     stage.run(1)
     assert stage.leader("mail") == "bob"

@@ -21,6 +21,9 @@ def demo(
     seconds: Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="How long faults are made.")] = 25.0,
     members: Annotated[int, typer.Option("--members", metavar="N", help="How many members begin.")] = 4,
     roles: Annotated[int, typer.Option("--roles", metavar="N", help="How many instruments they share.")] = 12,
+    protocol: Annotated[
+        str, typer.Option("--protocol", metavar="P", help="claims, nele, neli, fast-neli or allcall.")
+    ] = "claims",
     overlap: Annotated[
         bool, typer.Option("--overlap", help="Non-exclusive mode: rather two leaders for a moment than none.")
     ] = False,
@@ -49,6 +52,7 @@ def demo(
 
     Every process, signal and file is real. Ends with 3 if a promise was broken.
     """
+    from pares.demo.law import law_of
     from pares.demo.screen import Plain, Silent, Table
     from pares.demo.show import run
     from pares.demo.stage import Options
@@ -71,12 +75,15 @@ def demo(
     else:
         screen = Table(out)
     signal.signal(signal.SIGTERM, _interrupt)
-    options = Options(seconds=seconds, members=members, roles=roles, ledger=ledger, seed=seed, overlap=overlap)
+    options = Options(
+        seconds=seconds, members=members, roles=roles, ledger=ledger, seed=seed, overlap=overlap, protocol=protocol
+    )
+    options.check()
     summary = run(options, screen, report if audit else None)
     if json:
         print_json(summary.document())
     else:
-        show(out, summary, overlap=overlap)
+        show(out, summary, overlap=law_of(protocol, overlap=overlap).two)
     raise typer.Exit(summary.exit_code)
 
 

@@ -55,8 +55,8 @@ class Settings:
     group: str
     quotes: Path
     roles: list[str]
-    session: float
-    overlap: float
+    protocol: str
+    overlap: bool
     settle: float
     seed: int
     folder: Path
@@ -79,8 +79,23 @@ class Cast:
         errors = one.folder / f"{name}.log"
         command = [sys.executable, "-m", "pares.demo.worker", "--ledger", one.ledger, "--group", one.group]
         command += ["--name", name, "--roles", ",".join(one.roles), "--quotes", str(one.quotes)]
-        command += ["--epoch-ms", str(self.epoch_ms), "--session", str(one.session), "--overlap", str(one.overlap)]
-        command += ["--settle", str(one.settle), "--seed", str(one.seed), "--parent", str(os.getpid())]
+        command += [
+            "--epoch-ms",
+            str(self.epoch_ms),
+            "--protocol",
+            one.protocol,
+            *(["--overlap"] if one.overlap else []),
+        ]
+        command += [
+            "--rank",
+            str(self._started - 1),
+            "--settle",
+            str(one.settle),
+            "--seed",
+            str(one.seed),
+            "--parent",
+            str(os.getpid()),
+        ]
         with errors.open("wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=output)
         actor = self.actors[name] = Actor(name, process, errors)
@@ -116,6 +131,10 @@ class Cast:
     def cut(self, actor: Actor) -> None:
         self._tell(actor, f"cut {FREEZE_SECONDS}")
         actor.state, actor.until = "cut off", time.monotonic() + FREEZE_SECONDS
+
+    def drain(self, actor: Actor) -> None:
+        """Asks a member to hand everything over; for groups that no administrator steers."""
+        self._tell(actor, "drain")
 
     def close(self, actor: Actor) -> None:
         """Asks a member to hand everything over and leave."""

@@ -48,13 +48,15 @@ EXCLUSIVE: Final = ("kill", "add", "freeze", "kill", "add", "drain", "freeze", "
 OVERLAPPING: Final = ("kill", "add", "cut", "kill", "add", "drain", "cut", "add", "drain")
 """Without exclusivity the telling fault is a leader that still works but can't be heard: nobody stops it, and in no tick
 may there be nobody."""
+CALLING: Final = ("kill", "add", "cut", "kill", "add", "drain", "freeze", "add", "drain")
+"""ALLCALL: one that is cut off leads on, and on the other side another does."""
 
 
-def schedule(seconds: float, *, overlap: bool = False) -> list[Step]:
+def schedule(seconds: float, *, overlap: bool = False, calling: bool = False) -> list[Step]:
     """The steps of a demo that lasts `seconds`; the shorter it is, the fewer."""
     chosen: list[tuple[str, float]] = []
     end = LEAD_IN
-    for kind in OVERLAPPING if overlap else EXCLUSIVE:
+    for kind in CALLING if calling else OVERLAPPING if overlap else EXCLUSIVE:
         takes = FREEZE_SECONDS + 1.2 if kind in ("freeze", "cut") else 1.6
         if end + takes > seconds:
             break

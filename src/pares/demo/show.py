@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rich.markup import escape
 
 from pares.core.errors import CapabilityError
+from pares.demo.law import law_of
 from pares.demo.screen import Screen
 from pares.demo.stage import Options, Stage, new_folder, remove_folder
 from pares.demo.summary import Summary, audited, summarise
@@ -37,12 +38,14 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
     is the folder with the table and, unless the options name one, the ledger (see `where`).
     """
     options.check()
-    why_not = "it was not asked for (--no-audit)" if report is None else _why_no_spark()
+    law = law_of(options.protocol, overlap=options.overlap)
+    why_not = "it was not asked for (--no-audit)" if report is None else law.why_no_audit or _why_no_spark()
     if why_not is not None and report is not None:
         screen.note(f"No audit at the end: {escape(why_not)}\n")
     folder = new_folder()
     try:
-        with prepared(options.ledger, folder, screen) as where:
+        partitions = options.roles if law.shares_out else 1
+        with prepared(options.ledger, folder, screen, partitions) as where:
             return _play(options, where, screen, folder, report, why_not)
     finally:
         remove_folder(folder)

@@ -17,14 +17,17 @@ from typing import Final, cast
 from pares.core.errors import ConfigError, ParesError
 from pares.core.shown import short_token
 from pares.demo.cast import Actor, Cast, Settings
+from pares.demo.heard import HeardStory
+from pares.demo.law import law_of
 from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
-from pares.demo.schedule import FREEZE_SECONDS, OVERLAP, SESSION, Step, schedule, tickers
+from pares.demo.schedule import FREEZE_SECONDS, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen
 from pares.demo.where import Where, open_patiently
 from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
 from pares.runtime import Admin
 from pares.view import Move, Story, name_of
+from pares.view.tenure_story import TenureStory
 
 GROUP: Final = "demo"
 SETTLE: Final = 0.7
@@ -36,7 +39,6 @@ Processes share price feeds: of each instrument one of them is the leader, and
 publishes a quote every {TICK_MS} ms. All that they have in common is a log in {{log}}.
 Some of them will be killed, frozen and drained.
 """
-MODE: Final = "Non-exclusive mode: rather two leaders for a moment than none.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,11 @@ class Options:
     ledger: str | None = None
     seed: int = 1
     overlap: bool = False
+    protocol: str = "claims"
 
     def check(self) -> None:
         """Raises `ConfigError` for what can't work."""
+        law_of(self.protocol, overlap=self.overlap)
         for what, value, least, most in (
             ("--seconds", self.seconds, 5, 3600),
             ("--members", self.members, 3, 16),
@@ -92,15 +96,23 @@ class Stage:
         self.quotes_file = folder / "quotes.db"
         self.quotes = Quotes(self.quotes_file, fenced=False)
         self.group = GROUP if where.fresh else f"{GROUP}-{now_ms()}"
-        self.story = Story(self.ledger, self.group, partition=partition_of(where.url))
+        self.law = law_of(options.protocol, overlap=options.overlap)
+        roles = tickers(options.roles)
+        self.story = (
+            HeardStory(self.ledger, self.group, roles)
+            if self.law.calls
+            else TenureStory(self.ledger, self.group)
+            if self.law.shares_out
+            else Story(self.ledger, self.group, partition=partition_of(where.url))
+        )
         self.cast = Cast(
             Settings(
                 ledger=where.url,
                 group=self.group,
                 quotes=self.quotes_file,
-                roles=tickers(options.roles),
-                session=SESSION,
-                overlap=OVERLAP if options.overlap else 0.0,
+                roles=roles,
+                protocol=options.protocol,
+                overlap=options.overlap,
                 settle=SETTLE,
                 seed=options.seed,
                 folder=folder,
@@ -121,12 +133,13 @@ class Stage:
 
     def play(self) -> Outcome:
         """Everything up to the last member's leaving. Raises `ParesError` if the members do not get going."""
-        self.screen.note(OVERTURE.format(log=self.where.words) + (MODE if self.options.overlap else ""))
+        self.screen.note(OVERTURE.format(log=self.where.words) + self.law.words)
         for _ in range(self.options.members):
             self.cast.start()
         self._settle()
-        self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
-        steps = schedule(self.options.seconds, overlap=self.options.overlap)
+        if self.law.name == "claims":
+            self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
+        steps = schedule(self.options.seconds, overlap=self.law.two, calling=self.law.calls)
         while self.on_schedule < self.options.seconds:
             if steps and self.on_schedule >= steps[0].at and self._may_come(steps[0]):
                 self._do(steps.pop(0))
@@ -162,9 +175,12 @@ class Stage:
             self.story.catch_up()
             world = self.story.world
             held = sum(1 for seat in world.seats.values() if seat.holder is not None)
-            here = {member.name for member in world.members.values()}
-            loads = [len(world.held[id]) for id, member in world.members.items() if not member.administrator]
-            balanced = bool(loads) and max(loads) - min(loads) <= 1
+            if isinstance(self.story, HeardStory):
+                here, balanced = self.story.here, True  # one leads it all
+            else:
+                here = {member.name for member in world.members.values()}
+                loads = [len(world.held.get(id, ())) for id, m in world.members.items() if not m.administrator]
+                balanced = bool(loads) and max(loads) - min(loads) <= 1
             if held == len(roles) and here >= set(self.cast.actors) and balanced and len(self.quotes.last()) == held:
                 break
             for actor in self.cast.look():
@@ -231,10 +247,13 @@ class Stage:
             self._fault(actor.name, "cut off", f"{{}} can't reach the ledger for {FREEZE_SECONDS:g} s, and works on")
             self.cast.cut(actor)
         else:
-            assert self.admin is not None
-            self._fault(actor.name, "drained", "{} is drained: an administrator asks it to hand everything over")
+            asks = "it is asked" if self.admin is None else "an administrator asks it"
+            self._fault(actor.name, "drained", f"{{}} is drained: {asks} to hand everything over")
             actor.state = "drains"
-            self.admin.drain(actor.name)
+            if self.admin is None:
+                self.cast.drain(actor)
+            else:
+                self.admin.drain(actor.name)
 
     def _fault(self, member: str, fault: str, text: str) -> None:
         self.faults.append((now_ms(), member, fault))
@@ -265,7 +284,7 @@ class Stage:
         return Outcome(
             ledger=self.where.url,
             group=self.group,
-            overlap=self.options.overlap,
+            overlap=self.law.two,
             quotes=self.quotes_file,
             moves=moves,
             faults=self.faults,
@@ -284,6 +303,8 @@ class Stage:
         if self.admin is not None:
             self.admin.close()
         self.quotes.close()
+        if isinstance(self.story, HeardStory):
+            self.story.close()
         self.ledger.close()
 
 

@@ -190,7 +190,8 @@ def show(console: Console, summary: Summary, *, overlap: bool) -> None:
         table.add_column(title, justify="right")
     for cause, numbers in summary.takeovers.items():
         table.add_row(CAUSES.get(cause, cause), str(numbers["count"]), _ms(numbers["p50_ms"]), _ms(numbers["max_ms"]))
-    console.print(table)
+    if summary.takeovers:
+        console.print(table)
     ticks = summary.quotes - summary.duplicates + summary.missing
     gap = f", the longest time without a quote {_ms(summary.longest_gap_ms)}" if summary.missing else ""
     twice = " (two led for a moment)" if summary.duplicates and overlap else ""

@@ -55,24 +55,31 @@ def check(ledger: str | None) -> None:
 
 
 @contextmanager
-def prepared(ledger: str | None, folder: Path, screen: Screen) -> Iterator[Where]:
-    """The log that `ledger` asks for: None, "kafka" (a Kafka of the demo's own), or a URL; one of Kafka's may do without a
-    topic. Afterwards what was made for the demo alone is gone.
+def prepared(ledger: str | None, folder: Path, screen: Screen, partitions: int = 1) -> Iterator[Where]:
+    """The log that `ledger` asks for, with so many partitions: None, "kafka" (a Kafka of the demo's own), or a URL; one of
+    Kafka's may do without a topic. Afterwards what was made for the demo alone is gone.
 
     Raises `ConfigError` for a topic that is in use, `CapabilityError` if Kafka can't be run or reached from here for want of
     something that must be installed, `LedgerUnavailable` if no broker answers.
     """
     if ledger is None:
-        yield Where(f"sqlite:///{folder / 'ledger.db'}", "a SQLite file", kept=False, fresh=True)
+        yield Where(divided(f"sqlite:///{folder / 'ledger.db'}", partitions), "a SQLite file", kept=False, fresh=True)
     elif ledger in OWN_KAFKA:
         with _own_kafka(screen) as url:
-            yield Where(url, "a Kafka topic", kept=False, fresh=True)
+            yield Where(divided(url, partitions), "a Kafka topic", kept=False, fresh=True)
     elif parse(ledger).scheme == "kafka":
-        with _topic(ledger, screen) as where:
+        with _topic(divided(ledger, partitions), screen) as where:
             yield where
     else:
         words = "a SQLite file" if parse(ledger).scheme == "sqlite" else parse(ledger).scheme
-        yield Where(ledger, words, kept=True, fresh=False)
+        yield Where(divided(ledger, partitions), words, kept=True, fresh=False)
+
+
+def divided(url: str, partitions: int) -> str:
+    """The URL of a ledger that has so many partitions, unless it says how many itself."""
+    if partitions == 1 or "partitions" in parse(url).query:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}partitions={partitions}"
 
 
 @contextmanager

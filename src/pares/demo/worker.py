@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from pares.core.errors import LedgerUnavailable, Stale
 from pares.demo.hands import Hands, file_of
+from pares.demo.law import law_of
 from pares.demo.quotes import TICK_MS, Quotes, now_ms
 from pares.ledger import Ledger
 from pares.ledger import open as open_ledger
@@ -134,8 +135,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--roles", required=True, help="instruments, with commas between")
     parser.add_argument("--quotes", required=True, type=Path)
     parser.add_argument("--epoch-ms", required=True, type=int)
-    parser.add_argument("--session", required=True, type=float)
-    parser.add_argument("--overlap", default=0.0, type=float)
+    parser.add_argument("--protocol", default="claims")
+    parser.add_argument("--overlap", action="store_true")
+    parser.add_argument("--rank", default=0, type=int)
     parser.add_argument("--settle", required=True, type=float)
     parser.add_argument("--seed", default=0, type=int)
     parser.add_argument("--parent", required=True, type=int)
@@ -149,7 +151,8 @@ def main() -> None:
     die_with_parent(options.parent)
     roles = options.roles.split(",")
     ledger = Unplugged(open_ledger(options.ledger), locks_in(options.quotes.parent))
-    quotes = Quotes(options.quotes, fenced=options.overlap == 0, seed=options.seed)
+    law = law_of(options.protocol, overlap=options.overlap)
+    quotes = Quotes(options.quotes, fenced=not law.two, seed=options.seed)
     hands = Hands(file_of(options.quotes.parent, options.name), roles)
     publisher = Publisher(quotes, hands, options.name, options.epoch_ms)
     member = Member(
@@ -157,10 +160,9 @@ def main() -> None:
         group=options.group,
         roles=roles,
         name=options.name,
-        session=options.session,
-        overlap=options.overlap,
-        settle=options.settle,
         barrier_timeout=5.0,
+        **law.settings,
+        **({"rank": options.rank} if law.calls else {"settle": options.settle} if law.name == "claims" else {}),
     )
     with member:
         for role in roles:
@@ -169,6 +171,8 @@ def main() -> None:
             word, _, value = line.strip().partition(" ")
             if word == "cut":
                 ledger.pull(float(value))
+            elif word == "drain":
+                member.drain()
             elif word == "close":
                 break
     ledger.close()

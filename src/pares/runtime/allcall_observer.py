@@ -51,7 +51,7 @@ class AllcallObserver(Observer):
         self._changes: deque[Change] = deque(maxlen=MOST)
         self._come = threading.Condition(self.lock)
         try:
-            self._stop = bus.listen(group, self._hear)
+            self._stop = self._bus.listen(group, self._hear)
         except BaseException:
             self._close_bus()
             raise
