@@ -47,7 +47,7 @@ def test_a_mutant_that_is_not_noticed_ends_with_1(capsys: pytest.CaptureFixture[
 
 def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--mutant", "list", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)) == 27
+    assert len(json.loads(capsys.readouterr().out)) == 41
 
 
 @pytest.mark.parametrize(

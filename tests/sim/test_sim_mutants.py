@@ -24,6 +24,14 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "name-is-enough": (0, 1),
     "foreign-log-folded-on": (0, 1),
     "deaf-but-beating": (22,),
+    "sent-when-acknowledged": (8,),
+    "newest-sent-counts": (8,),
+    "no-expiry": (0, 1),
+    "claimable-at-once": (4, 12),
+    "barrier-of-any-term": (0, 1),
+    "revives-what-ran-out": (1, 8),
+    "judged-before-the-fetch": (0, 1),
+    "anchor-not-read": (4, 15),
     "no-compare": (1, 2),
     "late-copies-count": (0, 1),
     "transfer-to-anybody": (8, 14),
@@ -36,6 +44,12 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "did-acts": (2, 3),
     "snapshot-from-its-place": (1, 2),
     "snapshot-loses-a-field": (0, 1),
+    "adrift-begins-at-once": (0, 1),
+    "adrift-waits-its-own-session": (18, 34),
+    "any-snapshot-will-do": (0, 1),
+    "take-issued-twice": (0, 1),
+    "done-by-anybody": (0, 1),
+    "nobody-forgotten": (2, 3),
     "obituary-without-proof": (0, 1),
     "everything-moves": (1, 3),
     "no-budget": (25,),
@@ -73,5 +87,7 @@ def test_a_mutant_leaves_no_trace_behind() -> None:
 
 
 def test_there_are_as_many_as_the_design_lists() -> None:
-    assert len(MUTANTS) == 26 + 1 + 5, "one of R6, which its list leaves out, and five of what came later"
+    assert len(MUTANTS) == 26 + 1 + 5 + 14, (
+        "one of R6, which its list leaves out, five of what came later, and those that only unit tests had caught"
+    )
     assert set(CAUGHT_BY) == set(MUTANTS) - BY_SCENARIO

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pares.core.beacons import Announce, decode
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.mutants.base import applied
 from pares.sim.neli.checkers import OneLeader, Tokens
@@ -28,6 +29,8 @@ CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "budget-ignored": (0, 1),
     "budget-before-deadline": (0, 1),
     "barrier-not-awaited": (1, 2),
+    "old-log-not-awaited": (0, 6),
+    "blindness-not-awaited": (31,),
     "no-grace": (2, 3),
     "local-time": (4, 6),
     "wall-clock-first": (1, 5),
@@ -131,6 +134,33 @@ def test_two_never_lead_whatever_the_group_says(
         elif not member.running:
             member.start()
     scene.engine.run(scene.engine.now + SECOND)
+
+
+def test_a_lost_announcement_that_lands_late_is_not_taken_for_the_newest() -> None:
+    """Two announcements hang in the air, and the first lands: in the log the second will close what that began, and a successor
+    would not look at beats of it. So the tenure is the second's, though the first would do for a belief."""
+    scene = NeliScene(protocol="fast-neli", partitions=1, session=SECOND)
+    common = {"roles": ("0",), "threshold_ms": 300, "interval_ms": 40, "session_ms": 1000}
+    member = scene.add("a", common)
+    wire = member.parts[0].wire
+    member.start()
+    core = member.core
+    assert core is not None
+    while not core.parts[0].wide and scene.engine.now < SECOND:
+        scene.engine.run(scene.engine.now + MS // 20)
+    wire.holding = True  # from its announcement on
+    scene.engine.run(scene.engine.now + 700 * MS)
+    flights = [(flight, decode(payload)) for flight in wire.held for payload in flight.payloads]
+    held = [(flight, record) for flight, record in flights if isinstance(record, Announce)]
+    assert len(held) == 2, "the first was taken for lost"
+    wire.holding = False
+    (first, _), (second, newest) = held
+    wire.land(first)
+    scene.engine.run(scene.engine.now + 100 * MS)
+    assert not member.beliefs, "it is not the newest"
+    wire.land(second)
+    scene.engine.run(scene.engine.now + SECOND)
+    assert member.beliefs["0", 0][0] == newest.b + second.landed
 
 
 # What NELE promises of a single failure, at the settings that it is made for: T above the session.

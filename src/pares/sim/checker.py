@@ -76,6 +76,9 @@ class Checker:
     def renewed(self, process: Process) -> None:
         """Its beliefs last longer."""
 
+    def stepped(self, process: Process, now: int) -> None:
+        """The kernel of a member that leads has done a step, by this reading of its stopwatch, and what followed is done."""
+
     def followed(self, process: Process, effect: Follow) -> None:
         """A belief is over."""
 

@@ -46,8 +46,10 @@ RARELY: Final = 0.3
 """Of the seeds, how many have each of the troubles below. All are drawn by chance of their own, after everything else, so that
 a seed without them is the same whether they exist or not."""
 
-RARE: Final = ("half", "loop")
-"""Faults of that kind: half of the members die in one instant; a process starts and dies again and again."""
+RARE: Final = ("half", "loop", "freeze_fetch", "consume", "false_snapshot", "forgetful")
+"""Faults of that kind: half of the members die in one instant; a process starts and dies again and again; one stands still
+while it waits for a fetch; who holds a seat, or held it once, writes what it takes of its work and what is done (R15);
+somebody who is no member writes a snapshot of another world; the log keeps far less than it should."""
 
 STARTS: Final = ("ready", "later", "never", "flaps")
 """How ready a member is when it starts: at once; after a while; never; now and then."""

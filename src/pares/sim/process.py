@@ -29,6 +29,7 @@ from pares.core.protocol import (
     Failed,
     Follow,
     Jumped,
+    Lapsed,
     Lead,
     Live,
     Moved,
@@ -37,15 +38,13 @@ from pares.core.protocol import (
     Renew,
     Report,
     Restart,
-    StepDown,
     Stop,
     Tick,
     Trim,
     Wake,
     Watch,
 )
-from pares.core.reasons import LEASE_RAN_OUT
-from pares.core.records import Lock, Seat
+from pares.core.records import Lock, Record, Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.wire import Flight, Owner, Wire
 
@@ -97,12 +96,16 @@ class Process(Owner):
         self.beliefs: dict[Seat, int] = {}
         self.until: dict[Seat, int] = {}
         """How long each of them lasts, or lasted, by its stopwatch, if nothing prolongs it."""
+        self.lapsed: set[tuple[Seat, int]] = set()
+        """Terms that had run out before they could be prolonged: the kernel is about to be told."""
         self.watching: dict[str, Lock] = {}
         self.freeze_at: tuple[str, int] | None = None
-        """A wish: freeze at this point of a round, for so long. "fetched": between a fetch and its tick; "ticked": when the
-        tick is done and its append has not left yet; "clock": when the stopwatch was read and nothing was done since."""
+        """A wish: freeze at this point of a round, for so long. "fetching": while it waits for a fetch; "fetched": between a
+        fetch and its tick; "ticked": when the tick is done and its append has not left yet; "clock": when the stopwatch was
+        read and nothing was done since."""
         self.stall_next = 0
         self._inbox: deque[Event] = deque()
+        self._work: deque[tuple[type[Record], dict[str, Any]]] = deque()
         self._asked: dict[type, int] = {}
         self._attached = False
         self._busy = False
@@ -170,8 +173,9 @@ class Process(Owner):
         self.told_ready, self.told_at = self.ready, self.scene.engine.now
         self._attached, self._busy, self._blocked, self.live = False, False, False, False
         self._inbox.clear()
+        self._work.clear()
         self._left.clear()
-        self.beliefs, self.until, self.watching = {}, {}, {}
+        self.beliefs, self.until, self.lapsed, self.watching = {}, {}, set(), {}
         self.scene.began(self)
         self.wake(self.scene.engine.now)
 
@@ -264,12 +268,30 @@ class Process(Owner):
         claims = self.claims
         if claims is None or self.over is not None or life != self._life:
             return
-        if not self.wire.reads_cut:
-            self._fetch(claims)
-            if self.claims is not claims:
-                return  # begun anew
-        elif not self.wire.suspect:
+        if self.wire.reads_cut:
             self.wire.suspect = True
+            self._go_on(claims, life)
+        elif self._freezes("fetching"):
+            began, self._busy = self.now, True
+            self._left.append(lambda: self._read(claims, life, began))
+        else:
+            self._read(claims, life, self.now)
+
+    def _read(self, claims: Claims, life: int, began: int) -> None:
+        """The fetch of a round, which began at `began` by the stopwatch, and returns now."""
+        if life != self._life or claims is not self.claims:
+            return
+        self._busy = False
+        self._fetch(claims, began)
+        if self.claims is claims:  # else it has begun anew
+            self._go_on(claims, life)
+
+    def _judged(self, began: int) -> int:
+        """By which reading of the stopwatch what was fetched is judged: one from after the fetch (R4)."""
+        return self.now
+
+    def _go_on(self, claims: Claims, life: int) -> None:
+        """What follows the fetch of a round."""
         weather = self.wire.weather
         pause, self.stall_next = self.stall_next, 0
         if pause:
@@ -293,7 +315,7 @@ class Process(Owner):
         self._busy = False
         self._finish(claims)
 
-    def _fetch(self, claims: Claims) -> None:
+    def _fetch(self, claims: Claims, began: int) -> None:
         if not self._attached:
             self._attached = True
             self._step(Attached(*self.wire.attach()))
@@ -302,17 +324,35 @@ class Process(Owner):
         if why:
             self._step(Jumped(why))
             return
-        self._step(Read(self.wire.fetch(claims.position, CHUNK)))  # type: ignore[arg-type]
+        read = Read(self.wire.fetch(claims.position, CHUNK))  # type: ignore[arg-type]
+        self._step(read, self._judged(began))
 
     def _finish(self, claims: Claims) -> None:
         """The tick of a round."""
         engine = self.scene.engine
         self._wake_at = 0
         self._step(Tick(self.wall.read_us(engine.now)))
+        self._write_work(claims)
         if self.frozen:
             self._left.append(lambda: self._plan(claims))
         else:
             self._plan(claims)
+
+    def work(self, kind: type[Record], **fields: Any) -> None:
+        """Its user's work writes a record of its own, when nothing else is under way."""
+        self._work.append((kind, fields))
+        self.wake(self.scene.engine.now)
+
+    def _write_work(self, claims: Claims) -> None:
+        if not self._work or claims is not self.claims or not self.live or self.over is not None or self.frozen:
+            return
+        outbox = claims.outbox
+        if outbox.in_flight is None and outbox.quiet and not claims.tenures.left:
+            (kind, fields), now = self._work.popleft(), self.now
+            outbox.write(claims.reader.world, kind, now, **fields)
+            append = outbox.flush(now)
+            assert append is not None
+            self._append(append)
 
     def _plan(self, claims: Claims) -> None:
         """When the next round will be."""
@@ -339,8 +379,8 @@ class Process(Owner):
 
     # Effects ---------------------------------------------------------------------------------------------------------
 
-    def _step(self, event: Event) -> None:
-        claims, now = self.claims, self.now
+    def _step(self, event: Event, now: int | None = None) -> None:
+        claims, now = self.claims, self.now if now is None else now
         if claims is None:
             return
         if self.freeze_at is not None and self._freezes("clock"):
@@ -354,6 +394,8 @@ class Process(Owner):
                 self.told_ready, self.told_at = event.ready, self.scene.engine.now
             for effect in claims.step(event, now):
                 CARRY[type(effect)](self, effect)
+            if self.beliefs:
+                self.scene.stepped(self, now)
 
     def _append(self, effect: Append) -> None:
         self.scene.sent(self, effect)
@@ -383,7 +425,8 @@ class Process(Owner):
         self.scene.renewed(self)
 
     def _lapsed(self, seat: Seat, token: int) -> None:
-        self._inbox.append(StepDown(seat[0], LEASE_RAN_OUT))
+        self.lapsed.add((seat, token))
+        self._inbox.append(Lapsed(seat, token))
 
     def _follow(self, effect: Follow) -> None:
         if self.beliefs.get(effect.seat) == effect.token:

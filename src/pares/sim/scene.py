@@ -176,6 +176,9 @@ class Scene:
     def renewed(self, process: Process) -> None:
         self._tell_of(process, "renewed")
 
+    def stepped(self, process: Process, now: int) -> None:
+        self._tell_of(process, "stepped", now)
+
     def followed(self, process: Process, effect: Follow) -> None:
         if self.story.told:
             what = "is fenced" if effect.fenced else "stops"

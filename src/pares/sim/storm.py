@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pares.core.protocol import Close, Ready
+from pares.core.records import Done, Seat, Take
 from pares.sim import vandals
 from pares.sim.chance import Chance
 from pares.sim.engine import MS
@@ -27,6 +28,8 @@ class Storm(Chance["Process"]):
         self.scene = play.scene
         self.knobs = knobs = play.knobs
         self.replaced = False
+        self.terms: list[tuple[str, Seat, int]] = []
+        """Who (by name) has led which seat, and by which token: of those that wrote of their work."""
         self.looping: Process | None = None
         """One at a time dies again and again."""
         until = int(knobs.storm * play.unit)
@@ -85,6 +88,29 @@ class Storm(Chance["Process"]):
         process = self.someone()
         if process is not None:
             process.freeze_at = (self.rng.choice(("fetched", "ticked", "clock")), self.span(0.2, 4))
+
+    def freeze_fetch(self) -> None:
+        process = self.someone()
+        if process is not None:
+            process.freeze_at = ("fetching", self.span(0.2, 2))
+
+    def consume(self) -> None:
+        """Somebody writes, of a seat that it holds or has held, what it takes or has done: by any token that it ever had there,
+        and of any range near where the seat stands."""
+        process = self.someone(holder=True)
+        if process is None:
+            return
+        self.terms += [(process.name, seat, token) for seat, token in process.beliefs.items()]
+        mine = [(seat, token) for name, seat, token in self.terms if name == process.name]
+        anybodys = [(seat, token) for _, seat, token in self.terms]
+        if not mine:
+            return
+        for _ in range(self.rng.randint(1, 4)):
+            seat, token = self.rng.choice(mine if self.rng.random() < 0.7 else anybodys)
+            state = self.scene.judge.world.seats.get(seat)
+            near = max(0, self.rng.randint(-4, 4) + (0 if state is None else state.taken))
+            kind = self.rng.choice((Take, Take, Done))
+            process.work(kind, seat=seat, token=token, first=near, last=near + self.rng.randint(0, 3))
 
     def stall(self) -> None:
         process = self.someone()
@@ -177,6 +203,12 @@ class Storm(Chance["Process"]):
         for payload in vandals.garbage(self.rng, self.scene):
             self.scene.log.append([payload], self.engine.now)
 
+    def false_snapshot(self) -> None:
+        """Whole, at a place, and of a world that is not so: its writer is no member of it."""
+        payload = vandals.false_snapshot(self.rng, self.scene)
+        if payload is not None:
+            self.scene.log.append([payload], self.engine.now)
+
     def forge(self) -> None:
         """A record in the name of a live member which that one never wrote, as of a cloned process."""
         payload = vandals.forgery(self.rng, self.scene)
@@ -193,6 +225,12 @@ class Storm(Chance["Process"]):
         if self.knobs.retention is not None:
             age = int(self.knobs.retention * max(self.knobs.sessions) * MS)
             self.scene.trim(self.scene.log.older_than(self.engine.now - age))
+
+    def forgetful(self) -> None:
+        """The log keeps far less than it should: what is older than one of the longest sessions is gone, snapshots too. That
+        is no reason for two to lead: whoever finds no way in knows that it knows nothing (R12)."""
+        longest = max(self.knobs.sessions) * MS / (1 - self.knobs.drift)
+        self.scene.trim(self.scene.log.older_than(self.engine.now - int(1.1 * longest)))
 
     def replace(self) -> None:
         """The log is deleted, and another one stands in its place, perhaps under the same identity: once in a history."""
@@ -212,6 +250,8 @@ STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "crash": Storm.crash,
     "half": Storm.half,
     "loop": Storm.loop,
+    "freeze_fetch": Storm.freeze_fetch,
+    "consume": Storm.consume,
     "freeze": Storm.freeze,
     "freeze_inside": Storm.freeze_inside,
     "deaf": Storm.deaf,
@@ -222,6 +262,7 @@ STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "stall": Storm.stall,
     "replay": Storm.replay,
     "garbage": Storm.garbage,
+    "false_snapshot": Storm.false_snapshot,
     "forge": Storm.forge,
     "future": Storm.future,
     "twin": Storm.twin,
@@ -229,6 +270,7 @@ STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "ready": Storm.ready,
     "late_joiner": Storm.late_joiner,
     "trim": Storm.trim,
+    "forgetful": Storm.forgetful,
     "replace": Storm.replace,
     "barrier": Storm.barrier,
     "wall": Storm.wall,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core import records
+from pares.core import chores, records
 from pares.core.records import MAX_INT
+from pares.core.world import World
 
 if TYPE_CHECKING:
     from pares.sim.play import Play
@@ -74,6 +75,27 @@ def _stranger(rng: Random, scene: Scene) -> records.AnyRecord:
     if made == 5:
         return records.Pause(**envelope, ms=10**6)
     return records.Leave(**envelope)
+
+
+def false_snapshot(rng: Random, scene: Scene) -> bytes | None:
+    """A snapshot of the world as it is, but for one seat or one member; by a stranger."""
+    if not scene.judge.world.base:
+        return None
+    world = World.load(scene.judge.world.dump())
+    world.placed = world.count  # as if this were a place
+    if world.seats and rng.random() < 0.7:
+        seat = world.seats[rng.choice(sorted(world.seats))]
+        seat.holder, seat.mark = None, seat.mark + 1
+    elif world.members:
+        id = rng.choice(sorted(world.members))
+        del world.members[id]
+        for seat in world.seats.values():
+            seat.holder = None if seat.holder == id else seat.holder
+    text = world.dump()
+    if len(text) > chores.SNAPSHOT_TEXT:
+        return None
+    envelope: dict[str, Any] = {"v": 1, "g": scene.group, "m": "x~1", "n": 1, "b": world.base, "s": 100}
+    return records.encode(records.Snapshot(**envelope, upto=world.last + 1, id="x", part=0, parts=1, world=text))
 
 
 def forgery(rng: Random, scene: Scene) -> bytes | None:

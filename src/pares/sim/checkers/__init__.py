@@ -43,8 +43,7 @@ def always(scene: Scene) -> list[Checker]:
 def everything(play: Play) -> list[Checker]:
     """All promises, also those that only mean something where it is known what was done to whom."""
     found = [*always(play.scene), Speed(play), Liveness(play), Led(play), Movement(play), Rates(play)]
-    if RARELY or "loop" in play.knobs.faults:
-        found.append(Population(play))
+    found.append(Population(play, strict=bool(RARELY) or "loop" in play.knobs.faults))
     if RARELY or play.knobs.starts:
         found.append(Readiness(play.scene))
     return found

@@ -5,6 +5,7 @@ could lead it all that time: eligible, ready, in reach, quick enough. Then
 
 * what is not led adds up: time without a leader is a debt, which time with one pays back slowly; so a role that goes to and
   fro between two who can't lead it is noticed as one that nobody has, and so is a holder that leads now and then;
+* nobody is dispossessed whom nothing hinders: a claim is for the seats of the silent (R3);
 * a seat changes hands a few times at most, and then seldom; each time that somebody's readiness changes it may move again;
 * the world holds the living, and of the dead no more than it must: those whose seats nobody has taken yet, and the last one
   of each name (R20).
@@ -15,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pares.core import forgetting
-from pares.core.changes import RoleChanged, SeatChanged
+from pares.core.changes import Began, RoleChanged, SeatChanged
 from pares.core.protocol import Closed, Stop
-from pares.core.records import Seat
+from pares.core.records import Claim, Seat
+from pares.core.world import PLACE_EVERY
 from pares.sim.checker import Checker, Landed
 from pares.sim.checkers.liveness import fit
 from pares.sim.engine import MS
@@ -101,11 +103,19 @@ class Led(Checker):
         for change in landed.changes:
             if type(change) is RoleChanged:
                 self.disturbed()
-        if not self._quiet():
-            return
-        for change in landed.changes:
-            if type(change) is SeatChanged and change.holder is not None and self._steady(change.seat):
+        moved = [change for change in landed.changes if type(change) is SeatChanged and change.holder is not None]
+        for change in moved:
+            if change.before is not None and isinstance(landed.record, Claim) and self.play.healthy():
+                self._taken(change.before, change)
+            if self._quiet() and self._steady(change.seat):
                 self._moved(change.seat)
+
+    def _taken(self, holder: str, change: SeatChanged) -> None:
+        for process in self.play.own:
+            if process.id == holder and process.able and process.ready and process.well(self.settling):
+                raise self.broken(
+                    f"{change.holder} takes {seat_name(change.seat)} by a claim from {holder}, whom nothing has hindered"
+                )
 
     def _steady(self, seat: Seat) -> bool:
         return bool(fit(self.play, self.scene.judge.world, seat, self.settling))
@@ -130,11 +140,33 @@ class Led(Checker):
 class Population(Checker):
     promise = "the dead are forgotten"
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Play, *, strict: bool = True) -> None:
         super().__init__(play.scene)
         self.play = play
+        self.strict = strict
+        self.gave: dict[str, int] = {}
+        """How many records had counted when each member last lost a seat."""
 
     def landed(self, landed: Landed) -> None:
+        world = self.scene.judge.world
+        # Looked at by who folds at fixed places, so as much later as there is between two of them (R10).
+        memory = world.memory() + 2 * (PLACE_EVERY + 4 * len(world.members))
+        for change in landed.changes:
+            if type(change) is Began:
+                self.gave.clear()
+            elif type(change) is SeatChanged and change.before is not None:
+                self.gave[change.before] = world.count
+        for member in world.members.values():
+            silent = world.count - max(member.count, self.gave.get(member.id, 0))
+            if silent > memory and not world.held[member.id]:
+                raise self.broken(f"{member.id} has been silent for {silent} records, and is remembered")
+        for id, count in world.gone.items():
+            if world.count - count > memory:
+                raise self.broken(f"{id} left {world.count - count} records ago, and is remembered")
+        if self.strict:
+            self._count()
+
+    def _count(self) -> None:
         world = self.scene.judge.world
         names = {member.name for member in world.members.values()}
         alive = {p.id for p in self.scene.processes.values() if p.running and p.over is None}

@@ -128,7 +128,7 @@ class Liveness(Checker):
 
     def _kept_out(self, process: Process) -> bool:
         """In a log without its origin, records of strangers may be of members with the longest session there is (R12)."""
-        strangers = {"garbage", "forge", "future", "replay", "trim"}.intersection(self.play.knobs.faults)
+        strangers = {"garbage", "forge", "future", "replay", "trim", "forgetful"}.intersection(self.play.knobs.faults)
         return bool(strangers) and process.claims is not None and process.claims.reader.state is State.ADRIFT
 
     def _one_holder(self, world: World, seat: Seat) -> None:

@@ -1,4 +1,6 @@
-"""Marks (R15): they only rise, by the holder's own records, and fall only by an administrator, of a free seat in a pause."""
+"""Marks (R15): they only rise, by the holder's own records, and fall only by an administrator, of a free seat in a pause. What
+was taken is never given out again: a take stands if it is its holder's, and begins where the last one ended or later.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ class Marks(Checker):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.marks: dict[Seat, int] = {}
+        self.taken: dict[Seat, int] = {}
         self.terms: dict[Seat, tuple[str, int]] = {}
 
     def replaced(self) -> None:
-        self.marks, self.terms = {}, {}
+        self.marks, self.taken, self.terms = {}, {}, {}
 
     def landed(self, landed: Landed) -> None:
         record = landed.record
@@ -30,10 +33,13 @@ class Marks(Checker):
         elif isinstance(record, Release | Transfer) and record.mark is not None:
             self._mark(record.m, record.seat, record.token, record.mark)
         elif isinstance(record, Done):
-            self._mark(record.m, record.seat, record.token, record.last + 1)
+            if record.first <= record.last:
+                self._mark(record.m, record.seat, record.token, record.last + 1)
+        elif isinstance(record, Take):
+            self._take(record)
         elif isinstance(record, Rewind):
             self._rewind(record)
-        elif not isinstance(record, Take) and not landed.changes:
+        elif not landed.changes:
             return
         for change in landed.changes:
             if type(change) is SeatChanged:
@@ -42,16 +48,22 @@ class Marks(Checker):
                 else:
                     self.terms[change.seat] = (change.holder, change.token)
             elif type(change) is Began:
-                self.marks, self.terms = {}, {}
+                self.marks, self.taken, self.terms = {}, {}, {}
         if landed.changes:
             # Seats that are gone, with their role or when it got fewer, take their marks with them.
             there = self.scene.judge.world.seats
             self.marks = {seat: mark for seat, mark in self.marks.items() if seat in there}
+            self.taken = {seat: end for seat, end in self.taken.items() if seat in there}
         self._compare(landed)
 
     def _mark(self, sender: str, seat: Seat, token: int, mark: int) -> None:
         if self.terms.get(seat) == (sender, token):
             self.marks[seat] = max(mark, self.marks.get(seat, 0))
+
+    def _take(self, record: Take) -> None:
+        mine = self.terms.get(record.seat) == (record.m, record.token)
+        if mine and self.taken.get(record.seat, 0) <= record.first <= record.last:
+            self.taken[record.seat] = record.last + 1
 
     def _rewind(self, record: Rewind) -> None:
         world = self.scene.judge.world
@@ -61,10 +73,15 @@ class Marks(Checker):
         for role, index, mark in record.marks:
             seat = (role, index)
             if seat in world.seats and seat not in self.terms and world.paused(role):
-                self.marks[seat] = mark
+                self.marks[seat] = self.taken[seat] = mark
 
     def _compare(self, landed: Landed) -> None:
         for seat, state in self.scene.judge.world.seats.items():
             if state.mark != self.marks.get(seat, 0):
                 mark, due = state.mark, self.marks.get(seat, 0)
                 raise self.broken(f"the mark of {seat_name(seat)} is {mark} after {landed.offset}, and must be {due}")
+            if state.taken != self.taken.get(seat, 0):
+                end, due = state.taken, self.taken.get(seat, 0)
+                raise self.broken(
+                    f"{seat_name(seat)} is taken up to {end} after {landed.offset}, and must be up to {due}"
+                )

@@ -49,6 +49,15 @@ class Terms(Checker):
                 )
             self.ends[key] = until
 
+    def stepped(self, process: Process, now: int) -> None:
+        """What has run out is ended before anything else is looked at: whoever works under it is told so."""
+        for seat, token in process.beliefs.items():
+            if now >= process.until[seat] and (seat, token) not in process.lapsed:
+                late = (now - process.until[seat]) / 1e6
+                raise self.broken(
+                    f"{process.id} goes on with {seat_name(seat)}, which had run out {late:.3f} ms before"
+                )
+
     def followed(self, process: Process, effect: Follow) -> None:
         self.given.setdefault(process.id, set()).add(effect.token)
         if effect.fenced:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from pares.sim.mutants.base import Mutant, applied
 from pares.sim.mutants.beliefs import BELIEFS
+from pares.sim.mutants.entry import ENTRY
 from pares.sim.mutants.group import GROUP
+from pares.sim.mutants.leases import LEASES
+from pares.sim.mutants.loop import LOOP
 from pares.sim.mutants.records import RECORDS
 
-MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in (*BELIEFS, *RECORDS, *GROUP)}
+MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in (*BELIEFS, *LEASES, *LOOP, *RECORDS, *ENTRY, *GROUP)}
 """All of them, by name."""
 
 __all__ = ["MUTANTS", "Mutant", "applied"]

@@ -75,6 +75,11 @@ class Tokens(NeliChecker):
             if isinstance(record, Announce):
                 self.announced.setdefault((record.m, record.b + offset), []).append((number, offset))
 
+    def replaced(self, number: int) -> None:
+        """Between logs tokens grow if clocks do (R9): from here on they are measured anew."""
+        self.last.clear()
+        self.own.clear()
+
     def led(self, process: NeliProcess, effect: Lead) -> None:
         seat, token = effect.seat, effect.token
         if (process.id, token) not in self.announced:

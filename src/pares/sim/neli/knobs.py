@@ -36,8 +36,10 @@ DRAWN: Final = (
 )
 """What befalls a group as its seed has it."""
 RARE: Final = 0.15
-"""Of the seeds, how many have the one below as well. It is drawn last, and those that don't have it stay as they were."""
-FAULTS: Final = (*DRAWN, "freeze_clocks")
+"""Of the seeds, how many have "freeze_clocks" as well. It is drawn last, and those that don't have it stay as they were."""
+LOSSES: Final = ("broken", "forgetful")
+"""Logs that lose what they acknowledged, against A1: in no seed, but for the rules that make the best of it."""
+FAULTS: Final = (*DRAWN, "freeze_clocks", *LOSSES)
 """What can befall a group, apart from what weather does to single appends."""
 
 MODES: Final = ("fast-neli", "neli", "nele")

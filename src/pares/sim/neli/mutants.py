@@ -176,6 +176,21 @@ def _width_ignored() -> list[Patch]:
     return [(Track, "_fold", without)]
 
 
+def _old_log_not_awaited() -> list[Patch]:
+    """Of another log, nobody asks who may still believe by the one before it."""
+    broke = Induced.__dict__["_broke"]
+
+    def at_once(self: Induced, event: Any, now: int, effects: list[Any]) -> None:
+        broke(self, event, now, effects)
+        self.parts[event.partition].broke_until = now
+
+    return [(Induced, "_broke", at_once)]
+
+
+def _blindness_not_awaited() -> list[Patch]:
+    return [(Track, "blind", lambda self, me: False)]
+
+
 def _made(name: str, rule: str, what: str, mode: str, patches: Callable[[], list[Patch]], **bias: Any) -> NeliMutant:
     return NeliMutant(Mutant(name, rule, what, patches, bias), mode)
 
@@ -256,6 +271,24 @@ MUTANTS: dict[str, NeliMutant] = {
             _revoked_is_lost,
             faults={"shuffle": 3.0},
             barrier=0.5,
+        ),
+        _made(
+            "old-log-not-awaited",
+            "R12",
+            "in a new log nobody waits for who believes by the old one",
+            "fast-neli",
+            _old_log_not_awaited,
+            faults={"broken": 3.0, "freeze": 3.0},
+            pace=2.0,
+        ),
+        _made(
+            "blindness-not-awaited",
+            "R12",
+            "who finds nothing in a log that has lost its beginning leads at once",
+            "fast-neli",
+            _blindness_not_awaited,
+            faults={"forgetful": 3.0, "freeze": 2.0, "crash": 2.0, "oblivious": 1.0},
+            pace=2.0,
         ),
         _made(
             "no-grace",

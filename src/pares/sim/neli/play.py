@@ -282,6 +282,18 @@ class NeliStorm(Chance[NeliProcess]):
         for payload in (b"", b"{", b"\xff", b'{"k":"announce"}', b"[" * 1000):
             log.append([payload], self.engine.now)
 
+    def broken(self) -> None:
+        """Another log takes the place of one partition's; its name may be the same."""
+        number = self.rng.randrange(self.play.knobs.partitions)
+        self.scene.replace_log(number, same=self.rng.random() < 0.3)
+
+    def forgetful(self) -> None:
+        """One partition's log loses all that stands in it; its place goes on."""
+        number = self.rng.randrange(self.play.knobs.partitions)
+        log = self.scene.logs[number]
+        log.trim(log.end)
+        self.scene.tell("replaced", number)
+
     def barrier(self) -> None:
         """Somebody's next barriers are slow, or never return."""
         process = self.someone()

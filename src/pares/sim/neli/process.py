@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pares.core.fast import Fast
 from pares.core.induced import Induced
 from pares.core.neli import Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.protocol import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.records import Seat
 from pares.core.shares import (
     Broke,
@@ -341,7 +341,9 @@ class NeliProcess:
             scene.tell("led", self, effect)
         elif isinstance(effect, Extend):
             for seat in effect.seats:
-                if seat in self.beliefs:
+                if not self.believes(seat) and seat in self.beliefs:
+                    self._inbox.append(Lapsed(seat, self.beliefs[seat][0]))  # what has run out is over for good
+                elif seat in self.beliefs:
                     self.beliefs[seat] = (self.beliefs[seat][0], effect.until)
             scene.tell("renewed", self, effect)
         elif isinstance(effect, Follow):

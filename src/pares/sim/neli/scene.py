@@ -55,6 +55,9 @@ class NeliChecker:
     def reported(self, process: NeliProcess, effect: Any) -> None:
         """Something that a person should know."""
 
+    def replaced(self, number: int) -> None:
+        """Another log stands in the place of that partition's."""
+
     def disturbed(self) -> None:
         """What depends on calm begins anew."""
 
@@ -115,6 +118,16 @@ class NeliScene:
         process = NeliProcess(self, name, settings, watch, clock, self.random(name))
         self.processes[name] = process
         return process
+
+    def replace_log(self, number: int, *, same: bool = False) -> None:
+        """Another log in the place of that partition's. All connections to it break."""
+        self.logs[number].replace(same=same)
+        self.note(f"log {number}", "replaced")
+        for process in self.processes.values():
+            process.parts[number].wire.suspect = True
+            if process.running:
+                process.wake(self.engine.now + MS)
+        self.tell("replaced", number)
 
     def watch(self, checkers: Iterable[NeliChecker]) -> None:
         self.checkers += checkers
