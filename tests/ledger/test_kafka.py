@@ -200,6 +200,49 @@ def test_an_outage_costs_next_to_nothing() -> None:
         ledger.close()
 
 
+class Deaf:
+    """A producer, as after an outage: it takes what it is given, and nothing of that is ever answered."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def produce(self, *args: object, **kwargs: object) -> None:
+        self.taken += 1
+
+    def flush(self, timeout: float) -> None:
+        time.sleep(timeout)
+
+    def poll(self, timeout: float) -> None: ...
+
+    def purge(self, **kwargs: object) -> None: ...
+
+    def list_topics(self, topic: str, timeout: float) -> None: ...
+
+
+def test_a_producer_that_hears_nothing_is_replaced(cluster: Cluster, topic: str) -> None:
+    """The partition's leader answers others: what hangs is the client, and waiting for it has no end."""
+    ledger = opened(cluster, topic, timeout=1)
+    append_again(ledger, b"before")
+    producers, deaf = ledger._shared.appender._producers, Deaf()  # pyright: ignore
+    producers[""] = deaf
+    with pytest.raises(LedgerUnavailable) as caught:
+        ledger.append(b"unanswered")
+    assert caught.value.unknown
+    assert producers[""] is deaf, "once says nothing"
+
+    def replaced() -> bool:
+        with pytest.raises(LedgerUnavailable):
+            ledger.append(b"unanswered")
+        return deaf not in producers.values()
+
+    until(replaced)
+    assert deaf.taken == 2
+    append_again(ledger, b"after")
+    assert payloads(ledger)[0] == b"before"
+    assert b"after" in payloads(ledger)
+    ledger.close()
+
+
 FORKED = """
 import os, sys, time
 import pares.ledger

@@ -150,8 +150,9 @@ class Appender:
             raise LedgerUnavailable(
                 f"{self._where}: could not append: other appends of this ledger take too long; try again"
             )
+        asked = (topic, partition) in self._shaken
         try:
-            if (topic, partition) in self._shaken:
+            if asked:
                 # Raises if the leader doesn't answer; then nothing was sent.
                 self._ask(topic, partition)
                 # The client may have heard in the outage that nobody leads the partition, and would not ask again for minutes.
@@ -167,6 +168,13 @@ class Appender:
                 except LedgerUnavailable as error:
                     # Of an append in parts a part may stand in the log already.
                     error.unknown = error.unknown or bool(offsets)
+                    if asked and error.unknown:
+                        # The second on end, and the partition's leader has just answered another client: what hangs is this
+                        # producer, with requests of before the outage. [eleven of twelve unanswered 15 s after a thaw]
+                        log.info(
+                            "%s: the producer hears nothing though the leader answers: another one is made", self._where
+                        )
+                        self._drop(topic)
                     raise
             self._shaken.discard((topic, partition))
             self._warm.add(self._key(topic))
