@@ -168,3 +168,15 @@ def test_a_protocol_that_is_none(url: str) -> None:
     ran = run("watch", "--ledger", url, "--protocol", "paxos")
     assert ran.code == 2
     assert "--protocol is 'paxos'" in ran.one_line
+
+
+def test_doctor_hears_a_group_in_its_first_silence(url: str) -> None:
+    """Nobody calls for lease + skew: it found nobody, and said that it was used wrongly (exit 2)."""
+    times = pares.AllCall(heartbeat=0.3, lease=30.0, skew=1.0)
+    with pares.Member(url, group="g", roles=["x"], name="new", rank=0, protocol=times):
+        time.sleep(0.5)
+        done = run("doctor", "--ledger", url, "--group", "g", "--protocol", "allcall", "--listen", str(LISTEN))
+    assert done.code == 0, done.out + done.err
+    assert "new can't be elected yet: a member listens for lease + skew after its start" in " ".join(
+        done.stdout.split()
+    )

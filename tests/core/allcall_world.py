@@ -57,7 +57,7 @@ class World:
         self.cut: Callable[[str, str], bool] = lambda source, target: False
         self.late = 0.0
         """Up to so many milliseconds later than asked for a member wakes up, as on a real machine."""
-        self.sent = self.delivered = 0
+        self.sent = self.delivered = self.pings = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
 
@@ -176,6 +176,7 @@ class World:
 
     def _spread(self, source: str, payload: bytes) -> None:
         self.sent += 1
+        self.pings += b'"k":"ping"' in payload
         for node in [*self.nodes.values()]:
             if node.name != source and (self.cut(source, node.name) or self.random.random() < self.loss):
                 continue

@@ -140,8 +140,8 @@ class AllCall:
         return bool(self._barriers)
 
     def holds(self, role: str, now: int) -> bool:
-        mine = self._elections[role].mine
-        return mine is not None and now < mine.deadline
+        election = self._elections.get(role)
+        return election is not None and election.mine is not None and now < election.mine.deadline
 
     # The step --------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """When a member speaks, and from when on it may claim.
 
 H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
-     it answers, and says that it may not be elected. A live claim that it hears ends the silence, and the bar for that role.
+     it answers, and says that it may not be elected; where nobody calls, it says so once a beat all the same, for those who
+     look on. A live claim that it hears ends the silence, and the bar for that role.
 H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
 H17  Before it claims anything all others have had a beat's time to answer its call; so also after it has stood still.
 """
@@ -80,7 +81,9 @@ class Turns:
         return True
 
     def to_answer(self, now: int) -> bool:
-        return self._answer_at is not None and now >= self._answer_at
+        if self._answer_at is not None and now >= self._answer_at:
+            return True
+        return self.silent(now) and now >= self._answered + self._beat
 
     def said(self, now: int, *, answer: bool) -> None:
         """A call answers too."""

@@ -199,8 +199,8 @@ class Induced(Writing):
                 shape = (self.config.partitions, self.numbered)
                 others = [t for t in part.track.open.values() if (t.of, t.numbered) != shape and t.member != self.me]
                 self._others |= {(part.number, t.token): self._ready_at(part, t, entry[1], now) for t in others}
-            elif not mine and isinstance(record, Share):
-                self._newcomer(part, now)
+            elif not mine:
+                self._newcomer(part, record, entry[0], now, effects)
         elif isinstance(record, Announce):
             token = record.b + entry[0]
             if mine:
@@ -228,10 +228,15 @@ class Induced(Writing):
         self._settle_roles(part)
         self._reseat(part, now, effects)
 
-    def _newcomer(self, part: Part, now: int) -> None:
-        """Somebody who numbers roles begins to share out."""
+    def _newcomer(self, part: Part, record: Width | Share, offset: int, now: int, effects: list[Effect]) -> None:
+        """Somebody begins to share out, too, or says again that it does."""
         if not self.live:
             return
+        if record.m.rpartition("~")[0] == self.config.name and offset >= part.track.end:
+            text = f"{record.m} shares out under the name of this member ({self.me}); give each process its own"
+            self._report("duplicate-name", text, effects)
+        if isinstance(record, Width):
+            return  # by the hash, as a restatement or by an older member
         if not self.numbered:
             part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
         elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self._restating:

@@ -6,7 +6,8 @@ V, the paper's vector, is here each partition's `until`: the time of the last be
 **Non-exclusive** (NELE; T above the group's session): V takes the reader's own time, of anybody's beacon. Who loses a partition
 goes on believing, until T has passed without a beacon or until it reads that another *leads* there. So there is no instant
 without a leader when partitions move, and after a crash somebody leads within the group's session and a read; of an owner that
-is cut off from everything the overlap is at most T less the session. Once another's announcement stands after its own, nothing
+is cut off from everything the overlap is at most T less the session and a heartbeat, as the session begins with the last one
+that the group had of it. Once another's announcement stands after its own, nothing
 re-arms it: two lead for T at the most, and for as long again as the earlier one stands still with records that it had fetched
 before. [an owner that the group forgot to tell, and a successor whose word that it leads does not come, led both for as long
 as anybody sent beacons]

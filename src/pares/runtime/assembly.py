@@ -5,13 +5,14 @@ Modules of the other protocols are imported by whoever needs them: the larger a 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import CapabilityError, ConfigError, ParesError
 from pares.core.lease import lease_ns
 from pares.core.protocol import BarrierReturned
-from pares.ledger import Bus, Ledger, Log, partition_of
+from pares.ledger import Bus, Ledger, Log, parse, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.barriers import Key
 from pares.runtime.incarnation import Incarnation, lock_folder
@@ -19,6 +20,11 @@ from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.protocols import AllCall, ProtocolSettings
 from pares.runtime.world_view import View, WorldView
+
+log: Final = logging.getLogger("pares.member")
+
+MOST_PARTITIONS: Final = 8
+"""Of a new log, by itself, for each seat of a role: each costs beats, whoever owns it."""
 
 
 class Medium(NamedTuple):
@@ -69,7 +75,27 @@ def open_medium(
         if opens:
             opened.close()
         raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")
+    if own is not None and isinstance(ledger, str):
+        opened = _shared_out(opened, ledger, dict(options or {}), given)
     return Medium(opened, opens)
+
+
+def _shared_out(opened: Ledger, url: str, options: dict[str, Any], given: dict[str, Any]) -> Ledger:
+    """Of a protocol that shares out partitions, on a log that is new and whose number of partitions nobody has named: one for
+    each role that this member declares (and each of its seats), so that members share the roles out. Who comes later takes the
+    log as it is."""
+    wanted = given["seats"] * min(MOST_PARTITIONS, given["declared"])
+    if "partitions" in options or "partitions" in parse(url).query or wanted <= 1:
+        return opened
+    try:
+        if opened.partitions > 1 or opened.end(0) > 0:
+            return opened
+        wider = open_ledger(url, **options, partitions=wanted)
+    except ParesError as error:  # somebody was quicker, or this member may not
+        log.info("%s keeps its %d partitions: %s", opened.url, opened.partitions, error)
+        return opened
+    opened.close()
+    return wider
 
 
 def assemble(

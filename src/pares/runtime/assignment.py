@@ -101,7 +101,10 @@ class Assignment:
         wanted: Callable[[], bool],
         left: Callable[[], None],
         changed: Callable[[], None],
+        after: Assignment | None = None,
     ) -> None:
+        """`after`: an earlier incarnation's, which is leaving. Who joined before it has left would find itself twice in its
+        group, and be warned of itself."""
         self._join = join
         self._callbacks = callbacks
         self._who = who
@@ -111,9 +114,12 @@ class Assignment:
         """Called when the group was left for good."""
         self._changed = changed
         """Called when it has been let in, or is out."""
-        self._membership: Membership | None = join(callbacks)
-        self.bound: float = self._membership.reassignment_bound
-        self.callback_limit: float = self._membership.callback_limit
+        self._after = after
+        self._membership: Membership | None = join(callbacks) if after is None else None
+        told = after or self._membership
+        assert told is not None
+        self.bound: float = told.bound if isinstance(told, Assignment) else told.reassignment_bound
+        self.callback_limit: float = told.callback_limit
         self.unreachable: str | None = None
         self._out_since = stopwatch()
         """Since when it wants to be in its group, and is not; 0 while it is."""
@@ -173,6 +179,10 @@ class Assignment:
             self._membership.leave()
 
     def _run(self) -> None:
+        while self._after is not None and not self._stopped.is_set():
+            self._after.thread.join(PAUSE)
+            if not self._after.thread.is_alive():
+                self._after = None
         while not self._stopped.is_set():
             try:
                 self._round()

@@ -50,6 +50,7 @@ from pares.runtime.barriers import Key
 from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.doorbell import Doorbells
+from pares.runtime.idle import group_members, uneven
 from pares.runtime.induction_settings import check_barrier
 from pares.runtime.life import Life
 from pares.runtime.loop import CHUNK, LOOK_EVERY, OVER, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
@@ -58,6 +59,8 @@ log: Final = logging.getLogger("pares.member")
 
 Make = Callable[[float, int], tuple[str, Config]]
 """The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
+SHARES_EVERY: Final = 3
+"""Of the group's sessions, or seconds if they are shorter, between two looks at whether members or partitions are idle."""
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
@@ -87,6 +90,9 @@ class InductionLoop:
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
         self._trimmed_at = self._rested_at = stopwatch()
+        self._shares_at = 0
+        self._looked_at_shares = False
+        self._told_of_shares: set[str] = set()
         self._wake = 0
         self._abandoned = False
         self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
@@ -102,13 +108,13 @@ class InductionLoop:
         self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
         self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
 
-    def _begin(self, seen: int, roles: tuple[str, ...]) -> None:
+    def _begin(self, seen: int, roles: tuple[str, ...], after: Assignment | None = None) -> None:
         """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
         the group's, which may belong to other partitions now."""
         self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
         left, changed = (lambda: self._left(callbacks)), (lambda: self.doorbell.ring())
         wanted = lambda: not (self._unready or self._drained)  # noqa: E731
-        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed)
+        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, after)
         self._live: Live | None = None
         """The logs have been read: it is live when the group has let it in, too."""
         self._told: set[str] = set()
@@ -139,7 +145,8 @@ class InductionLoop:
         self.assignment.leave()
         asked = [self._events.popleft() for _ in range(len(self._events))]
         wanted, unwanted = self.core.wanted(there=True), self.core.wanted(there=False)
-        self._begin(self.core.largest, (*self.core.roles, *sorted(wanted - set(self.core.roles))))
+        roles = (*self.core.roles, *sorted(wanted - set(self.core.roles)))
+        self._begin(self.core.largest, roles, after=self.assignment)
         # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
         wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
         self._events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
@@ -284,6 +291,7 @@ class InductionLoop:
         if asked and not self._events and self.core.settled:
             self._answers.done(asked)
         self._trim()
+        self._look_at_shares()
         if self.each_round is not None:
             self.each_round()
 
@@ -453,6 +461,22 @@ class InductionLoop:
     def _ledger_closed(self) -> None:
         self._abandoned = True
         self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+
+    def _look_at_shares(self) -> None:
+        """Whether somebody has nothing to do because of how many partitions there are, once all have had time to come."""
+        now = stopwatch()
+        if not self.core.live or self.core.closing or now < self._shares_at or not self.joined:
+            return
+        self._shares_at = now + SHARES_EVERY * int(max(1.0, self.assignment.bound) * SECOND)
+        if not self._looked_at_shares:
+            self._looked_at_shares = True
+            return
+        members = len(group_members(self.core, self.assignment.membership))
+        config = self.core.config
+        for kind, text in uneven(config.partitions, config.seats, len(self.core.roles), members):
+            if kind not in self._told_of_shares:
+                self._told_of_shares.add(kind)
+                self._life.carry(Report(kind, f"group {config.group!r}: {text}"))
 
     def _trim(self) -> None:
         """Who leads a partition has its log forget what is older than the retention; beats say all that is needed."""

@@ -6,7 +6,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.records import Seat
 from pares.core.spread import partition_of_role
 from pares.runtime.claims_group import ClaimsMembership
-from pares.runtime.clock import stopwatch
+from pares.runtime.idle import group_members
 from pares.runtime.induction import InductionLoop
 from pares.runtime.proof import DeathLock
 from pares.runtime.views import Holder, Peer
@@ -47,19 +47,8 @@ class InductionView:
         return []
 
     def members(self) -> list[Peer]:
-        core = self._loop.core
-        memory = stopwatch() - int(max(2 * core.config.session_ms, 1000) * 1e6)
-        found = {core.me: core.config.host}
-        for part in core.parts:
-            there = part.track.writers(memory, stopwatch())
-            found |= {m: found.get(m, "") for g, m in there if g == core.config.group}
-            found |= {t.member: t.host for t in list(part.track.open.values()) if t.member in found}
         session = self._loop.assignment.bound
-        membership = self._loop.assignment.membership
-        if isinstance(membership, ClaimsMembership):
-            # Whoever has not written here lately is known by its place in the assignment, under its id there.
-            known = {id.rpartition("~")[0] for id in found}
-            found |= {peer.id: peer.host for peer in membership.peers() if peer.name not in known}
+        found = group_members(self._loop.core, self._loop.assignment.membership)
         return [
             Peer(id, id.rpartition("~")[0], host, "", {}, 0, 1.0, session, False, self._led_by(id))
             for id, host in sorted(found.items())

@@ -130,7 +130,7 @@ class Member:
         self._asks = ready, session
 
         def opens() -> Medium:
-            return open_medium(ledger, options, own, given)
+            return open_medium(ledger, options, own, given | {"declared": len(checked["roles"])})
 
         def build(medium: Medium) -> Engine:
             return assemble(own, medium.ledger, checked, given, self._life)

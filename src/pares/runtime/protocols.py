@@ -34,7 +34,8 @@ class Nele(Struct, frozen=True, kw_only=True):
     Source: "Non-Exclusive Leader Emergence in Highly Available Systems", section "Protocol definition".
 
     `T`: seconds for which a beacon that is read keeps its reader a leader. Must be above `Member`'s `session`, or a role
-    would have no leader while its partition moves; of an owner that is cut off two lead for at most T less the session.
+    would have no leader while its partition moves; of an owner that is cut off two lead for at most T less the session
+    and a heartbeat of the group's, with the last of which the session begins.
     None: `session + overlap` if `Member` is given an `overlap`, else three sessions, as in the paper's example (10 s, 30 s).
     `interval`: seconds between two beacons of one member on one partition (1 / F; "a few seconds apart" in the paper); four
     must fit into T. With n groups on a topic it is n times as long, and T follows where that needs it. None: a fifth of T.
