@@ -248,8 +248,8 @@ def test_those_who_own_nothing_share_what_the_owners_leave(
 ) -> None:
     track = Track("g")
     for number in range(owners + standbys):
-        fields = {"term": 1} if number < owners else {}
-        beat = Beacon(v=1, g="g", m=f"m{number}", n=1, b=0, s=50, at=0, within=300, **fields)
+        term = 1 if number < owners else 0
+        beat = Beacon(v=1, g="g", m=f"m{number}", n=1, b=0, s=50, at=0, within=300, term=term)
         track.feed((number, 0, beacons.encode(beat)), 10**12)
     share = Share(budget, wanted, None, SECOND, SECOND // 2)
     share.reckon([track], ("g", "m0"), True, 10**12)

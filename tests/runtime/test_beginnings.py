@@ -25,7 +25,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 def made(crew: Crew, protocol: str, barrier: Callable[[pares.Event], None]) -> pares.Member:
     """A member that is closed at the end of the test. (ALLCALL has no session, so it takes none.)"""
-    settings = PROTOCOLS[protocol] | ({} if protocol == "allcall" else {"session": 5.0, "settle": 0.05})
+    settings: dict[str, Any] = PROTOCOLS[protocol] | ({} if protocol == "allcall" else {"session": 5.0, "settle": 0.05})
     me = pares.Member(crew.ledger, group="g", roles="A", name="a", barrier=barrier, **settings)
     crew.members.append(me)
     return me

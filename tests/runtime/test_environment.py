@@ -101,6 +101,7 @@ BAD: dict[str, tuple[dict[str, str], type[Exception], str]] = {
     "no number": ({"SESSION": "soon"}, ConfigError, r"PARES_SESSION is 'soon': give it seconds, such as 1\.5"),
     "not a number": ({"SESSION": "nan"}, ConfigError, "PARES_SESSION is 'nan'"),
     "out of range": ({"SESSION": "900"}, ConfigError, r"session is 900\.0: .*environment: PARES_SESSION='900'\)"),
+    "connect": ({"CONNECT": "later"}, ConfigError, "PARES_CONNECT is 'later': give it now or background"),
     "not whole": ({"RANK": "1.5"}, ConfigError, "PARES_RANK is '1.5': give it a whole number"),
     "empty": ({"ZONE": ""}, ConfigError, "PARES_ZONE is set, but empty"),
     "empty name": ({"ROLES": "a,,b"}, ConfigError, "PARES_ROLES is 'a,,b': give it names with commas"),

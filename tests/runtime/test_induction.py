@@ -49,6 +49,11 @@ def memory(tmp_path: Path) -> str:
     return fresh_url("memory", tmp_path) + "?partitions=2"
 
 
+def quick(ledger: str | pares.ledger.Ledger, session: float) -> dict[str, float]:
+    """A short session; on Kafka the client settings say which, and are not to be contradicted."""
+    return {} if isinstance(ledger, pares.ledger.Group) else {"session": session}
+
+
 def a_crew(ledger: str | pares.ledger.Ledger) -> Crew:
     """Of a group of its own: on Kafka there is one of a name in all the cluster."""
     return Crew(ledger, f"g-{uuid.uuid4().hex[:8]}")
@@ -165,7 +170,7 @@ def test_roles_come_and_go(ledger: Any, protocol: ProtocolName) -> None:
 
 def test_stepping_down_and_draining(ledger: Any, protocol: ProtocolName) -> None:
     crew = a_crew(ledger)
-    one, two = (member(crew, name, protocol, session=0.6) for name in ("one", "two"))
+    one, two = (member(crew, name, protocol, **quick(ledger, 0.6)) for name in ("one", "two"))
     until(lambda: shared(one, two), "each leads one role")
     one.step_down()
     until(lambda: all(two.holds(role) for role in ROLES), "the other leads both")
@@ -179,7 +184,7 @@ def test_stepping_down_and_draining(ledger: Any, protocol: ProtocolName) -> None
 def test_who_is_not_ready_leads_nothing(ledger: Any, protocol: ProtocolName) -> None:
     ready = threading.Event()
     crew = a_crew(ledger)
-    one = member(crew, "one", protocol, session=0.6, ready=ready.is_set)
+    one = member(crew, "one", protocol, ready=ready.is_set, **quick(ledger, 0.6))
     assert one.wait("0", 1.0) is None
     ready.set()
     assert one.wait("0", PATIENCE)
@@ -201,7 +206,7 @@ def test_a_member_for_asyncio(ledger: Any, protocol: ProtocolName) -> None:
 def test_non_exclusive_members_leave_no_gap(ledger: Any) -> None:
     crew = a_crew(ledger)
     # Beacons much more often than in half a session: who is silent for so long is taken for gone.
-    often: dict[str, Any] = {"overlap": 1.0, "session": 4.0}
+    often: dict[str, Any] = {"overlap": 1.0, **quick(ledger, 4.0)}
     own = pares.Nele(interval=0.2)
     one = member(crew, "one", own, **often)
     assert all(one.wait(role, PATIENCE) for role in ROLES)
@@ -253,11 +258,11 @@ def test_in_a_forked_child_a_member_is_dead(ledger: Any, protocol: ProtocolName)
 def test_a_member_that_had_no_time_to_leave_keeps_nothing(ledger: Any, protocol: ProtocolName) -> None:
     crew, barrier = a_crew(ledger), Recorder()
     barrier.hold()
-    one = member(crew, "one", protocol, session=1.0, barrier=barrier)
+    one = member(crew, "one", protocol, barrier=barrier, **quick(ledger, 1.0))
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     one.close(timeout=0.1)
     assert not any(one.holds(role) for role in ROLES)
-    two = member(crew, "two", protocol, session=1.0)
+    two = member(crew, "two", protocol, **quick(ledger, 1.0))
     assert all(two.wait(role, PATIENCE) for role in ROLES)
     barrier.let_go.set()
 

@@ -176,6 +176,7 @@ def test_no_lock_is_let_go_at_a_new_beginning_while_anything_is_believed(
     """Also if the protocol forgot to end a term: its former id is left for dead (R8)."""
     me = crew.leader("a", session=CALM)
     term = me.term("A")
+    assert term is not None
     believed: list[bool] = []
     first = me._loop.incarnation
     abandon = first.abandon
@@ -188,7 +189,8 @@ def test_no_lock_is_let_go_at_a_new_beginning_while_anything_is_believed(
     until(lambda: believed, "the former incarnation is given up")
     assert believed == [False]
     assert not term
-    again = until(lambda: me.wait("A", 1), "it leads again")
+    again = me.wait("A", PATIENCE)
+    assert again is not None, "it leads again"
     assert again.token > term.token
 
 

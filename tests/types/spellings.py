@@ -37,6 +37,8 @@ def keywords() -> None:
     pares.Member.from_env(grup="g")  # pyright: ignore[reportCallIssue]
     pares.aio.Member.from_env(session="2")  # pyright: ignore[reportArgumentType]
     pares.aio.Member(URL, group="g", lease=2.0)  # pyright: ignore[reportCallIssue]
+    pares.Member(URL, group="g", connect="later")  # pyright: ignore[reportArgumentType]
+    Lifespan(URL, group="g", connect="later")  # pyright: ignore[reportArgumentType]
     FakeMember(grup="g")  # pyright: ignore[reportCallIssue]
     AioFakeMember(rols=["x"])  # pyright: ignore[reportCallIssue]
 

@@ -14,7 +14,7 @@ from pares.runtime.arguments import AnySettings
 from pares.runtime.environment import VARIABLES
 
 HERE = Path(__file__).parent
-WANTED = 24
+WANTED = 26
 
 
 def test_each_wrong_spelling_is_an_error_and_each_right_one_is_none() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
@@ -259,7 +259,7 @@ class Member:
         """Waits until this member leads `role`; None after `timeout` seconds or when it is closed."""
         return await self._newer(role, -1, timeout)
 
-    async def terms(self, role: str, timeout: float | None = None) -> AsyncIterator[Term]:
+    async def terms(self, role: str, timeout: float | None = None) -> AsyncGenerator[Term, None]:
         """The terms of `role` as they come, one for each tenure."""
         last = -1
         while (term := await self._newer(role, last, timeout)) is not None:

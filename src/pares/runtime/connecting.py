@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, cast
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.protocol import Close, Closed, Event, Stop
+from pares.core.protocol import Close, Closed, Declare, Event, Stop
 from pares.core.records import Seat
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.assembly import Engine, Medium
@@ -179,6 +179,8 @@ class Connecting:
             self._engine, asked = engine, self._asked
         for event, answer in asked:
             try:
+                if isinstance(event, Declare) and not event.removed:
+                    engine.view.check_role(event.seats, event.weight, event.spread)
                 engine.loop.request(event, answer)
             except ParesError as error:
                 log.warning("%s: %s", self._life.who, error)
@@ -225,6 +227,9 @@ class NoView:
 
     def check(self, what: str) -> None:
         raise self._unavailable()
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """Looked at when the protocol is there, which is asked then."""
 
     def _unavailable(self) -> LedgerUnavailable:
         return LedgerUnavailable(f"{self._loop.thread.name} has no ledger yet: {self._loop.unreachable}")

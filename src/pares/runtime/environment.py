@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.runtime.protocols import Protocol, protocol_of
+from pares.runtime.settings import CONNECT
 
 M = TypeVar("M")
 LEDGER: Final = "PARES_LEDGER"
@@ -51,6 +52,12 @@ def _seconds(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text} is no number of seconds")
     return value
+
+
+def _connect(text: str) -> str:
+    if text not in CONNECT:
+        raise ValueError(text)
+    return text
 
 
 def _protocol(text: str) -> Protocol:
@@ -93,7 +100,7 @@ VARIABLES: Final[dict[str, Variable]] = {
     "settle": _SECONDS,
     "drift": Variable(_seconds, "a number"),
     "lock_folder": _TEXT,
-    "connect": _TEXT,
+    "connect": Variable(_connect, "now or background"),
 }
 """By keyword of `Member`: the variable is PARES_ and the keyword in capitals."""
 

@@ -105,8 +105,8 @@ class Incarnation:
                 self.folder, self.no_proof = None, str(error)
                 _say_once(folder, error)
         statement = None if self.lock is None else self.lock.statement
-        settings = {"writes": writes, **settings}
-        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **settings))
+        fields: dict[str, Any] = {"writes": writes, **settings}
+        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **fields))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""

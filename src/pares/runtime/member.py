@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
@@ -193,7 +193,7 @@ class Member:
         (None: no limit), or when it is closed. Events from then on do not tell of the beginning of this term any more."""
         return self._wait_newer(role, -1, timeout)
 
-    def terms(self, role: str, timeout: float | None = None) -> Iterator[Term]:
+    def terms(self, role: str, timeout: float | None = None) -> Generator[Term, None, None]:
         """The terms of `role`, one for each tenure, as they come: each when the barrier has returned from its `Acquired`. Ends
         when the member is closed, or when none has come for `timeout` seconds. What runs between two steps is a body of the
         term: a planned handover waits for it to see that the term is over, up to `barrier_timeout`."""
