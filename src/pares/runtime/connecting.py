@@ -213,6 +213,9 @@ class NoView:
     def partition(self, role: str, seat: int) -> int:
         raise self._unavailable()
 
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """What can't be is said when there is a ledger."""
+
     def known(self, role: str) -> bool:
         raise self._unavailable()
 

@@ -8,6 +8,7 @@ from pares.runtime.clock import stopwatch
 from pares.runtime.views import Health
 
 if TYPE_CHECKING:
+    from pares.core.claims import Claims
     from pares.runtime.life import Life
     from pares.runtime.loop import Loop
     from pares.runtime.world_view import View
@@ -56,7 +57,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         failed_appends=life.measures.failed_appends,
         bad_records=view.bad_records,
         uncounted_records=view.uncounted_records,
-        problems=life.journal.problems,
+        problems=(*life.journal.problems, *_slow(loop)),
     )
 
 
@@ -94,3 +95,11 @@ def _why(
             f"it holds {', '.join(map(repr, unled))} and leads not: its own records come back too late to believe by{late}"
         )
     return "; ".join(said)
+
+
+def _slow(loop: Loop) -> tuple[str, ...]:
+    """That this member takes nothing for now (R18), where its protocol knows such a thing."""
+    claims: Claims | None = getattr(loop, "claims", None)
+    if claims is None or claims.slow_until is None:
+        return ()
+    return ("slow: its own records come back too late to lead by, so it has let its roles go and takes none for now",)
