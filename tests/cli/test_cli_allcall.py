@@ -177,6 +177,4 @@ def test_doctor_hears_a_group_in_its_first_silence(url: str) -> None:
         time.sleep(0.5)
         done = run("doctor", "--ledger", url, "--group", "g", "--protocol", "allcall", "--listen", str(LISTEN))
     assert done.code == 0, done.out + done.err
-    assert "new can't be elected yet: a member listens for lease + skew after its start" in " ".join(
-        done.stdout.split()
-    )
+    assert "new can't be elected yet: a member listens for lease + skew after its start" in " ".join(done.out.split())

@@ -170,6 +170,7 @@ def test_what_things_say_of_themselves() -> None:
 def surfaces(me: pares.Member, url: str) -> Iterator[str]:
     """Whatever a member, its ledger and those who look on say."""
     ledger = me._ledger  # pyright: ignore[reportPrivateUsage]
+    assert ledger is not None
     shared: Any = ledger._shared  # type: ignore[attr-defined]  # pyright: ignore
     for thing in (
         me,
@@ -225,6 +226,7 @@ def test_a_group_that_logs_in_on_a_real_server(
                 texts.append(command(["doctor"], bad, monkeypatch, capfd))
             nats.kill(1)
             ledger = me._ledger  # pyright: ignore[reportPrivateUsage]
+            assert ledger is not None
             with pytest.raises(ParesError) as caught:
                 ledger.append(b"x")
             texts.append(told(caught.value))

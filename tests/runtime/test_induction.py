@@ -49,7 +49,7 @@ def memory(tmp_path: Path) -> str:
     return fresh_url("memory", tmp_path) + "?partitions=2"
 
 
-def quick(ledger: str | pares.ledger.Ledger, session: float) -> dict[str, float]:
+def quick(ledger: str | pares.ledger.Ledger, session: float) -> dict[str, Any]:
     """A short session; on Kafka the client settings say which, and are not to be contradicted."""
     return {} if isinstance(ledger, pares.ledger.Group) else {"session": session}
 

@@ -231,9 +231,6 @@ class NoView:
     def check(self, what: str) -> None:
         raise self._unavailable()
 
-    def check_role(self, seats: int, weight: float, spread: str) -> None:
-        """Looked at when the protocol is there, which is asked then."""
-
     def _unavailable(self) -> LedgerUnavailable:
         return LedgerUnavailable(f"{self._loop.thread.name} has no ledger yet: {self._loop.unreachable}")
 
