@@ -66,7 +66,9 @@ def test_r12_adrift_the_longest_session_is_that_of_the_joins_still_there_or_the_
     Pen(paper, "a~1", session=700).join().beat()
     Pen(paper, "b~1", session=300).join()
     assert Feed(paper, 10).run().longest_ms == 700
-    Pen(paper, "whose join is gone~1").beat()
+    Pen(paper, "whose join is gone~1").beat(s=5000)
+    assert Feed(paper, 10).run().longest_ms == 20_004, "four times what it says of its next record, and a little"
+    Pen(paper, "who says nothing of it~1").beat(s=R.AT_ONCE)
     assert Feed(paper, 10).run().longest_ms == R.MAX_SESSION_MS
 
 

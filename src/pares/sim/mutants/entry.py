@@ -53,7 +53,7 @@ def _done_by_anybody() -> list[Patch]:
 
 
 def _nobody_forgotten() -> list[Patch]:
-    return [(fold, "_forget", lambda world, offset, changes: None)]
+    return [(fold, "forget", lambda world, offset, changes: None)]
 
 
 ADRIFT: Final[dict[str, Any]] = {
