@@ -85,11 +85,15 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
     rows: list[dict[str, Any]] = now["roles"]
     room = len(rows)
     if height is not None:
-        room = max(3, height - 10 - len(now["members"]) - len(now["pauses"]) - len(now["moves"]))
+        room = max(
+            3, height - 10 - len(now["partitions"]) - len(now["members"]) - len(now["pauses"]) - len(now["moves"])
+        )
     parts.append(roles_table(rows[:room]) if rows else Text("\nthe group has no role\n", style="dim"))
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} seats more", style="dim"))
     parts.append(members_table(now["members"]) if now["members"] else Text("no member is in the group\n", style="dim"))
+    if now["partitions"]:
+        parts.append(partitions_table(now["partitions"] if height is None else now["partitions"][:room]))
     for pause in now["pauses"]:
         what = "the whole group" if pause["role"] is None else f"role {pause['role']}"
         left = "" if pause["left"] is None else f", {seconds(pause['left'])} left"
@@ -111,6 +115,18 @@ def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
         notes = [word for word in ("paused", "pinned", "removed") if row[word]]
         leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
         table.add_row(role, leader, row["host"] or "", short_token(row["token"]), seconds(row["age"]), ", ".join(notes))
+    return table
+
+
+def partitions_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """One line a partition: who leads it, and what it carries."""
+    from rich.text import Text
+
+    table = grid("partition:right", "leader", "roles")
+    for row in rows:
+        leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
+        roles = Text(", ".join(row["roles"])) if row["roles"] else Text("none", style="dim")
+        table.add_row(str(row["partition"]), leader, roles)
     return table
 
 

@@ -85,6 +85,15 @@ class Tenures:
         number = role_number(role) if number is None else number
         return partition_of_number(number, self.partitions, self.seats, seat)
 
+    def shared_out(self) -> list[tuple[int, list[str], str | None]]:
+        """Each partition that the group shares out, the empty ones too: its number, its roles, and who leads it."""
+        found: list[tuple[int, list[str], str | None]] = []
+        for chronicle in self._chronicles[: self.partitions]:
+            leader = chronicle.track.leader()
+            roles = sorted(role for role, _ in chronicle.seats())
+            found.append((chronicle.partition, roles, None if leader is None else leader.member))
+        return found
+
     @property
     def uncounted(self) -> int:
         return sum(chronicle.track.uncounted for chronicle in self._chronicles)

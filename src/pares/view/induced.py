@@ -27,9 +27,11 @@ from pares.core.lease import lease_ns
 from pares.core.neli import BEACONS, check_threshold
 from pares.core.records import BadRecord
 from pares.core.shares import Config
+from pares.core.spread import partition_of_number, seat_of_partition
 from pares.core.track import Tenure, Track
 from pares.ledger import Log
 from pares.runtime.claims_group import SUFFIX
+from pares.runtime.idle import uneven
 from pares.runtime.induction_settings import HOST_CLOCK
 from pares.runtime.induction_settings import config as config_of
 from pares.runtime.protocols import FastNeli, Nele, Neli
@@ -209,6 +211,8 @@ def _config(found: Induction) -> Config:
 def findings(found: Induction) -> Looks:
     """(level, check, text) of everything that was looked at."""
     yield from _there(found)
+    if found.heard:
+        yield from _shares(found)
     yield from _threshold(found)
     yield from _tenures(found)
     if found.measurable:
@@ -241,6 +245,35 @@ def _there(found: Induction) -> Looks:
             "protocol",
             f"members run {', '.join(others)} beside {found.mode}: waits are reckoned for one protocol",
         )
+
+
+def _shares(found: Induction) -> Looks:
+    """What stands in which partition, also in none, and who must idle for it."""
+    seats = max((t.seats for _, t in found.open), default=1) or 1
+    roles: set[str] = set()
+    for number, track in enumerate(found.tracks):
+        here = sorted(role for role, j in track.roles.items() if _here(j, number, len(found.tracks), seats))
+        roles.update(here)
+        yield (
+            NOTE,
+            "partition",
+            f"partition {number}: {', '.join(here[:20]) or 'no role'}{' ...' if len(here) > 20 else ''}",
+        )
+    older = next((track.hashed for track in found.tracks if track.hashed), "")
+    if older:
+        text = (
+            f"roles go by the hash of their names, as {older} knows no numbers (release 0.1): two may share a partition while "
+            "another carries none; whole upgraded, give the group another name"
+        )
+        yield NOTE, "partitions", text
+    members = len({member for track in found.tracks for group, member in track.around if group == found.group})
+    for kind, text in uneven(len(found.tracks), seats, len(roles), members):
+        yield WARNING, kind, text
+
+
+def _here(number: int, partition: int, partitions: int, seats: int) -> bool:
+    index = seat_of_partition(partition, partitions, seats) if partitions >= seats else seats
+    return index < seats and partition_of_number(number, partitions, seats, index) == partition
 
 
 def _threshold(found: Induction) -> Looks:

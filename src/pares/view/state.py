@@ -17,6 +17,7 @@ def state(story: Story, now_ms: int, *, moves: int = 10) -> dict[str, Any]:
         "known": not story.adrift,
         "roles": roles(story, now_ms),
         "members": members(story, now_ms),
+        "partitions": partitions(story),
         "pauses": pauses(story, now_ms),
         "moves": [move_row(move) for move in story.moves[-moves:]] if moves else [],
     }
@@ -49,6 +50,14 @@ def roles(story: Story, now_ms: int) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def partitions(story: Story) -> list[dict[str, Any]]:
+    """One row a partition, also for those that carry no role; none for a group that shares out no partitions."""
+    return [
+        {"partition": number, "roles": roles, "leader": None if member is None else name_of(member), "member": member}
+        for number, roles, member in story.shared_out()
+    ]
 
 
 def members(story: Story, now_ms: int) -> list[dict[str, Any]]:

@@ -111,6 +111,10 @@ class Story:
         self.reader = Reader(group)
         self._attach()
 
+    def shared_out(self) -> list[tuple[int, list[str], str | None]]:
+        """The partitions that the group shares out, with their roles and leaders: none, where it runs the claims protocol."""
+        return []
+
     @property
     def url(self) -> str:
         """The ledger's, for people."""

@@ -23,6 +23,9 @@ class TenureStory(Story):
     def world(self) -> World:
         return self._tenures.world
 
+    def shared_out(self) -> list[tuple[int, list[str], str | None]]:
+        return self._tenures.shared_out()
+
     @property
     def adrift(self) -> bool:
         """Never: whoever leads says so again and again."""
