@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -21,6 +22,7 @@ from pares.runtime.arguments import AnySettings, check_arguments
 from pares.runtime.barriers import Body
 from pares.runtime.environment import Environment
 from pares.runtime.member import Member as SyncMember
+from pares.runtime.requests import UnknownRole
 from pares.runtime.settings import Spread
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer, State
@@ -256,7 +258,8 @@ class Member:
         return None if term is None else Term(term, self._member)
 
     async def wait(self, role: str, timeout: float | None = None) -> Term | None:
-        """Waits until this member leads `role`; None after `timeout` seconds or when it is closed."""
+        """Waits until this member leads `role`; None after `timeout` seconds or when it is closed. Raises as
+        `pares.Member.wait`."""
         return await self._newer(role, -1, timeout)
 
     async def terms(self, role: str, timeout: float | None = None) -> AsyncGenerator[Term, None]:
@@ -281,11 +284,19 @@ class Member:
         member = self._member
         member.term(role)
 
+        requests = member._requests  # pyright: ignore[reportPrivateUsage]
+
         def newer() -> bool:
             term = member._working(role)  # pyright: ignore[reportPrivateUsage]
             return term is not None and term.token > last
 
-        await self._until(newer, timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            await self._until(lambda: newer() or not requests.awaits(role), left)
+            if newer() or requests.awaits(role):
+                break
+            await asyncio.to_thread(requests.check_awaited, role)
         if member.state == "failed":
             member.wait(role, 0)  # raises what ended it
         return self.term(role) if newer() else None
@@ -432,6 +443,24 @@ class Member:
         return asyncio.create_task(repeated, name=f"pares background {role}")
 
     async def _repeat(
+        self,
+        task: Callable[[], Awaitable[object]],
+        role: str,
+        pace: Pace,
+        give_up_on_error: bool,
+        stuck_after: float | None,
+    ) -> None:
+        said = False
+        while True:
+            try:
+                return await self._repeat_in_terms(task, role, pace, give_up_on_error, stuck_after)
+            except UnknownRole as error:  # it may come yet
+                if not said:
+                    log.error("a background task waits for nothing: %s", error)
+                said = True
+            await self._until(lambda: self._member.term(role) is not None, 0.5)
+
+    async def _repeat_in_terms(
         self,
         task: Callable[[], Awaitable[object]],
         role: str,

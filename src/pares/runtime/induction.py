@@ -77,6 +77,8 @@ class InductionLoop:
         self._events: deque[ShareEvent] = deque()
         life.lapsed = self._events.append
         self._answers = Answers()
+        self._readers = Answers()
+        """Who waits until this thread has read what stands in the logs."""
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
@@ -214,12 +216,18 @@ class InductionLoop:
         self._hear(WorkOver((key[0], key[1]), key[2]))
 
     def read_first(self, answer: Answer) -> None:
-        """As `Loop.read_first`, of the group that shares the partitions out: its members are who can be given one."""
-        membership = self.assignment.membership
-        if isinstance(membership, ClaimsMembership):
-            membership.read_first(answer)
-        else:
-            answer(True)
+        """As `Loop.read_first`, of the partitions' logs and then of the group that shares them out: its members are who can be
+        given one."""
+
+        def then(done: bool) -> None:
+            membership = self.assignment.membership
+            if done and isinstance(membership, ClaimsMembership):
+                membership.read_first(answer)
+            else:
+                answer(done)
+
+        self._readers.ask(then)
+        self.doorbell.ring()
 
     def abandon(self) -> None:
         """Ends the thread without leaving the group."""
@@ -250,6 +258,7 @@ class InductionLoop:
             try:
                 self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
             finally:
+                self._readers.end()
                 self._answers.end()  # last: whoever is told finds out why
 
     def _failed(self, error: BaseException) -> None:
@@ -275,8 +284,10 @@ class InductionLoop:
     def _round(self) -> None:
         self._rest()
         self.doorbell.wait(self._patience())
+        readers = len(self._readers)
         self._serve()
         self._read()
+        self._readers.done(readers)
         for _ in range(100):
             if self.over is not None or self._abandoned:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
@@ -190,13 +191,16 @@ class Member:
 
     def wait(self, role: str, timeout: float | None = None) -> Term | None:
         """Waits until this member leads `role` and its barrier has returned from `Acquired`; None after `timeout` seconds
-        (None: no limit), or when it is closed. Events from then on do not tell of the beginning of this term any more."""
+        (None: no limit), or when it is closed. Events from then on do not tell of the beginning of this term any more.
+
+        Raises `ConfigError` for a role that this member never leads; with "neli", "nele" and "fast-neli", whose members lead
+        whatever role the group has, for one that nobody has declared or added, as soon as the logs have been read."""
         return self._wait_newer(role, -1, timeout)
 
     def terms(self, role: str, timeout: float | None = None) -> Generator[Term, None, None]:
         """The terms of `role`, one for each tenure, as they come: each when the barrier has returned from its `Acquired`. Ends
         when the member is closed, or when none has come for `timeout` seconds. What runs between two steps is a body of the
-        term: a planned handover waits for it to see that the term is over, up to `barrier_timeout`."""
+        term: a planned handover waits for it to see that the term is over, up to `barrier_timeout`. Raises as `wait`."""
         last = -1
         while (term := self._wait_newer(role, last, timeout)) is not None:
             body = self._barriers.begin(term.key)
@@ -230,7 +234,16 @@ class Member:
             term = self._working(role)
             return term if term is not None and term.token > last else None
 
-        self._life.beliefs.wait_for(lambda: newer() is not None or self._life.ended, timeout)
+        def over() -> bool:
+            return newer() is not None or self._life.ended or not self._requests.awaits(role)
+
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            self._life.beliefs.wait_for(over, left)
+            if newer() is not None or self._life.ended or self._requests.awaits(role):
+                break
+            self._requests.check_awaited(role)
         if self._life.state == "failed":
             raise self._life.failure()
         return newer()
@@ -381,11 +394,7 @@ class Member:
         """
         self._requests.check_eligible(role)
         self._requests.check_there(role)
-
-        def check_there(role: str) -> None:
-            self._requests.check_there(role)  # looked up each time: there are others when the ledger is there
-
-        more = (give_up_on_error, stuck_after, check_there, self._life.beliefs)
+        more = (give_up_on_error, stuck_after, self._life.beliefs)
         return Background(self, self._barriers, task, role, every, *more)
 
     def events(self) -> Iterator[told.Event]:

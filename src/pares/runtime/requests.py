@@ -17,6 +17,10 @@ TIMEOUT: Final = 10.0
 """Seconds within which the ledger must have taken a request."""
 
 
+class UnknownRole(ConfigError):
+    """The group has no such role, as far as the log says by now."""
+
+
 class Requests:
     """Of one member. Each check raises what the member's methods raise, or says nothing."""
 
@@ -28,6 +32,8 @@ class Requests:
         life.beginnings.give_up = lambda role, why: loop.request(StepDown(role, why))
         self.eligible = eligible
         """The roles that this member may lead; None: any."""
+        self._awaited = set[str]()
+        """Roles that were there when somebody began to wait for them. One that is removed may come again."""
 
     def check_process(self) -> None:
         """Not in a forked child."""
@@ -54,12 +60,42 @@ class Requests:
         if not self._view.known(role):
             self.check_process()
             there = ", ".join(sorted(self._view.roles())[:10]) or "none"
-            raise ConfigError(f"group {self._group!r} has no role {role!r}; it has: {there}")
+            raise UnknownRole(
+                f"group {self._group!r} has no role {role!r}; it has: {there}; name it in a member's roles=, or add_role() it"
+            )
 
     def check_there(self, role: str) -> None:
         """The group has such a role, or is about to, as far as members that may lead any role have come to know."""
         if self._life.state == "live" and not self._view.expects(role):
             self.check_known(role)
+
+    def awaits(self, role: str) -> bool:
+        """Whether there is any sense in waiting for `role`, as far as this member has read. Before it has read its group's log
+        nobody can say that there is none."""
+        if role not in self._awaited and self._life.state == "live":
+            if not self._view.expects(role):
+                return False
+            self._awaited.add(role)
+        return True
+
+    def check_awaited(self, role: str) -> None:
+        """Somebody waits for a role that is not known: what stands in the log is read first, as it may just have been added.
+        Raises `ConfigError` if the group has none of that name then; with the ledger out of reach nobody can say, and it is
+        waited for."""
+        if threading.current_thread() is not self._loop.thread:
+            self._read_first()
+        if self.awaits(role):
+            return
+        if self._loop.unreachable is None:
+            self.check_known(role)
+        self._awaited.add(role)
+
+    def _read_first(self) -> None:
+        """What stands in the log by now, if the ledger lets it be read in time."""
+        answers: SimpleQueue[bool] = SimpleQueue()
+        self._loop.read_first(answers.put)
+        with suppress(Empty):
+            answers.get(timeout=TIMEOUT)
 
     def resolve(self, member: str) -> str:
         """The id of a member given by id or name (of several incarnations the newest). For one that is not known, what stands
@@ -69,10 +105,7 @@ class Requests:
         except ConfigError:
             if threading.current_thread() is self._loop.thread:
                 raise
-        answers: SimpleQueue[bool] = SimpleQueue()
-        self._loop.read_first(answers.put)
-        with suppress(Empty):
-            answers.get(timeout=TIMEOUT)
+        self._read_first()
         try:
             return self._view.resolve(member, self._group)
         except ConfigError as error:

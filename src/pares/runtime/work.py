@@ -14,6 +14,7 @@ from pares.core.errors import ConfigError, ParesError
 from pares.runtime.barriers import Barriers
 from pares.runtime.beliefs import Beliefs
 from pares.runtime.numbers import number
+from pares.runtime.requests import UnknownRole
 from pares.runtime.term import Term
 
 log: Final = logging.getLogger("pares.work")
@@ -157,7 +158,6 @@ class Background:
         every: float | None,
         give_up_on_error: bool,
         stuck_after: float | None,
-        check_there: Callable[[str], None],
         beliefs: Beliefs,
     ) -> None:
         check_task(task)
@@ -166,7 +166,6 @@ class Background:
         """What ended it: the error by which its member failed. None while it goes on, and after a planned end."""
         self._pace = Pace(every, role)
         self._beliefs = beliefs
-        self._check_there = check_there
         self._stopping = threading.Event()
         self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
         self.thread = threading.Thread(target=self._run, name=f"pares background {role}", daemon=True)
@@ -188,30 +187,26 @@ class Background:
 
     def _run(self) -> None:
         member, _, _, role, _, _ = self._how
-        looked = False
+        said = False
         while not self._stopping.is_set():
             try:
                 term = member.wait(role, timeout=0.5)
             except ParesError as error:
+                if isinstance(error, UnknownRole):  # it may come yet
+                    if not said:
+                        log.error("a background task waits for nothing: %s", error)
+                    said = True
+                    self._beliefs.wait_for(lambda: member.term(role) is not None or self._stopping.is_set(), 0.5)
+                    continue
                 self.error = error  # first: whoever finds it over finds out why
                 log.info("background task for %r ends: %s", role, error)
                 return
             if term is None:
                 if member.state in ("closed", "failed"):
                     return
-                if not looked and member.state == "live":
-                    looked = True
-                    self._look()
                 continue
             while term and not self._stopping.is_set():
                 self._once(term)
-
-    def _look(self) -> None:
-        """Whether there is such a role could not be said before this member had read its group's log. It may come yet."""
-        try:
-            self._check_there(self._how[3])
-        except ConfigError as error:
-            log.error("a background task waits for nothing: %s", error)
 
     def _once(self, term: Term) -> None:
         member, barriers, task, role, give_up_on_error, stuck_after = self._how
