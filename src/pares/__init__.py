@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pares.runtime.probes import health_app
     from pares.runtime.slots import Slots
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Acquired",
