@@ -7,6 +7,7 @@ import typer
 
 from pares.cli.output import plain_errors
 from pares.cli.sim import sim
+from pares.sim.mutants import MUTANTS
 
 
 def run(*arguments: str) -> int:
@@ -47,7 +48,7 @@ def test_a_mutant_that_is_not_noticed_ends_with_1(capsys: pytest.CaptureFixture[
 
 def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--mutant", "list", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)) == 41
+    assert len(json.loads(capsys.readouterr().out)) == len(MUTANTS)
 
 
 @pytest.mark.parametrize(

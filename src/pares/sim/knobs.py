@@ -179,6 +179,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
     `timeout` in sessions."""
     rng = Random(f"{seed}/knobs")
     bias = dict(bias or {})
+    changing = bool(bias)
     base = bias.pop("session_ms", None) or rng.choice((20, 50, 100, 300, 500, 1000, 1000, 1000, 3000))
     members = bias.get("members") or rng.choice((3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 8))
     roles = bias.get("roles") or rng.choice((1, 1, 2, 2, 3, 4, 6))
@@ -224,7 +225,8 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         scale=_scale(rng) if rng.random() < 0.4 else {},
         releases=_releases(seed),
     )
-    knobs = msgspec.structs.replace(knobs, **_rare(knobs))
+    # Who asks for a trouble of its own gets no other beside it.
+    knobs = msgspec.structs.replace(knobs, **_rare(knobs, 0.0 if changing else RARELY))
     changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
     if "weather" in changed:
         weather = dict(changed["weather"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.claims import Claims
-from pares.core.lease import Sent
 from pares.core.outbox import Outbox
 from pares.core.tenure import Phase, Tenures
 from pares.core.watch import Stopwatches
@@ -49,20 +48,6 @@ def _clocked() -> list[Patch]:
     return [(Tenures, "expire", told), (Claims, "__init__", make)]
 
 
-def _newest_sent_counts() -> list[Patch]:
-    """Whichever record is read back, the lease counts from the newest that was sent."""
-    read_back = Sent.read_back
-
-    def newest(self: Sent, n: int, payload: bytes) -> bool:
-        times = [at for at, _ in self._records.values()]  # pyright: ignore[reportPrivateUsage]
-        ours = read_back(self, n, payload)
-        if ours:
-            self.counted = max(times)
-        return ours
-
-    return [(Sent, "read_back", newest)]
-
-
 def _no_expiry() -> list[Patch]:
     """Nobody looks whether the lease has run out."""
     return [(Tenures, "expire", lambda self, now: [])]
@@ -93,19 +78,6 @@ LEASES: Final = (
         "a lease counts from when the record was acknowledged",
         _sent_when_acknowledged,
         {**FROZEN, "faults": {"freeze": 2.0, "freeze_inside": 2.0}, "weather": {"slow": 0.3, "silent": 0.0}},
-    ),
-    Mutant(
-        "newest-sent-counts",
-        "R4",
-        "a lease counts from the newest record that was sent, whichever was read back",
-        _newest_sent_counts,
-        {
-            **FROZEN,
-            "faults": {"freeze": 1.0, "one_way": 1.0, "deaf": 1.0, "mute": 1.0},
-            "cut": 1.0,
-            "pace": 2.5,
-            "weather": {"slow": 0.3, "lost": 0.2, "unknown": 0.2, "timeout": 0.3},
-        },
     ),
     Mutant("no-expiry", "R4", "nobody looks whether a lease has run out", _no_expiry, FROZEN),
     Mutant(
