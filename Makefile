@@ -169,6 +169,7 @@ $(UV):
 	@echo 'Set-up: from PyPI comes the lowest version of everything, into .venv-lowest (about 800 MB, PySpark among them)'
 	@$(PYTHON) -m venv --clear .venv-lowest
 	$(UV) pip install --compile-bytecode --python .venv-lowest/bin/python --resolution lowest-direct -e '.[spark,$(EXTRAS)]'
+	.venv-lowest/bin/python requirements/lowest.py
 	@touch $@
 
 PLAIN_PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c $(LOCK)
