@@ -1,9 +1,13 @@
 # Everything starts here: `make demo` and `make test` need nothing but Python 3.11+ and do their own set-up, in .venv beside this file.
-# Set-up is done again only when pyproject.toml has changed. Outside this folder only caches are written.
+# Set-up is done again only when pyproject.toml or the lock has changed. Outside this folder only caches are written.
 
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(if $(shell $(p) -c 'import sys; print(1 if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(p))))
 VENV   := .venv
+LOCK   := requirements/test.lock
 BIN    := $(VENV)/bin
+UV     := .venv-uv/bin/uv
+comma  := ,
+EXTRAS := kafka,nats,peers,postgres-server,frameworks,dev
 ROUNDS ?= 50
 SEEDS  ?= 1000
 ARGS   ?=
@@ -17,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos outbox web shop beat fresh sim clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos outbox web shop beat fresh sim lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -109,12 +113,30 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 		$(BIN)/pares sim --protocol $$protocol --seeds $(SEEDS) && $(BIN)/pares sim --protocol $$protocol --mutant all || exit 1; \
 	done
 
+# ---------------------------------------------------------------- versions: of what pares needs, and of Python
+# What needs no server, no Spark and no lease: the commands, the core, its simulation, SQLite, the fences.
+SERVERLESS := -m 'timeless and not brokers' -p no:xdist -p no:cacheprovider
+
+lowest: .venv-lowest/.ready ## the tests that need no server, Spark's among them, with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest $(SERVERLESS) $(or $(ARGS),tests)
+
+# Each Python of these that is found, by its name or path, in an environment of its own: those on PATH, and pyenv's.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[1-9].*/bin/python)
+
+pythons: $(UV) ## the tests that need no server and no Spark under every Python found; PYTHONS="python3.14 /path/to/python" names them
+	@UV=$(UV) LOCK=$(LOCK) sh requirements/pythons.sh '$(PYTHONS)' $(SERVERLESS) $(or $(ARGS),tests --ignore=tests/spark)
+
+# What is locked stays, unless pyproject.toml no longer allows it; ARGS=--upgrade brings the newest of all.
+lock: $(UV) ## writes requirements/test.lock, the exact versions that tests and demo use, anew; ARGS=--upgrade raises them
+	$(UV) pip compile -q --universal --python-version 3.11 --strip-extras --no-annotate --no-header \
+		$(addprefix --extra ,spark jre $(subst $(comma), ,$(EXTRAS))) $(ARGS) pyproject.toml -o $(LOCK)
+
 clean: ## removes what runs leave behind, keeps .venv
 	rm -rf build dist out report.html .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean ## clean, and .venv too
-	rm -rf $(VENV)
+distclean: clean ## clean, and .venv and its like too
+	rm -rf $(VENV) .venv-*
 
 # ---------------------------------------------------------------- set-up
 $(BIN)/python:
@@ -122,31 +144,40 @@ $(BIN)/python:
 	@echo "Set-up: a virtual environment in $(VENV), by $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo 'Python could not make a virtual environment (on Debian and Ubuntu: apt install python3-venv)' >&2; exit 1; }
 
-$(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-demo: pyproject.toml $(LOCK) | $(BIN)/python
 	@$(call install,spark$(comma)kafka,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) a Kafka client (4 MB))
 	@touch $@
 
-$(VENV)/.ready-test: pyproject.toml | $(BIN)/python
-	@$(call install,spark$(comma)kafka$(comma)nats$(comma)peers$(comma)postgres-server$(comma)frameworks$(comma)dev,PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
+$(VENV)/.ready-test: pyproject.toml $(LOCK) | $(BIN)/python
+	@$(call install,spark$(comma)$(EXTRAS),PySpark 4.2 with pandas and pyarrow (about 500 MB)$(comma) clients$(comma) frameworks$(comma) servers and tools for tests and checks (about 150 MB))
 	@touch $@ $(VENV)/.ready-demo $(VENV)/.ready-examples $(VENV)/.ready-shop
 
 # Examples need no Spark, and the shop nothing but Django.
-$(VENV)/.ready-examples: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-examples: pyproject.toml $(LOCK) | $(BIN)/python
 	@echo 'Set-up: from PyPI comes what is not there yet: web frameworks, job queues, a PostgreSQL (about 150 MB)'
 	@$(PLAIN_PIP) -e '.[frameworks,postgres-server]'
 	@touch $@ $(VENV)/.ready-shop
 
-$(VENV)/.ready-shop: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-shop: pyproject.toml $(LOCK) | $(BIN)/python
 	@echo 'Set-up: from PyPI comes what is not there yet: Django (10 MB)'
 	@$(PLAIN_PIP) -e . '$(shell sed -n 's/.*"\(django[^"]*\)".*/\1/p' pyproject.toml)'
 	@touch $@
 
-comma := ,
-PLAIN_PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-input
+$(UV):
+	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/python -m pip install --disable-pip-version-check --no-input -q 'uv>=0.13,<0.14'
+
+.venv-lowest/.ready: pyproject.toml | $(UV)
+	@echo 'Set-up: from PyPI comes the lowest version of everything, into .venv-lowest (about 800 MB, PySpark among them)'
+	@$(PYTHON) -m venv --clear .venv-lowest
+	$(UV) pip install --compile-bytecode --python .venv-lowest/bin/python --resolution lowest-direct -e '.[spark,$(EXTRAS)]'
+	.venv-lowest/bin/python requirements/lowest.py
+	@touch $@
+
+PLAIN_PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c $(LOCK)
 PIP := $(PLAIN_PIP)
 # PySpark comes from PyPI as a source, full of archives: a wheel that compresses them once more takes ten seconds longer. (Such
-# settings are for what the command line names, and not for what that needs.)
-PIP += --config-settings=--build-option=--compression=stored '$(shell sed -n 's/.*"\(pyspark==[^"]*\)".*/\1/p' pyproject.toml)'
+# settings are for what the command line names, and not for what that needs.) The version is the lock's.
+PIP += --config-settings=--build-option=--compression=stored '$(shell sed -n 's/^\(pyspark==[^ ;]*\).*/\1/p' $(LOCK))'
 
 # $(1): extras, $(2): what that downloads. Bytecode of src, too: tests start hundreds of processes that all would make their own. A Java that pip can't get (no wheel for this platform) must not stop the rest: the demo says what is missing.
 define install

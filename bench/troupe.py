@@ -41,12 +41,14 @@ class Player:
         threading.Thread(target=self._listen, args=(troupe, self.process.stdout), daemon=True).start()
 
     def _listen(self, troupe: Troupe, out: IO[str] | None) -> None:
-        for line in out or ():
-            words = line.split()
-            if words[0] in ANSWERS:
-                self.lines.put(words)
-            else:
-                troupe.lines.put([self.name, *words])
+        assert out is not None
+        with out:
+            for line in out:
+                words = line.split()
+                if words[0] in ANSWERS:
+                    self.lines.put(words)
+                else:
+                    troupe.lines.put([self.name, *words])
 
     def say(self, text: str) -> None:
         assert self.process.stdin is not None
@@ -148,8 +150,9 @@ class Troupe:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for player in self.players.values():
-            if player.process.stdin is not None and player.process.poll() is None:
-                player.process.stdin.close()
+            if player.process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):  # it was killed
+                    player.process.stdin.close()
         for player in self.players.values():
             try:
                 player.process.wait(20)

@@ -201,7 +201,7 @@ class Net:
             with contextlib.suppress(CapabilityError):
                 ip("-n", own, "route", "replace", "default", *gateway)
             wire.kill()  # its devices go with it, and the routes through them
-            wire.wait()
+            wire.communicate()
 
     def close(self) -> None:
         """Removes all of it. What still runs there keeps its network until it ends, but nobody reaches it any more."""

@@ -106,5 +106,6 @@ class Troupe:
 
     def _listen(self, name: str, worker: subprocess.Popen[str]) -> None:
         assert worker.stdout is not None
-        for line in worker.stdout:
-            self._lines.put((name, json.loads(line)))
+        with worker.stdout as lines:
+            for line in lines:
+                self._lines.put((name, json.loads(line)))

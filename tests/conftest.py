@@ -66,6 +66,7 @@ TIMELESS = (
     "tests/cli/test_no_shell",
     "tests/cli/test_secrets",
     "tests/dev/test_dev_settings",
+    "tests/docs/test_dependencies",
     "tests/docs/test_doc_links",
     "tests/docs/test_doc_picture",
     "tests/docs/test_doc_snippets.py::test_types",

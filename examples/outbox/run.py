@@ -63,7 +63,8 @@ class Poller:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        self.said += [line.strip() for line in process.stdout]
+        with process.stdout as lines:
+            self.said += [line.strip() for line in lines]
 
     def kill(self, then_start: bool = True) -> None:
         self._process.kill()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -104,5 +104,5 @@ def _execute(folder: Path, postgres: str | None, statement: str) -> list[tuple[i
             return cursor.fetchall() if cursor.description else []
     import sqlite3
 
-    with sqlite3.connect(folder / "shop.db", timeout=60) as connection:
+    with closing(sqlite3.connect(folder / "shop.db", timeout=60)) as connection, connection:
         return connection.execute(statement.replace("%s", "integer")).fetchall()

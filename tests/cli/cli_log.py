@@ -16,9 +16,14 @@ import pytest
 
 from pares.cli import main
 from pares.core import records as r
+from pares.ledger import Ledger
 from pares.ledger import open as open_ledger
 
 BASE = 5_000_000
+
+
+OPENED: list[Ledger] = []
+"""By the test that runs. It need not close them: conftest.py does."""
 
 
 @dataclass
@@ -37,6 +42,7 @@ class HandLog:
     def __post_init__(self) -> None:
         self.url = f"sqlite:///{self.path}{self.options}"
         self.ledger = open_ledger(self.url)
+        OPENED.append(self.ledger)
         self.put(r.Genesis, "chief", b=BASE, base=BASE)
         self.join("chief", eligible=())
 

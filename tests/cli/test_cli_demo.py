@@ -214,7 +214,7 @@ def interrupt(folder: Path, number: signal.Signals) -> None:
         assert list(folder.iterdir()) == []
     finally:
         running.kill()
-        running.wait()
+        running.communicate()
 
 
 def kill(folder: Path) -> None:
@@ -224,7 +224,7 @@ def kill(folder: Path) -> None:
         until_frozen(running, folder)
     finally:
         running.kill()
-        running.wait()
+        running.communicate()
     until_gone(folder)
 
 

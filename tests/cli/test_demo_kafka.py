@@ -128,7 +128,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path, kafka: Kafka, how: str) -
         assert topics(kafka) == before
     finally:
         running.kill()
-        running.wait()
+        running.communicate()
 
 
 def test_a_kafka_of_its_own_is_gone_with_it(tmp_path: Path) -> None:

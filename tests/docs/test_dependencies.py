@@ -6,6 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, requires
 
 from packaging.requirements import Requirement
+from requirements.lowest import untrue
 
 DIRECT = {"msgspec", "platformdirs", "rich", "typer"}
 
@@ -48,3 +49,10 @@ def test_no_pydantic() -> None:
 def test_the_walk_sees_what_is_needed_further_down() -> None:
     assert "mdurl" in needed("rich")
     assert "pydantic-core" in needed("fastapi")
+
+
+def test_a_lower_bound_that_can_not_be_installed_is_named() -> None:
+    """As `make lowest` does, of what it has installed."""
+    needed = ["a>=13.7", "b>=2,<3", "c==1.0", "d>=1; extra == 'x'", "e", "absent>=1"]
+    installed = {"a": "13.8.0", "b": "2.0.0", "c": "1.0", "d": "1", "e": "5"}
+    assert [line.partition(":")[0] for line in untrue(needed, installed)] == ["a>=13.7", "e"]

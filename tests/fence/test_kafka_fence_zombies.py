@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -35,11 +35,17 @@ class Process:
         self._errors: list[str] = []
         # Both pipes are emptied at all times: it would stand still at a full one, and look frozen.
         self._readers = [
-            threading.Thread(target=lambda stream=stream, take=take: [take(line) for line in stream or ()], daemon=True)
+            threading.Thread(target=self._read, args=(stream, take), daemon=True)
             for stream, take in ((self._process.stdout, self._hear), (self._process.stderr, self._errors.append))
         ]
         for reader in self._readers:
             reader.start()
+
+    def _read(self, stream: IO[str] | None, take: Callable[[str], None]) -> None:
+        assert stream is not None
+        with stream:
+            for line in stream:
+                take(line)
 
     def _hear(self, line: str) -> None:
         self._said.append(json.loads(line))

@@ -8,7 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,20 @@ class Term:
     token: int
 
 
+OPENED: list[sqlite3.Connection] = []
+
+
+@pytest.fixture(autouse=True)
+def _closes() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def connect(path: Path, **options: Any) -> sqlite3.Connection:
+    """Which the test need not close."""
     connection = sqlite3.connect(path, timeout=0, **options)
+    OPENED.append(connection)
     connection.execute("CREATE TABLE IF NOT EXISTS work (id INTEGER PRIMARY KEY, token INTEGER)")
     connection.commit()
     return connection
@@ -127,15 +140,15 @@ def test_a_check_that_would_be_committed_by_itself_is_refused(path: Path) -> Non
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_each_pythons_newest_way_to_say_who_commits(path: Path, by_itself: bool) -> None:
     new, old = {"autocommit": by_itself}, {"isolation_level": None if by_itself else ""}
-    connection = sqlite3.connect(path, **(new if sys.version_info >= (3, 12) else old))  # type: ignore[arg-type]
     fence = SqlFence()
-    if by_itself:
-        with pytest.raises(ConfigError, match="BEGIN IMMEDIATE"):
+    with closing(sqlite3.connect(path, **(new if sys.version_info >= (3, 12) else old))) as connection:  # type: ignore[arg-type]
+        if by_itself:
+            with pytest.raises(ConfigError, match="BEGIN IMMEDIATE"):
+                fence.check(connection, Term("r", 0, 5))
+        else:
             fence.check(connection, Term("r", 0, 5))
-    else:
-        fence.check(connection, Term("r", 0, 5))
-        connection.rollback()
-    assert fence.seen(connection, "r") is None
+            connection.rollback()
+        assert fence.seen(connection, "r") is None
 
 
 def test_a_transaction_that_read_before_another_wrote_can_not_write_any_more(path: Path) -> None:

@@ -53,6 +53,8 @@ class Leader:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 @pytest.mark.parametrize("where", ["between", "inside"])

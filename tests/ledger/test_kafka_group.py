@@ -132,7 +132,7 @@ class Elsewhere:
     def end(self) -> None:
         self.process.send_signal(signal.SIGCONT)
         self.process.kill()
-        self.process.wait(HANG)
+        self.process.communicate(timeout=HANG)
 
 
 @pytest.mark.processes

@@ -42,7 +42,7 @@ class Scraped:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
 
 def test_rules_by_promtool() -> None:

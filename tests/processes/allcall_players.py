@@ -43,9 +43,11 @@ class Player:
         self._thread.start()
 
     def _listen(self) -> None:
-        for line in self.process.stdout or ():
-            _, token, asked = line.split()
-            self.acts.append((int(token), int(asked)))
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                _, token, asked = line.split()
+                self.acts.append((int(token), int(asked)))
 
     @property
     def leads(self) -> bool:

@@ -5,11 +5,11 @@ Whatever happened to it, the member drops its beliefs first, says so, and starts
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,12 @@ def emptied(url: str) -> None:
         connection.execute("DELETE FROM entries")
         connection.execute("UPDATE logs SET first = 0, next = 0")
     connection.close()
+
+
+def copied(path: Path, to: Path) -> None:
+    """A backup by SQLite's own means."""
+    with closing(sqlite3.connect(path, timeout=30)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
 
 
 CHANGES: list[Callable[[str], None]] = [replaced_by_a_new_one, deleted_and_begun_anew, emptied]
@@ -144,8 +150,7 @@ def test_a_copy_from_before_is_another_log(sqlite: str) -> None:
     me = crew.leader("a", session=QUICK)
     path = path_of(sqlite)
     backup = path.with_name("backup.db")
-    with sqlite3.connect(path, timeout=30) as source, sqlite3.connect(backup) as target:
-        source.backup(target)
+    copied(path, backup)
     other = crew.standby("b", session=QUICK)
     me.hand_over("A", to="b")
     lost = other.wait("A", PATIENCE)
@@ -184,7 +189,7 @@ def test_a_gap_by_a_trim(url: str) -> None:
     assert first is not None
     faulty.away()
     until(lambda: me.health().unreachable, "nothing that it has written is still under way")
-    with contextlib.closing(pares.open(url)) as ledger:
+    with closing(pares.open(url)) as ledger:
         ledger.append_many([b"x"] * 50)
         ledger.trim(ledger.end())
     faulty.back()
@@ -268,8 +273,7 @@ def test_a_folder_that_is_copied_is_another_place(sqlite: str, tmp_path: Path) -
         copy = tmp_path / "copy"
         copy.mkdir()
         path = path_of(sqlite)
-        with sqlite3.connect(path, timeout=30) as source, sqlite3.connect(copy / path.name) as target:
-            source.backup(target)
+        copied(path, copy / path.name)
         shutil.copytree(f"{path}-locks", copy / f"{path.name}-locks")
         with pares.Member(f"sqlite:///{copy}/{path.name}", group="g", roles=["A"], session=CALM, name="b") as other:
             until(lambda: other.state == "live", "it joins the copy")

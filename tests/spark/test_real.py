@@ -91,7 +91,7 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
     finally:
         for process in processes.values():
             process.kill()
-            process.wait()
+            process.communicate()  # which closes its pipes
     result = audit(url, "g", spark=spark, faults=faults)
     assert [p for p in result.promises if p.verdict in ("broken", "unsure")] == []
     assert result.exit_code == 0
