@@ -57,6 +57,13 @@ class Player:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """It ends when it hears that nobody will say anything more."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone
+            self.process.stdin.close()
 
     def freeze(self, url: str) -> None:
         """SIGSTOP; returns when it stands still. Not in the middle of a write to the ledger, where that is a SQLite file: who
@@ -150,9 +157,7 @@ class Troupe:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for player in self.players.values():
-            if player.process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):  # it was killed
-                    player.process.stdin.close()
+            player.hang_up()
         for player in self.players.values():
             try:
                 player.process.wait(20)

@@ -42,7 +42,12 @@ def net() -> Iterator[Net]:
             net.add(node)
         yield net
     finally:
+        while OPENED:
+            OPENED.pop().close()
         net.close()
+
+
+OPENED: list[socket.socket] = []
 
 
 class Post:
@@ -60,6 +65,7 @@ class Post:
         thread.start()
         thread.join()
         (self.socket,) = made
+        OPENED.append(self.socket)
         self.socket.bind((net.address(node), 4000))
 
     def send(self, to: str, text: str) -> None:
