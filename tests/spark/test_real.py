@@ -90,8 +90,8 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
             assert process.wait(60) == 0
     finally:
         for process in processes.values():
-            process.kill()
-            process.communicate()  # which closes its pipes
+            with process:  # closes its pipes, too
+                process.kill()
     result = audit(url, "g", spark=spark, faults=faults)
     assert [p for p in result.promises if p.verdict in ("broken", "unsure")] == []
     assert result.exit_code == 0
