@@ -45,8 +45,8 @@ def test_fast_neli_with_nothing_set_has_gonelis_deadline_within_a_session_of_six
     found = pares("doctor", "--ledger", url, "--protocol", "fast-neli", "--session", "6", "--json")
     assert found.code == 0, found.err
     facts = found.json["induction"]
-    assert (facts["session_ms"], facts["T_ms"], facts["interval_ms"]) == (6000, 5000, 100)
-    assert "the deadline of 5000 ms is below the group's session of 6000 ms" in str(found.json["findings"])
+    assert (facts["session_ms"], facts["T_ms"], facts["interval_ms"]) == (6000, 2000, 400)
+    assert "the deadline of 2000 ms is below the group's session of 6000 ms" in str(found.json["findings"])
 
 
 def test_a_group_that_runs_it_needs_no_options(url: str) -> None:
