@@ -195,6 +195,7 @@ def test_doctor_has_nothing_against_a_group_that_is_not_running(tmp_path: Path) 
     found = pares("doctor", "--ledger", log.url, "--json")
     assert found.code == 0, found.out
     assert levels(found.json, "seats") == ["note"]
+    assert "seats by the log: feed 1. A member's seats= counts for roles that are new" in str(found.json["findings"])
     log.join("bob", eligible=["other"])
     found = pares("doctor", "--ledger", log.url, "--json")
     assert found.code == 1, found.out

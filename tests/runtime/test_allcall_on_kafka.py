@@ -44,3 +44,15 @@ def test_three_lead_one_after_the_other(kafka: Kafka) -> None:
     ledger = pares.open(str(crew.ledger))
     assert ledger.end() == 0, "the log itself stays empty"
     ledger.close()
+
+
+def test_an_administrator_of_it_is_refused_by_name(kafka: Kafka) -> None:
+    """And makes no topic for a bus where there is none (S10)."""
+    url = f"kafka://{kafka.bootstrap}/t-{uuid.uuid4().hex}"
+    crew = Crew(url)
+    band(crew, "a", **CALM)
+    with pytest.raises(pares.CapabilityError, match="group 'g' runs 'allcall'"):
+        pares.Admin(url, group="g")
+    with pares.Admin(f"{url}?partitions=1", group="other") as admin:
+        admin.add_role("y")
+        assert admin.roles() == {"y": 1}

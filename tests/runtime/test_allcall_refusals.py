@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from allcall_tools import Port, Wire, band
-from runtime_tools import Crew, until_only
+from runtime_tools import Crew, fresh_url, until_only
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
@@ -84,3 +84,31 @@ def test_who_runs_claims_does_not_load_it(tmp_path: Path) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_nobody_steers_it_from_outside(kind: str, tmp_path: Path) -> None:
+    """An administrator would found a claims group of that name, and drain nobody (S10)."""
+    crew = Crew(fresh_url(kind, tmp_path))
+    (a,) = band(crew, "a")
+    with pytest.raises(
+        CapabilityError, match=r"group 'g' runs 'allcall' on .*\(a member of it called \d s ago.* drain\(\)"
+    ):
+        pares.Admin(crew.ledger, group="g")
+    ledger = pares.open(crew.ledger)
+    assert ledger.end(0) == 0, "nothing was written"
+    ledger.close()
+    with pares.Admin(crew.ledger, group="other") as admin:
+        admin.add_role("y")
+        assert admin.roles() == {"y": 1}
+    assert a.holds("x")
+
+
+def test_an_administrator_may_come_first_and_makes_no_bus(any_crew: Crew) -> None:
+    with pares.Admin(any_crew.ledger, group="g") as admin:
+        admin.add_role("y")
+    ledger: Any = pares.open(any_crew.ledger)
+    assert not ledger.has_topic("pares.bus")
+    ledger.close()
+    with pares.Admin(any_crew.ledger, group="g") as admin:
+        assert admin.roles() == {"y": 1}

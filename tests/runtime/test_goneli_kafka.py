@@ -44,8 +44,8 @@ def test_a_topic_that_is_not_there_is_made(kafka: Kafka, admin: AdminClient) -> 
     with pares.Member(f"kafka://{kafka.bootstrap}/{topic}", group=new("g"), roles=[ROLE], protocol="fast-neli") as me:
         assert me.wait(ROLE, PATIENCE)
         config: Any = me._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
-        # With nothing set: goNELI's defaults, but for the session, of which goNELI makes 15 s.
-        assert (config.session_ms, config.threshold_ms, config.interval_ms) == (6000, 5000, 100)
+        # With nothing set: a deadline of a third of the session, as goNELI's 5 s of 15 s, and a fifth of it between two beats.
+        assert (config.session_ms, config.threshold_ms, config.interval_ms) == (6000, 2000, 400)
     assert topic in admin.list_topics(timeout=10).topics
 
 

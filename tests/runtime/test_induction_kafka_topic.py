@@ -18,6 +18,7 @@ from pares.core.beacons import Beacon, Pulse, decode
 from pares.core.neli import BEACONS, Neli
 from pares.dev import Kafka
 from pares.runtime import induction_settings
+from pares.runtime.protocols import Protocol
 
 pytestmark = pytest.mark.brokers
 ROLES = ("0", "1", "2", "3")
@@ -106,17 +107,20 @@ def test_a_topic_that_grows_under_a_living_group(kafka: Kafka, mode: str, how: s
         assert look.twice == []
 
 
-@pytest.mark.parametrize(("mode", "budget"), [("nele", 3), ("fast-neli", 10)])
+@pytest.mark.parametrize(
+    ("protocol", "budget"), [(pares.Nele(interval=0.5), 3), (pares.FastNeli(poll_interval=0.15), 10)], ids=repr
+)
 def test_groups_that_share_a_topic_divide_its_beats(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, mode: str, budget: int
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, budget: int
 ) -> None:
     """Topic reuse: each group leads for itself, sees the others' beats, and beats more seldom for them. In NELE T follows; Fast
-    NELI's deadline does not, and bears no interval much longer than this one (0.6 s of 2 s)."""
+    NELI's deadline does not, and bears no interval much longer than this one (0.6 s of 2 s). Three groups want F / 3, which is
+    more than the budget has for them."""
     groups = 3
     monkeypatch.setattr(induction_settings, "BUDGET", budget)
     topic = new_topic(kafka, partitions=2, settings={"message.timestamp.type": "LogAppendTime"})
     url = f"kafka://{kafka.bootstrap}/{topic}?partitions=2"
-    members = [Crew(url, new_group()).member(f"m{number}", ("0", "1"), **MODES[mode]) for number in range(groups)]
+    members = [Crew(url, new_group()).member(f"m{number}", ("0", "1"), protocol=protocol) for number in range(groups)]
     terms = [member.wait(role, PATIENCE) for member in members for role in ("0", "1")]
     assert all(terms), "each group has leaders of its own"
 

@@ -81,3 +81,18 @@ def test_neli_runs_on_its_log(own: Nats, options: dict[str, Any]) -> None:
             assert third is not None
             assert b.health().bad_records == 0
             assert not b.health().failure
+
+
+@pytest.mark.processes
+def test_an_administrator_hears_that_a_group_runs_allcall(own: Nats) -> None:
+    """Core NATS keeps nothing, so it listens for a while; the log is asked first (S10)."""
+    url = own.url
+    protocol = pares.AllCall(silence=0.0)
+    with pares.Member(url, group="g", roles=["x"], protocol=protocol) as me:
+        assert me.wait("x", HANG)
+        with pytest.raises(pares.CapabilityError, match="members of it were heard just now"):
+            pares.Admin(url, group="g")
+        with pares.Admin(url, group="other") as admin:
+            admin.add_role("y")
+        with pares.Admin(url, group="other") as admin:
+            assert admin.roles() == {"y": 1}

@@ -179,6 +179,17 @@ def test_a_member_whose_sum_is_above_the_session_is_named(ledger: Ledger) -> Non
     assert "a~1 believes for T + clock_error = 5000 ms, not below the group's session of 3000 ms" in text
 
 
+def test_members_that_were_made_with_different_seats_are_named(ledger: Ledger) -> None:
+    for partition, (name, seats) in enumerate((("a", 1), ("b", 2), ("c", 1))):
+        record: dict[str, Any] = {"v": 1, "g": "g", "m": f"{name}~1", "b": 7, "s": 100, "at": 0, "seats": seats}
+        ledger.append(
+            encode(Announce(**record, n=1, name=name, within=500, drift=0.1, of=3, protocol="neli")), partition
+        )
+    ((level, text),) = said(examine(ledger, "g", 0, now_ms()), "seats")
+    assert level == "problem"
+    assert "different seats= (a~1 1, b~1 2, c~1 1)" in text
+
+
 def test_a_leader_that_fell_silent_is_named(ledger: Ledger) -> None:
     record: dict[str, Any] = {"v": 1, "g": "g", "m": "a~1", "b": 7, "s": 100, "at": 0}
     for partition in range(3):

@@ -14,7 +14,7 @@ from .base import (
     Log,
     Membership,
 )
-from .bus import TailBus, as_bus
+from .bus import TailBus, as_bus, last_published
 from .localfs import is_local
 from .registry import open, open_bus, parse, partition_of, schemes
 from .retention import expire
@@ -37,6 +37,7 @@ __all__ = [
     "as_bus",
     "expire",
     "is_local",
+    "last_published",
     "open",
     "open_bus",
     "parse",

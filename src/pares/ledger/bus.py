@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 from pares.core.errors import ClosedError, ForkedError, LedgerGap, LedgerRewound, LedgerUnavailable
 
 from .base import Bus, Entry, Ledger, Log, check_name
+from .batches import batches
 from .bell import PipeBell
 from .retention import expire
 
 _TOPIC: Final = "pares.bus"
+_BATCH: Final = 2000
 _KEEP: Final = 60.0
 """Seconds that a message stays in the log; more than any listener is behind and still wants it."""
 _TRIM_EVERY: Final = 256
@@ -165,6 +167,20 @@ class _Follower(threading.Thread):
             self._deliver(entry)
             self._position = entry.offset + 1
         return 0.0 if entries else None
+
+
+def last_published(ledger: Ledger, subject: str) -> int | None:
+    """When a message of `subject` was last published on the bus over this ledger's log, in ms by the ledger's clock, as far as
+    it keeps them; None if there is none, and for a ledger that is a bus itself and keeps nothing. Makes no topic."""
+    there: Callable[[str], bool] | None = getattr(ledger, "has_topic", None)
+    if isinstance(ledger, Bus) or there is None or not there(_TOPIC):
+        return None
+    log, head, last = ledger.topic(_TOPIC, 1), subject.encode() + b"\n", None
+    for entries in batches(log, 0, log.start(0), log.end(0), _BATCH):
+        for entry in entries:
+            if entry.payload.startswith(head):
+                last = entry.timestamp_ms
+    return last
 
 
 def as_bus(ledger: Ledger) -> Bus:

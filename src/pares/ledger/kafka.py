@@ -243,6 +243,13 @@ class KafkaLedger(KafkaLog):
         while shared.look(self._topic)[1] < partitions and time.monotonic() < deadline:
             time.sleep(0.01)
 
+    def has_topic(self, name: str) -> bool:
+        """Whether such a topic is there: asking makes none."""
+        self._open()
+        shared = self._shared
+        full = shared.settings.topic_name(name)
+        return shared.topics.there(full)
+
     def topic(self, name: str, partitions: int = 4) -> Log:
         self._open()
         shared = self._shared

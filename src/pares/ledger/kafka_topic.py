@@ -201,6 +201,10 @@ class Topics:
             else:
                 time.sleep(0.01)
 
+    def there(self, topic: str) -> bool:
+        """Whether there is such a topic that this user may see."""
+        return self.describe(topic, max(self._settings.timeout, CONNECT), hidden=True) is not None
+
     def found(self, topic: str) -> Topic:
         """The topic as it is, for a ledger that only looks on. Raises `ConfigError` if it isn't there."""
         found = self.describe(topic, max(self._settings.timeout, CONNECT), hidden=True)

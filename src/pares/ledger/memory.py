@@ -241,6 +241,10 @@ class MemoryLedger(MemoryLog):
             wanted = grown_partitions(self.url, len(there), asked)
             there.extend(_Partition() for _ in range(wanted - len(there)))
 
+    def has_topic(self, name: str) -> bool:
+        """Whether such a topic is there: asking makes none."""
+        return name in self._open().streams
+
     def topic(self, name: str, partitions: int = 4) -> Log:
         check_name(name, "a topic's name")
         check_partitions(partitions, f"topic {name!r}")

@@ -319,6 +319,10 @@ class SqliteLedger(SqliteLog):
                 there = self._count(connection)
                 add_partitions(connection, "", there, max(there, asked or 0))
 
+    def has_topic(self, name: str) -> bool:
+        """Whether such a topic is there: asking makes none."""
+        return SqliteLog(self._shared, name, self.url).partitions > 0
+
     def topic(self, name: str, partitions: int = 4) -> Log:
         check_name(name, "a topic's name")
         check_partitions(partitions, f"topic {name!r}")

@@ -16,7 +16,7 @@ from pares.runtime.member import Member
 from pares.runtime.numbers import whole
 from pares.runtime.settings import Spread
 from pares.runtime.tenure_admin import TenureAdmin
-from pares.runtime.which import runs_induced
+from pares.runtime.which import check_no_allcall, runs_induced
 
 
 class Admin:
@@ -24,7 +24,9 @@ class Admin:
 
     Promised: when a call returns, what it asks stands in the group's log. Not promised: that holders have done it; they do when
     they read it and their barriers have returned. Raises `LedgerUnavailable` when the ledger does not answer in time, and
-    `ConfigError` for a role or member that the group doesn't have.
+    `ConfigError` for a role or member that the group doesn't have. Raises `CapabilityError` for a group that runs
+    ALLCALL, which has no log to ask in. (NATS keeps no trace of one: if its log has nothing of the group, it listens for 2.5 s,
+    and can't hear members that call more seldom.)
 
     `ledger`: a URL or an opened ledger, of which `options` are the options if it is a URL. `group`: which group. `name`:
     shown as who asked (default: "admin-" and host, process id and time). Close it, or use it in a `with`.
@@ -43,6 +45,7 @@ class Admin:
                     self._ledger, group, name, lambda g: Admin(self._ledger, group=g, name=name)
                 )
             else:
+                check_no_allcall(self._ledger, group)
                 self._member = Member(self._ledger, group=group, roles=(), name=name or f"admin-{default_name()}")
         except BaseException:
             self._close_ledger()

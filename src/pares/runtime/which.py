@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
 from pares.core.beacons import Foreign, decode
+from pares.core.errors import CapabilityError
 from pares.core.records import BadRecord
-from pares.ledger import Entry, Log
+from pares.ledger import Bus, Entry, Ledger, Log, last_published, partition_of
 from pares.ledger.batches import batches
 
 WINDOW: Final = 2000
 """Entries that are looked at together."""
+LISTEN: Final = 2.5
+"""Seconds: two beats and a half of ALLCALL's usual heartbeat."""
 
 
 def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
@@ -23,6 +28,40 @@ def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
         found = _newest_in(log, group, partition, low, end)
         if found is not None:
             return found
+        end = low
+    return False
+
+
+def check_no_allcall(ledger: Ledger, group: str) -> None:
+    """Raises `CapabilityError` if the log has nothing of `group`, and the ledger's bus carries, or carried once, ALLCALL's
+    calls of that name. A ledger that is a bus itself keeps nothing: it is listened to for `LISTEN` seconds."""
+    partition = partition_of(ledger.url)
+    if known(ledger, group, partition):
+        return
+    if isinstance(ledger, Bus):
+        heard = threading.Event()
+        stop = ledger.listen(group, lambda _: heard.set())
+        heard.wait(LISTEN)
+        stop()
+        said = "members of it were heard just now" if heard.is_set() else ""
+    else:
+        last = last_published(ledger, group)
+        said = "" if last is None else f"a member of it called {max(0.0, time.time() - last / 1000):.0f} s ago"
+    if said:
+        raise CapabilityError(
+            f"group {group!r} runs 'allcall' on {ledger.url} ({said}): it has no log to ask in, so nobody can steer it."
+            " Call drain(), step_down() or hand_over() of its members, or close them. A group that runs another protocol needs "
+            "another name"
+        )
+
+
+def known(log: Log, group: str, partition: int = 0) -> bool:
+    """Whether this partition has a record of `group`."""
+    end = log.end(partition)
+    while (start := log.start(partition)) < end:
+        low = max(start, end - WINDOW)
+        if any(newest(entries, group) is not None for entries in batches(log, partition, low, end, WINDOW)):
+            return True
         end = low
     return False
 

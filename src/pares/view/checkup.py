@@ -30,6 +30,7 @@ CLOCK_MS: Final = 500
 SHORT_SESSION_MS: Final = 100
 EVIDENCE: Final = 400
 SHOWN_GROUPS: Final = 10
+SHOWN_ROLES: Final = 20
 WITHOUT_GROUP: Final = frozenset({"log", "ledger", "records", "locks"})
 """The checks that look at the log and not at a group."""
 
@@ -307,6 +308,23 @@ def _seats(case: _Case) -> Looks:
         yield NOTE, f"{scope} is paused for {pause.ms / 1000:g} s, by {pause.by}"
 
 
+def _roles(case: _Case) -> Looks:
+    """What members ask for that were made with other seats stands in no log (U4)."""
+    there = [
+        f"{role.name} {role.seats}"
+        for role in sorted(case.story.world.roles.values(), key=lambda r: r.name)
+        if not role.removed
+    ]
+    if there:
+        shown = ", ".join(there[:SHOWN_ROLES]) + (
+            f" and {len(there) - SHOWN_ROLES} more" if there[SHOWN_ROLES:] else ""
+        )
+        yield (
+            NOTE,
+            f"seats by the log: {shown}. A member's seats= counts for roles that are new: for others use pares roles add",
+        )
+
+
 def _clocks(case: _Case) -> Looks:
     off = {member: skew for member, skew in case.scan.skews.items() if abs(skew) > CLOCK_MS}
     for member, skew in sorted(off.items()):
@@ -351,6 +369,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[_Case], Looks]], ...]] = (
     ("members", _members),
     ("names", _names),
     ("settings", _settings),
+    ("roles", _roles),
     ("seats", _seats),
     ("clocks", _clocks),
     ("locks", _locks),

@@ -245,6 +245,14 @@ def _there(found: Induction) -> Looks:
             "protocol",
             f"members run {', '.join(others)} beside {found.mode}: waits are reckoned for one protocol",
         )
+    asked = {tenure.member: tenure.seats for _, tenure in found.open if tenure.seats}
+    if len(set(asked.values())) > 1:
+        told = ", ".join(f"{member} {seats}" for member, seats in sorted(asked.items()))
+        yield (
+            PROBLEM,
+            "seats",
+            f"members were made with different seats= ({told}), and divide the partitions differently: give all the same",
+        )
 
 
 def _shares(found: Induction) -> Looks:

@@ -87,6 +87,8 @@ class NeliProcess:
         self.core: Induced | None = None
         self.over: Closed | Stop | None = None
         self.closing = False
+        self._leaving = set[int]()
+        """What the group waits for, when it is left."""
         self.beliefs: dict[Seat, tuple[int, int]] = {}
         """seat -> (token, until): by its own stopwatch."""
         self.well_since = NEVER
@@ -139,7 +141,7 @@ class NeliProcess:
         self.incarnations += 1
         self._inbox.clear()
         self._left.clear()
-        self.beliefs, self.owned, self._busy = {}, set(), False
+        self.beliefs, self.owned, self._leaving, self._busy = {}, set(), set(), False
         for part in self.parts:
             part.attached = False
         self.well_since = NEVER if self._cut() else self.scene.engine.now
@@ -207,8 +209,10 @@ class NeliProcess:
         if self.running and self.over is None and not self.closing:
             self.scene.note(self.name, "is closed")
             self.closing = True
+            self._leaving = set(self.owned) if self.settings.get("exclusive", True) else set()
             self.hear(Revoked(tuple(sorted(self.owned))))
-            self.hear(Close())
+            if not self._leaving:
+                self.hear(Close())
             if not self.settings.get("exclusive", True):
                 self.coordinator.leave(self)  # its callback has returned at once
 
@@ -225,7 +229,7 @@ class NeliProcess:
         """Of the group's client: a thread of its own, which stands still when the process does."""
         if life != self._life or self.over is not None:
             return
-        if not self.frozen and not self.closing:
+        if not self.frozen and (not self.closing or self._leaving):
             self.coordinator.heartbeat(self)
         self.scene.engine.after(self.coordinator.session // BEATS, self._heartbeat, life)
 
@@ -359,6 +363,10 @@ class NeliProcess:
                 scene.engine.after(length, self._barrier_over, effect, self.core)
         elif isinstance(effect, Yielded):
             self.coordinator.yielded(self, effect.partition)
+            if effect.partition in self._leaving:
+                self._leaving.discard(effect.partition)
+                if not self._leaving:
+                    self.hear(Close())
         elif isinstance(effect, Live):
             self.live = True
             scene.note(self.id, "is live")
