@@ -297,6 +297,26 @@ def test_while_a_barrier_runs_beats_go_on_and_nothing_is_believed() -> None:
     assert not of(bench.effects, Yielded)
 
 
+@pytest.mark.parametrize("revoked", [True, False], ids=["revoked first", "told at once"])
+@pytest.mark.parametrize("kind", [Fast, Neli])
+def test_a_member_that_closes_keeps_its_tenure_while_its_barrier_runs(kind: Any, revoked: bool) -> None:
+    bench = leading(kind(config()))
+    token = bench.leading()["0"]
+    if revoked:
+        bench.step(Revoked((0,)))
+    bench.step(Close())
+    for _ in range(60):  # longer than the deadline, T and the session
+        bench.wait(50)
+        bench.go()
+    assert not bench.leading()
+    assert not of(bench.effects, Closed)
+    assert [follow.fenced for follow in of(bench.effects, Follow)] == [False]
+    assert bench.kinds()[-1] == ("Pulse" if kind is Fast else "Beacon")
+    bench.step(WorkOver(("0", 0), token))
+    assert of(bench.go(), Closed)
+    assert bench.kinds()[-1] == "Yield"
+
+
 def test_lost_waits_for_nobody() -> None:
     bench = leading(Fast(config()))
     effects = bench.step(Lost((0,)))

@@ -117,18 +117,22 @@ def test_partitions_are_shared_out(protocol: Any) -> None:
     assert stage.leader("4") is None
 
 
-def test_a_slow_barrier_holds_the_handover_back() -> None:
+@pytest.mark.parametrize("barrier", [0.2, 0.4, 2.5], ids=["deadline", "beyond the deadline", "beyond the session"])
+@pytest.mark.parametrize("protocol", ["fast-neli", "neli"])
+def test_a_slow_barrier_holds_the_handover_back(protocol: Any, barrier: float) -> None:
     stage = Stage()
-    alice = stage.member("alice", roles=["mail"], protocol="fast-neli", barrier=0.2)
+    alice = stage.member("alice", roles=["mail"], protocol=protocol, barrier=barrier)
     stage.run(2)
-    stage.member("bob", roles=["mail"], protocol="fast-neli")
+    stage.member("bob", roles=["mail"], protocol=protocol)
     stage.run(2)
     assert alice.holds("mail")
     alice.close()
-    stage.run(0.15)
+    stage.run(barrier - 0.05)
     assert stage.leaders("mail") == []
     stage.run(1)
     assert stage.leader("mail") == "bob"
+    assert not [line for line in stage.trace if "is fenced" in line]
+    assert alice.state == "closed"
 
 
 def test_a_split_has_a_leader_on_each_side_and_a_heal_leaves_one() -> None:

@@ -88,8 +88,10 @@ class Writing(Holding):
             return
         if not self.live or not part.track.entered or not part.attached:
             return
-        if self.closing and part.phase is not Phase.LINGERING:
-            return  # who closes speaks for nothing but what it leads until another does: that is not to seem silent
+        if self.closing and part.phase not in (Phase.LINGERING, Phase.STOPPING):
+            # A member that closes speaks for what it leads until another does, and for what its barrier still runs for.
+            # [in silence the tenure is over a deadline after the last beat, and the next owner leads beside the barrier]
+            return
         if self._say_roles(part, now, effects, at_ms):
             return
         self._restate(part, now)

@@ -86,7 +86,7 @@ class Coordinator:
             process.hear(Lost((partition,)))
             self.wanted_back.add(partition)
             self._given_back(process.owned_as.get(partition, ""), partition)
-        else:
+        elif not process.closing:
             process.hear(Assigned((partition,)))
 
     # What it does --------------------------------------------------------------------------------------------------------
@@ -139,6 +139,8 @@ class Coordinator:
     # What members hear -----------------------------------------------------------------------------------------------------
 
     def _tell_assigned(self, process: NeliProcess, id: str, partition: int) -> None:
+        if process.closing:
+            return  # its client hears of nothing new any more, and the partition is free when it has left
         if process.group_cut and process.running and process.id == id:
             self.engine.after(10 * MS, self._tell_assigned, process, id, partition)  # TCP: it comes when it can
         elif process.running and process.id == id and id in self.members and process.owned_as.get(partition) == id:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 1000
 NEVER: Final = 2**63
+GRACE: Final = 5000 * MS
+"""As `runtime.assignment`: beyond the barrier's limit, for the record that says that it is over."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
 
 
@@ -87,8 +89,6 @@ class NeliProcess:
         self.core: Induced | None = None
         self.over: Closed | Stop | None = None
         self.closing = False
-        self._leaving = set[int]()
-        """What the group waits for, when it is left."""
         self.beliefs: dict[Seat, tuple[int, int]] = {}
         """seat -> (token, until): by its own stopwatch."""
         self.well_since = NEVER
@@ -97,6 +97,9 @@ class NeliProcess:
         hears; "ticked", before the append of a tick leaves."""
         self.group_cut = self.oblivious = False
         self.group_heard = 0
+        self._to_yield: set[int] = set()
+        """What its revocation callback waits for, when it closes."""
+        self._left_group = False
         self.owned: set[int] = set()
         self.owned_as: dict[int, str] = {}
         self._inbox: deque[Event] = deque()
@@ -141,7 +144,8 @@ class NeliProcess:
         self.incarnations += 1
         self._inbox.clear()
         self._left.clear()
-        self.beliefs, self.owned, self._leaving, self._busy = {}, set(), set(), False
+        self.beliefs, self.owned, self._busy = {}, set(), False
+        self._to_yield, self._left_group = set(), False
         for part in self.parts:
             part.attached = False
         self.well_since = NEVER if self._cut() else self.scene.engine.now
@@ -206,15 +210,26 @@ class NeliProcess:
 
     def close(self) -> None:
         """As the runtime does it: the group is left, which waits for the barriers, and then the protocol is told."""
-        if self.running and self.over is None and not self.closing:
-            self.scene.note(self.name, "is closed")
-            self.closing = True
-            self._leaving = set(self.owned) if self.settings.get("exclusive", True) else set()
-            self.hear(Revoked(tuple(sorted(self.owned))))
-            if not self._leaving:
-                self.hear(Close())
-            if not self.settings.get("exclusive", True):
-                self.coordinator.leave(self)  # its callback has returned at once
+        if not self.running or self.over is not None or self.closing:
+            return
+        self.scene.note(self.name, "is closed")
+        self.closing, self._to_yield = True, set(self.owned)
+        self.hear(Revoked(tuple(sorted(self.owned))))
+        if not self.settings.get("exclusive", True):
+            self._leave(self._life)  # its callback has returned at once
+            self.coordinator.leave(self)
+        elif not self._to_yield:
+            self._leave(self._life)
+        else:
+            assert self.core is not None
+            limit = self.core.config.barrier_ms * MS + GRACE  # the callback waits no longer
+            self.scene.engine.after(limit, self._leave, self._life)
+
+    def _leave(self, life: int) -> None:
+        """The group's client stops: heartbeats end here, and not before, as they don't wait for callbacks."""
+        if life == self._life and not self._left_group:
+            self._left_group = True
+            self.hear(Close())
 
     def hear(self, event: Event) -> None:
         if self.running:
@@ -229,7 +244,7 @@ class NeliProcess:
         """Of the group's client: a thread of its own, which stands still when the process does."""
         if life != self._life or self.over is not None:
             return
-        if not self.frozen and (not self.closing or self._leaving):
+        if not self.frozen and not self._left_group:
             self.coordinator.heartbeat(self)
         self.scene.engine.after(self.coordinator.session // BEATS, self._heartbeat, life)
 
@@ -363,10 +378,9 @@ class NeliProcess:
                 scene.engine.after(length, self._barrier_over, effect, self.core)
         elif isinstance(effect, Yielded):
             self.coordinator.yielded(self, effect.partition)
-            if effect.partition in self._leaving:
-                self._leaving.discard(effect.partition)
-                if not self._leaving:
-                    self.hear(Close())
+            self._to_yield.discard(effect.partition)
+            if self.closing and not self._to_yield:
+                self._leave(self._life)
         elif isinstance(effect, Live):
             self.live = True
             scene.note(self.id, "is live")
