@@ -73,7 +73,5 @@ def test_a_mutant_leaves_no_trace_behind() -> None:
 
 
 def test_there_are_as_many_as_the_design_lists() -> None:
-    assert len(MUTANTS) == 26 + 1 + 5, (
-        "one of R6, which its list leaves out, and five of what came later"
-    )
+    assert len(MUTANTS) == 26 + 1 + 5, "one of R6, which its list leaves out, and five of what came later"
     assert set(CAUGHT_BY) == set(MUTANTS) - BY_SCENARIO
