@@ -95,7 +95,7 @@ def test_nobody_steers_it_from_outside(kind: str, tmp_path: Path) -> None:
         CapabilityError, match=r"group 'g' runs 'allcall' on .*\(a member of it called \d s ago.* drain\(\)"
     ):
         pares.Admin(crew.ledger, group="g")
-    ledger = pares.open(crew.ledger)
+    ledger = pares.open(str(crew.ledger))
     assert ledger.end(0) == 0, "nothing was written"
     ledger.close()
     with pares.Admin(crew.ledger, group="other") as admin:
@@ -107,7 +107,7 @@ def test_nobody_steers_it_from_outside(kind: str, tmp_path: Path) -> None:
 def test_an_administrator_may_come_first_and_makes_no_bus(any_crew: Crew) -> None:
     with pares.Admin(any_crew.ledger, group="g") as admin:
         admin.add_role("y")
-    ledger: Any = pares.open(any_crew.ledger)
+    ledger: Any = pares.open(str(any_crew.ledger))
     assert not ledger.has_topic("pares.bus")
     ledger.close()
     with pares.Admin(any_crew.ledger, group="g") as admin:
