@@ -51,8 +51,11 @@ def test_r20_an_incarnation_goes_when_its_successor_has_come_and_its_seats_are_f
     a.claim("A", over=("x~1", world_of(paper).members["x~1"].offset))
     pass_time(a)
     Pen(paper, "x~3", reads=2).join()
+    assert set(world_of(paper).members) == {"a~1", "x~2", "x~3"}, "x~2 has time to answer"
+    pass_time(a)
+    Pen(paper, "x~4", reads=2).join()
     world = world_of(paper)
-    assert set(world.members) == {"a~1", "x~3"}
+    assert set(world.members) == {"a~1", "x~3", "x~4"}
     assert {"x~1", "x~2"} <= world.gone.keys()
 
 

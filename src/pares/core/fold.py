@@ -237,7 +237,8 @@ def _genesis(world: World, offset: int, record: Genesis, changes: list[Change]) 
         for key in sorted(world.held[member.id]):
             _free(world, offset, world.seats[key], record, changes)
         changes.append(MemberLeft(offset, member.id, member.name, "reset"))
-    world.members, world.seats, world.roles, world.pauses, world.gone, world.unready = {}, {}, {}, {}, {}, {}
+    world.members, world.seats, world.roles, world.pauses, world.gone = {}, {}, {}, {}, {}
+    world.unready, world.followed = {}, {}
     world.base, world.last, world.count, world.placed, world.highest = record.base, offset, 1, 0, record.v
     world.refresh()
     changes.append(Began(offset, record.base))

@@ -2,11 +2,11 @@
 
 * A member without seats that has been silent for `World.memory` counted records is forgotten, at the next place (R13).
 * **R20** A dead member adds nothing to how long the group remembers. `World.memory` grows with the *elders*, members that have
-  been there for `FORGET` records, and a process that dies again and again never lives for so long. [the more dead there are,
-  the longer each is remembered: nobody is ever forgotten]
+  been there, and written, for `FORGET` records, and a process that dies again and again never lives for so long. [the more dead
+  there are, the longer each is remembered: nobody is ever forgotten]
 * **R20** An incarnation is forgotten when its successor, of the same name, has joined, its own seats are free, and nothing
-  of it has counted since, nor within the last `GRACE` records. A living namesake writes when it reads of its successor, so
-  it stays. [a crash loop fills the group until nobody can join]
+  of it has counted in the records after that (`GRACE`). A living namesake writes when it reads of its successor, so it stays.
+  [a crash loop fills the group until nobody can join]
 * **R20** The bound on members counts the living: a join into a full group makes room, by forgetting members without seats that
   have been silent for half of the memory. A living member writes when a quarter has passed.
 
@@ -24,7 +24,6 @@ The three rules of R20 need version 2 of the format to be in force (R11); before
 
 from __future__ import annotations
 
-import itertools
 from typing import Final
 
 from pares.core.changes import Change, MemberLeft
@@ -33,7 +32,9 @@ from pares.core.states import MemberState
 from pares.core.world import World
 
 GRACE: Final = 16
-"""Records of the group within which an incarnation that has a successor must write, and one more for each elder."""
+"""Records of the group, after its successor's join, within which an incarnation must write; and four more for each name in the
+group, which is what so many holders write in a session. [in a busy group a living namesake is forgotten before it can read of
+its successor] Names, and not members: those of a crash loop add nothing."""
 
 
 def forget(world: World, offset: int, changes: list[Change]) -> None:
@@ -53,12 +54,17 @@ def forget(world: World, offset: int, changes: list[Change]) -> None:
 
 
 def supersede(world: World, offset: int, name: str, changes: list[Change]) -> None:
-    """Incarnations of that name that have a successor and have written nothing since it joined (R20)."""
+    """Incarnations of that name that have a successor, and have not answered its join in time (R20)."""
     ids = world.names[name]
-    horizon = world.count - GRACE - world.elders
-    for id, successor in list(itertools.pairwise(ids)):
-        member = world.members[id]
-        if member.count <= horizon and member.offset < world.members[successor].joined and not world.held[id]:
+    successor = world.members[ids[-1]].joined
+    horizon = world.count - GRACE - 4 * len(world.names)
+    for id in ids[:-1]:
+        member, followed = world.members[id], world.followed.get(id)
+        if followed is None or member.offset > followed[1]:
+            if member.offset < successor:
+                world.followed[id] = (world.count, successor)
+                world.changed(("followed", id))
+        elif followed[0] <= horizon and not world.held[id]:
             _drop(world, offset, member, changes, gone=True)
 
 

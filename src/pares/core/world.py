@@ -44,8 +44,8 @@ class _Two(Struct, forbid_unknown_fields=True):
     unready: dict[str, Text]
     stride: Int
     elders: Int
-    elder_before: Int
     noted: tuple[Int, Int]
+    followed: dict[str, tuple[Int, Int]]
 
 
 class _Frozen(Struct, forbid_unknown_fields=True):
@@ -74,8 +74,8 @@ class World:
         "_still",
         "base",
         "count",
-        "elder_before",
         "elders",
+        "followed",
         "gone",
         "held",
         "highest",
@@ -115,11 +115,12 @@ class World:
         self.stride = 0
         """How many records there are between the last place and the next one (version 2)."""
         self.elders = 0
-        """How many members had been in the group for long at the last place (version 2): those that joined before the offset
-        `elder_before`, which `FORGET` records have followed at least."""
-        self.elder_before = 0
+        """How many members are known to have lived for long (version 2): that joined before the place noted last, and wrote
+        after it."""
         self.noted = (0, 0)
-        """A place, as (`count`, offset), from which the next `elder_before` will be taken."""
+        """A place, as (`count`, offset), from which the elders will be counted next."""
+        self.followed: dict[str, tuple[int, int]] = {}
+        """Incarnations that have a successor (version 2): `count` and the offset of the join that they are to answer (R20)."""
         self.held: dict[str, set[Seat]] = {}
         self.names: dict[str, list[str]] = {}
         """The incarnations of each name, in the order of their joins."""
@@ -153,15 +154,17 @@ class World:
         before, self.highest = self.in_force, version
         if self.in_force and not before:
             self.stride = PLACE_EVERY + 4 * len(self.members)
-            self.elders, self.elder_before, self.noted = len(self.members), self.last + 1, (self.count, self.last + 1)
+            self.elders, self.noted = len(self.members), (self.count, self.last + 1)
 
     def place(self) -> None:
         """The fold calls this at a place, when the silent have been forgotten."""
         if self.in_force:
             self.stride = PLACE_EVERY + 4 * len(self.members)
-            if self.count - self.noted[0] >= FORGET:
-                self.elder_before, self.noted = self.noted[1], (self.count, self.last + 1)
-            self.elders = sum(1 for m in self.members.values() if m.joined < self.elder_before)
+            if self.count - self.noted[0] >= max(FORGET, self.memory() // 2):
+                # The living write when a quarter of the memory has passed. It shrinks by half at most: a member that has
+                # been silent for a quarter of the old one has still time to write.
+                lived = sum(1 for m in self.members.values() if m.joined < self.noted[1] <= m.offset)
+                self.elders, self.noted = max(lived, self.elders // 2), (self.count, self.last + 1)
 
     def next_place(self) -> int:
         """The `count` at which the next place comes, whatever it is that counts. In version 2 it is fixed at the place before.
@@ -185,6 +188,8 @@ class World:
             del self.names[member.name]
         if self.unready.pop(member.id, None) is not None:
             self.changed(("unready", member.id))
+        if self.followed.pop(member.id, None) is not None:
+            self.changed(("followed", member.id))
         if member.reads <= self.reads:
             self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
         self.changed(("members", member.id))
@@ -237,6 +242,7 @@ class World:
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
+        self.changed(*(("followed", k) for k in self.followed))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -258,7 +264,7 @@ class World:
         moving = sum([hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
         parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
         if self.in_force:
-            parts = (*parts, self.stride, self.elders, self.elder_before, self.noted)
+            parts = (*parts, self.stride, self.elders, self.noted)
         return f"{hash(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
 
     def dump(self) -> str:
@@ -276,7 +282,7 @@ class World:
             gone=self.gone,
         )
         if self.in_force:
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.elder_before, self.noted)
+            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -299,7 +305,7 @@ class World:
         if frozen.two is not UNSET:
             two = frozen.two
             world.unready, world.stride, world.elders = two.unready, two.stride, two.elders
-            world.elder_before, world.noted = two.elder_before, two.noted
+            world.noted, world.followed = two.noted, two.followed
         _cross_check(world)
         world.refresh()
         return world
@@ -315,8 +321,8 @@ def _cross_check(world: World) -> None:
             raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
         if seat.holder is not None:
             held.add((seat.holder, seat.role))
-    if world.unready.keys() - world.members.keys():
-        raise ValueError("not a world: somebody is not ready who is not in it")
+    if (world.unready.keys() | world.followed.keys()) - world.members.keys():
+        raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
     if world.members.keys() & world.gone.keys():
         raise ValueError("not a world: a member is in it and gone at once")
 
