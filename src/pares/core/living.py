@@ -145,6 +145,7 @@ class Living:
         world = self.reader.world
         self._wall_us = wall_us
         self.moves.look(world, now)
+        self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
         self.outbox.due_ms = self._said_ms(now)
         if self.outbox.doubtful(now):
             self._probe(now, wakes)
@@ -362,7 +363,7 @@ class Living:
             self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
 
     def _due_ms(self) -> int:
-        return beat_ms(self.reader.world, self.me, self.config.session_ms, self.moves.alive)
+        return beat_ms(self.reader.world, self.me, self.config.session_ms, self.moves.alive, hurry=self.pace.needed)
 
     def _said_ms(self, now: int) -> int:
         """What records say of when the next one is due: the truth; or that it is due at once, by a member that does not know

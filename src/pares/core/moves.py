@@ -114,6 +114,15 @@ class Moves:
         """This member's place in line for what anybody might do: 0 for the first."""
         return self.crew.index(self.me) if self.me in self.crew else len(self.crew)
 
+    def replaceable(self, world: World) -> bool:
+        """Whether somebody else could lead, for all that is known, one of the roles that this member could."""
+        mine = world.members[self.me].eligible
+        others = (world.members[id] for id in self.crew if id != self.me)
+        return any(
+            not m.draining and (mine is None or m.eligible is None or not set(mine).isdisjoint(m.eligible))
+            for m in others
+        )
+
     def due(self, at: int, now: int) -> bool:
         """Whether `at` has come; if not, it is noted as a time to look again."""
         if now >= at:

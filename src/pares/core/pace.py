@@ -12,7 +12,9 @@ could believe for the first time, when the record that it wrote for that seat co
 what it holds (why: slow) and says that it is not ready (R19), until its patience is over and three trips in a row were
 short enough. The patience is two sessions, and twice as long each time, up to 256; after a good time of eight times its
 length it shrinks by one step. [a slow member that lives keeps a role for ever and never leads it; without the memory it
-takes the role back at once, for its rank, without end]
+takes the role back at once, for its rank, without end] Where nobody else could lead, patience serves nobody: there the first
+short trip will do, and the member writes as often as a holder, to make one. [a ledger that was slow for all leaves nobody
+ready when it is well again]
 
 One long trip says nothing: a process that was stopped, and a ledger that was out of reach, make one, and the next one is short.
 Nothing here matters to safety: it decides when a member lets go, and when it wants to be given things.
@@ -52,6 +54,8 @@ class Pace:
         self._slow_at: int | None = None
         self._doublings = 0
         self._well_since = 0
+        self.needed = False
+        """Nobody else could lead: then its first short trip will do, whatever its patience says."""
 
     @property
     def slow(self) -> bool:
@@ -94,7 +98,7 @@ class Pace:
         self._long_since = None
         self._good += 1
         if self._slow_at is not None:
-            if now >= (self.slow_until or 0) and self._good >= GOOD_TRIPS:
+            if self.needed or (now >= (self.slow_until or 0) and self._good >= GOOD_TRIPS):
                 self._slow_at, self._well_since = None, now
         elif self._doublings and now >= self._well_since + GOOD_TIMES * self._patience(self._doublings - 1):
             self._doublings, self._well_since = self._doublings - 1, now
