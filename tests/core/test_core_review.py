@@ -52,6 +52,7 @@ def test_r20_a_living_namesake_stays_in_a_busy_group() -> None:
 
 def test_r20_two_living_members_of_one_name_do_not_push_each_other_out() -> None:
     stage = Stage()
+    stage.member("l", roles=["A"])
     for i in range(12):
         stage.member(f"h{i}", roles=[f"R{i}"], session=0.4)
     stage.member("u", roles=["A"], ready=False)  # brings version 2 into force
