@@ -288,7 +288,10 @@ class Member:
 
         def newer() -> bool:
             term = member._working(role)  # pyright: ignore[reportPrivateUsage]
-            return term is not None and term.token > last
+            if term is None or term.token <= last:
+                return False
+            requests.there_was(role)
+            return True
 
         end = None if timeout is None else time.monotonic() + timeout
         while True:

@@ -232,7 +232,10 @@ class Member:
 
         def newer() -> Term | None:
             term = self._working(role)
-            return term if term is not None and term.token > last else None
+            if term is None or term.token <= last:
+                return None
+            self._requests.there_was(role)
+            return term
 
         def over() -> bool:
             return newer() is not None or self._life.ended or not self._requests.awaits(role)

@@ -78,6 +78,10 @@ class Requests:
             self._awaited.add(role)
         return True
 
+    def there_was(self, role: str) -> None:
+        """This member has led it, whatever it had read by then."""
+        self._awaited.add(role)
+
     def check_awaited(self, role: str) -> None:
         """Somebody waits for a role that is not known: what stands in the log is read first, as it may just have been added.
         Raises `ConfigError` if the group has none of that name then; with the ledger out of reach nobody can say, and it is
