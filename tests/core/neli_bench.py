@@ -44,7 +44,8 @@ class Bench:
         if not idle:
             self.go()
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """Begins to read."""
         self._entered = True
         for number in range(len(self.core.parts)):
             log = self.logs[number]
@@ -104,7 +105,7 @@ class Bench:
         """Ticks, appends and reads until nothing more is to be written."""
         before, idle = len(self.effects), 0
         if not self._entered:
-            self._enter()
+            self.enter()
         while idle < 2:
             puts = self.tick()
             for put in puts:
@@ -116,7 +117,7 @@ class Bench:
     def tick_until(self, kind: Any) -> None:
         """Goes on until records of that kind stand in every partition."""
         if not self._entered:
-            self._enter()
+            self.enter()
         while not all(any(isinstance(beacons.decode(entry[2]), kind) for entry in log) for log in self.logs):
             for put in self.tick():
                 self.put(put)

@@ -8,6 +8,7 @@ import pytest
 from allcall_world import World
 
 from pares.core.allcall import MAX_WATCHED
+from pares.core.allcall_election import Election, Known
 from pares.core.allcall_protocol import Heard
 from pares.core.allcall_wire import MAX_RANK, VERSION, Bad, Call, Claim, decode, encode
 
@@ -63,7 +64,7 @@ def test_everybody_knows_who_leads_a_role_that_it_would_not_lead_itself() -> Non
     assert other.core.leader("x", world.now + other.stopwatch) == "a~1"
 
 
-def test_roles_of_others_are_kept_in_mind_up_to_a_limit() -> None:
+def test_roles_of_others_are_kept_in_mind_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     node = world.start("a", 0, **FAST)
     for batch in range(MAX_WATCHED // 100 + 20):
@@ -71,6 +72,18 @@ def test_roles_of_others_are_kept_in_mind_up_to_a_limit() -> None:
         call = Call(VERSION, "ping", "g", "b~1", batch + 1, world.wall_us(node) // 1000, 1, "ping", [], claims)
         world.tell("a", Heard(encode(call), world.wall_us(node)))
     assert len(node.core.led(world.now + node.stopwatch)) == MAX_WATCHED
+    looks, best = [0], Election.best
+
+    def counted(election: Election, now: int) -> Known | None:
+        looks[0] += 1
+        return best(election, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Election, "best", counted)
+        claims = [Claim(f"more-{n}", "b~1", 1, 5, 1, 100, 1) for n in range(100)]
+        call = Call(VERSION, "ping", "g", "b~1", 10**5, world.wall_us(node) // 1000, 1, "ping", [], claims)
+        world.tell("a", Heard(encode(call), world.wall_us(node)))
+    assert looks[0] < 3 * MAX_WATCHED, "it looks for room once a beat, not for each role that it has no room for"
     world.run(2.0)
     call = Call(
         VERSION,

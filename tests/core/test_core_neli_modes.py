@@ -145,7 +145,19 @@ class AheadBench(Bench):
 
 
 def test_everybody_beacons_on_every_partition() -> None:
-    bench = Bench(Neli(config(partitions=3)))
+    """In exclusive mode seldom, twice a session, where it owns nothing: no belief rests on these."""
+    bench = Bench(Neli(config(partitions=3, session_ms=1000)))
+    bench.wait(499)
+    bench.go()
+    assert [bench.kinds(number) for number in range(3)] == [[]] * 3
+    bench.wait(1)
+    bench.go()
+    assert [bench.kinds(number) for number in range(3)] == [["Beacon"]] * 3
+
+
+def test_everybody_beacons_alike_in_non_exclusive_mode() -> None:
+    """Any beacon keeps a leader there."""
+    bench = Bench(nele(partitions=3))
     bench.wait(50)
     bench.go()
     assert [bench.kinds(number) for number in range(3)] == [["Beacon"]] * 3

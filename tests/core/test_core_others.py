@@ -189,14 +189,11 @@ def test_a_log_without_its_beginning_is_left_alone_too() -> None:
 
 def newcomer() -> Bench:
     """A member of Fast NELI that has not looked at its log yet."""
-    bench = Bench.__new__(Bench)
-    bench.core, bench.now, bench.effects, bench.numbers = Fast(config()), 10**12, [], {}
-    bench.logs, bench.ends = [[]], [0]
-    return bench
+    return Bench(Fast(config()), idle=True)
 
 
 def enter(bench: Bench) -> None:
-    bench.step(Entered(0, 0, bench.ends[0]))
+    bench.enter()
     bench.step(Assigned((0,)))
     bench.read()
     bench.go()

@@ -8,6 +8,7 @@ block, and runs with the other tests on servers. All of it is type-checked in on
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -161,7 +162,7 @@ def those(note: str) -> list[Any]:
 
 
 def test_every_block_is_taken_care_of() -> None:
-    known = {"", "postgres", "kafka", "nats core", "pytest"}
+    known = {"", "environment", "postgres", "kafka", "nats core", "pytest"}
     assert {s.note for s in ALL if not s.note.startswith("compiled only: ")} <= known
     assert len(ALL) > 15
     for snippet in ALL:
@@ -179,6 +180,20 @@ def test_it_runs(snippet: Snippet, yours: Yours) -> None:
         assert yours.calls, "it has come to the reader's own work"
     if "send_digest" in names:
         assert names["send_digest"]() is None, "the member is closed: it leads nothing"
+
+
+@pytest.mark.parametrize("snippet", those("environment"))
+def test_it_runs_by_its_environment(snippet: Snippet, yours: Yours, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variables of the command line that stands below it, but for the server."""
+    below = next(s for s in snippets(snippet.page) if s.line > snippet.line)
+    variables = dict(re.findall(r"(PARES_\w+)=(\S+)", below.text))
+    assert len(variables) > 3
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PARES_LEDGER", "sqlite:///work.db")
+    me = play(snippet, yours)["me"]
+    assert yours.calls["publish"], "it has led"
+    assert (me.group, me.session) == (variables["PARES_GROUP"], float(variables["PARES_SESSION"]))
 
 
 @pytest.mark.parametrize("snippet", those("pytest"))

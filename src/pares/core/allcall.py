@@ -87,6 +87,8 @@ class AllCall:
         }
         self._watched: dict[str, Election] = {}
         """Roles that others may lead and this member may not: everybody knows who leads them."""
+        self._swept = now - self._beat
+        """When room was last made among them."""
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
         could: asked when it matters, for who comes in while a barrier runs can lead after it."""
@@ -249,15 +251,23 @@ class AllCall:
         election = self._watched.get(claim.role)
         if election is None:
             if len(self._watched) >= MAX_WATCHED:
-                for role in [role for role, known in self._watched.items() if known.best(now) is None]:
-                    del self._watched[role]
-                    self._last_led.pop(role, None)
+                self._make_room(now)
             if len(self._watched) >= MAX_WATCHED:
                 return
             settings = self._settings
             election = Election(claim.role, "", 0, settings.order, settings.skew_ms * MS)
             self._watched[claim.role] = election
         election.hear(claim, now)
+
+    def _make_room(self, now: int) -> None:
+        """Forgets the roles that nobody leads any more; once a beat, for it looks at all of them, and a call may name a hundred
+        roles for which there is no room. A holder says its claim with each beat, so a role that is turned away comes again."""
+        if now < self._swept + self._beat:
+            return
+        self._swept = now
+        for role in [role for role, known in self._watched.items() if known.best(now) is None]:
+            del self._watched[role]
+            self._last_led.pop(role, None)
 
     # Leading ---------------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Puppet:
         self.thread = threading.Thread(target=self._run, name=f"pares {group} (fake)", daemon=True)
         # What a member looks up in its loop.
         reader = SimpleNamespace(world=self.world, bad={}, uncounted=0)
-        self.claims = SimpleNamespace(me=me, reader=reader)
+        self.claims = SimpleNamespace(me=me, reader=reader, slow_until=None)
         self.incarnation = SimpleNamespace(no_proof="a fake member has no process of its own")
         self.doorbell = SimpleNamespace(close_in_child=lambda: None)
         self.unreachable: str | None = None
