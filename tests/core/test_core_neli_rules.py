@@ -440,3 +440,19 @@ def test_a_log_that_is_another_one_ends_every_belief_in_it() -> None:
         bench.wait(20)
         bench.go()
     assert bench.leading()["0"] > token
+
+
+def test_a_role_is_not_settled_while_it_waits_for_its_number() -> None:
+    """A user who adds one is told that it is done when the log says so, and not when the append has failed."""
+    bench = leading(Fast(config()))
+    assert bench.core.settled
+    bench.step(Roles(add=("B",)))
+    assert not bench.core.settled
+    (put,) = bench.tick()
+    bench.step(Missed(put.ticket))
+    assert not bench.core.settled
+    bench.wait(100)
+    bench.go()
+    bench.go()
+    assert bench.core.settled
+    assert "B" in bench.core.roles

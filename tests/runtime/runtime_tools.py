@@ -60,7 +60,7 @@ class Crew:
         settings = {"barrier_timeout": 10.0} | settings
         shared = settings.get("protocol", "claims") != "claims" and settings.get("seats", 1) == 1
         native = ledger.startswith("kafka:") if isinstance(ledger, str) else hasattr(ledger, "join")  # a `Group`
-        if not (shared and native):
+        if not (shared and native) and not isinstance(settings.get("protocol"), pares.AllCall):  # which has a lease
             # Elsewhere it is a broker that shares out and balances, by a session of its client's settings.
             settings = {"session": CALM, "settle": 0.05} | settings
         member = pares.Member(ledger, group=self.group, roles=roles, name=name, **settings)

@@ -121,7 +121,7 @@ def test_strangers_that_speak_for_members_change_nothing(crew: Crew, memory: str
         record(k="snapshot", m="stranger~1", b=base, upto=0, id="x", part=0, parts=1, world="{}"),
         record(k="snapshot", m="stranger~1", b=base, upto=MAX_INT - 1, id="y", part=7, parts=8, world="x" * 1000),
         record(k="snapshot", m="stranger~1", b=base, upto=0, id="z", part=5, parts=2, world="x"),
-        record(k="beat", m=me.id, n=99, v=2, b=base),
+        record(k="beat", m=me.id, n=99, v=READS + 1, b=base),
         record(k="join", m="stranger~1", name="stranger", session=1000, b=base + 7),
         record(k="join", m="stranger~1", name="stranger", session=1000, b=base, v=READS + 1),
     ]
@@ -156,7 +156,7 @@ def test_a_log_of_a_newer_format_is_not_entered(memory: str) -> None:
     injected(
         memory,
         record(k="genesis", m="x~1", n=1, base=base, b=base),
-        record(k="join", m="x~1", n=2, b=base, v=READS + 1, name="x", session=1000, reads=READS + 1),
+        record(k="join", m="x~1", n=2, b=base, name="x", session=1000, reads=READS + 1),
         record(k="beat", m="x~1", n=3, b=base, v=READS + 1),
     )
     me = pares.Member(memory, group="g", roles=["A"], session=0.3)
@@ -210,7 +210,7 @@ def test_kinds_of_later_versions_are_signs_of_life(crew: Crew, memory: str) -> N
     base = base_of(me)
     end = injected(
         memory,
-        record(k="join", m="n~1", n=1, b=base, name="n", session=60_000, s=60_000),
+        record(k="join", m="n~1", n=1, b=base, name="n", session=60_000, s=60_000, reads=READS),
         record(k="hocus", m="n~1", n=2, b=base, pocus=[1, {"a": None}], s=60_000),
         record(k="release", m="n~1", n=1, b=base, seat=["A", 0], token=0),  # its number is used up
     )

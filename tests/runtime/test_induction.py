@@ -321,7 +321,8 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: Protocol
             assert heir.health().takeovers >= 1
             assert heir.health().takeovers == heir._life.measures.gained["silent"]
             until(lambda: heir.health().beats >= 3, "it beats")
-            age, backs = heir.health().read_back_age, heir._life.measures.read_backs.read()
+            age = until(lambda: heir.health().read_back_age, "its beats come back")
+            backs = heir._life.measures.read_backs.read()
             assert age is not None
             assert 0 < age < PATIENCE
             assert sum(backs[0]) > 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 from induction_tools import ROLES
@@ -12,10 +13,12 @@ from runtime_tools import CALM, PATIENCE, Crew
 
 import pares
 from pares.core.errors import ConfigError
+from pares.ledger import Log
+from pares.runtime import induction_settings
 from pares.runtime.protocols import PROTOCOLS, protocol_of
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "T no number": (lambda: pares.Neli(T="long"), "T is 'long': give seconds from 0.001 to 600"),  # type: ignore[arg-type]
+    "T no number": (lambda: pares.Neli(T="long"), "T is 'long': give seconds from 0.001 to 120"),  # type: ignore[arg-type]
     "T zero": (lambda: pares.Nele(T=0), "T is 0: give seconds"),
     "clock_error": (lambda: pares.Neli(clock_error=-1), "clock_error is -1: give seconds from 0 to 60"),
     "interval": (lambda: pares.Nele(interval=0), "interval is 0"),
@@ -101,6 +104,17 @@ def test_a_keyword_that_never_was_is_refused_where_it_is_written(memory: str, ma
         make(memory)
 
 
+@dataclass(frozen=True)
+class Topic:
+    """As much of a ledger as settings are checked against."""
+
+    partitions: int = 1
+    kind: str = "kafka"
+    broker_time: bool = True
+    retention: float | None = None
+    url: str = "kafka://h/t"
+
+
 # In force ------------------------------------------------------------------------------------------------------------
 
 
@@ -118,6 +132,36 @@ def test_neles_threshold_is_three_sessions_unless_something_else_is_said(crew: C
     assert threshold("overlap", "nele", overlap=1.5) == 3500
     assert threshold("said", pares.Nele(T=30.0)) == 30_000
     assert threshold("both", pares.Nele(T=3.5), overlap=1.5) == 3500, "they agree"
+
+
+def test_neles_threshold_beyond_what_a_record_can_say_is_refused_in_the_users_numbers(crew: Crew) -> None:
+    says = r"T is 3 sessions of 41 s each .*, 123 s, and it can be 120 s at the most: use a session of 40 s .*Nele\(T=120\)"
+    with pytest.raises(ConfigError, match=says):
+        crew.member("usual", ROLES, protocol="nele", session=41.0)
+    with pytest.raises(ConfigError, match=r"session \+ overlap = 60 s \+ 61 s, 121 s, .* shorter session or overlap"):
+        crew.member("overlap", ROLES, protocol="nele", session=60.0, overlap=61.0)
+    assert config(crew.member("said", ROLES, protocol=pares.Nele(T=120), session=60.0)).threshold_ms == 120_000
+
+
+def test_neles_threshold_is_within_what_a_record_can_say_also_where_brokers_allow_a_long_session() -> None:
+    """As Kafka's do, by session.timeout.ms."""
+    topic = cast(Log, Topic())
+    checked = {
+        "group": "g",
+        "name": "a",
+        "host": "",
+        "roles": (),
+        "drift": 0.1,
+        "barrier_ms": 1000,
+        "overlap_ms": 0,
+        "seats": 1,
+    }
+    usual = induction_settings.config(pares.Neli(clock_error=1.0), checked, topic, 300.0)
+    assert usual.threshold_ms + usual.error_ms == 120_000
+    with pytest.raises(ConfigError, match=r"T is 120 s and clock_error 1 s.*use T=119 or less"):
+        induction_settings.config(pares.Neli(T=120, clock_error=1.0), checked, topic, 300.0)
+    with pytest.raises(ConfigError, match=r"3 sessions of 300 s each .*: use a session of 40 s at the most$"):
+        induction_settings.config(pares.Nele(), checked, topic, 300.0)
 
 
 def test_neles_own_example_runs(crew: Crew) -> None:

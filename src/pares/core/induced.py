@@ -102,8 +102,9 @@ class Induced(Writing):
     @property
     def settled(self) -> bool:
         """Whether nothing is under way, owed, or to be read back."""
-        return self.over or all(
-            p.in_flight is None and p.owed is None and p.quiet and not p.add and not p.drop for p in self.parts
+        return self.over or (
+            not self.wishes
+            and all(p.in_flight is None and p.owed is None and p.quiet and not p.add and not p.drop for p in self.parts)
         )
 
     # What each protocol says for itself --------------------------------------------------------------------------------

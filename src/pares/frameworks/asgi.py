@@ -21,6 +21,7 @@ from pares.ledger import Bus, Ledger
 from pares.runtime import aio
 from pares.runtime.arguments import MemberSettings, check_arguments
 from pares.runtime.probes import HealthApp, health_app
+from pares.runtime.work import Pace
 
 Task = TypeVar("Task", bound=Callable[[], Awaitable[object]])
 
@@ -28,6 +29,7 @@ Task = TypeVar("Task", bound=Callable[[], Awaitable[object]])
 class _Work(NamedTuple):
     task: Callable[[], Awaitable[object]]
     role: str
+    every: float | None
     give_up_on_error: bool
     stuck_after: float | None
 
@@ -69,15 +71,23 @@ class Lifespan:
         return None if self.member is None else self.member.term(role)
 
     def background(
-        self, role: str, *, give_up_on_error: bool = False, stuck_after: float | None = None
+        self,
+        role: str,
+        every: float | None = None,
+        *,
+        give_up_on_error: bool = False,
+        stuck_after: float | None = None,
     ) -> Callable[[Task], Task]:
         """Decorator: the coroutine function runs again and again while this worker leads `role`, as by
-        `pares.aio.Member.background`. To be used before the application starts; raises `ConfigError` afterwards."""
+        `pares.aio.Member.background`. `every`: seconds from the beginning of one run to that of the next. To be used before
+        the application starts; raises `ConfigError` afterwards, and for an `every` that can't be."""
         if self.member is not None:
             raise ConfigError("the application has started: give work to a Lifespan before, or to its member")
 
+        Pace(every, role)  # raises now what would fail the start of the application
+
         def decorate(task: Task) -> Task:
-            self._work.append(_Work(task, role, give_up_on_error, stuck_after))
+            self._work.append(_Work(task, role, every, give_up_on_error, stuck_after))
             return task
 
         return decorate
@@ -88,8 +98,8 @@ class Lifespan:
             self.member = member
             # Kept: the event loop itself holds tasks only weakly.
             tasks = [
-                member.background(task, role, give_up_on_error=give_up, stuck_after=stuck_after)
-                for task, role, give_up, stuck_after in self._work
+                member.background(task, role, every, give_up_on_error=give_up, stuck_after=stuck_after)
+                for task, role, every, give_up, stuck_after in self._work
             ]
             try:
                 yield

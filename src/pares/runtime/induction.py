@@ -299,7 +299,7 @@ class InductionLoop:
             self._serve()
             self._read()
         asked = len(self._answers)
-        if asked and not self._events and self.core.settled:
+        if asked and self.over is None and not self._events and self.core.settled:
             self._answers.done(asked)
         self._trim()
         self._look_at_shares()

@@ -141,7 +141,13 @@ def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float,
     check_times(ledger)
     usual = 0.0 if ledger.kind in HOST_CLOCK else CLOCK_ERROR
     error = seconds_to_ms("clock_error", usual if own.clock_error is None else own.clock_error, 0, 60)
-    threshold = _ms("T", own.T, (int(bound * 1000) - error) // 2)
+    most = round(LONGEST_T * 1000) - error  # a record says how long a belief may last, which is T and the error
+    threshold = _ms("T", own.T, min((int(bound * 1000) - error) // 2, most))
+    if threshold > most:
+        raise ConfigError(
+            f"T is {threshold / 1000:g} s and clock_error {error / 1000:g} s, and together they can be {LONGEST_T:g} s at the "
+            f"most: use T={most / 1000:g} or less"
+        )
     return Times(threshold, _ms("interval", own.interval, (threshold - error) // (BEACONS + 1)), error)
 
 
@@ -152,6 +158,15 @@ def _name(own: Neli | FastNeli) -> str:
 def _nele_threshold(own: Nele, overlap: float, session: float) -> int:
     """T of NELE, in milliseconds. Raises `ConfigError` unless what was given agrees."""
     usual = session + overlap if overlap else NELE_SESSIONS * session
+    if usual > LONGEST_T and (overlap or own.T is None):
+        if overlap:
+            what, instead = f"session + overlap = {session:g} s + {overlap:g} s", "use a shorter session or overlap"
+        else:
+            what = f"{NELE_SESSIONS} sessions of {session:g} s each unless it is said"
+            instead = f"use a session of {LONGEST_T / NELE_SESSIONS:g} s at the most"
+            if session < LONGEST_T:
+                instead += f", or say T, as by pares.Nele(T={LONGEST_T:g})"
+        raise ConfigError(f"NELE's T is {what}, {usual:g} s, and it can be {LONGEST_T:g} s at the most: {instead}")
     threshold = _ms("T", own.T, round(usual * 1000))
     if overlap and abs(threshold - 1000 * usual) >= 1:
         raise ConfigError(

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, get_args
 from msgspec import Struct
 
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.records import MAX_SESSION_MS
 from pares.runtime.numbers import one_of, seconds_to_ms
 
 ProtocolName: TypeAlias = Literal["claims", "nele", "neli", "fast-neli", "allcall"]
@@ -22,8 +23,8 @@ WhenIsolated: TypeAlias = Literal["lead", "step_down"]
 
 PROTOCOLS: Final[tuple[ProtocolName, ...]] = get_args(ProtocolName)
 SHORTEST_T: Final = 0.001
-LONGEST_T: Final = 600.0
-"""Seconds. NELE's own example has a session of 10 s and T of 30 s."""
+LONGEST_T: Final = 2 * MAX_SESSION_MS / 1000
+"""Seconds: what a record can say (`core.beacons`). NELE's own example has a session of 10 s and T of 30 s."""
 LEASE_BEATS: Final = 3
 """Beats that a lease of ALLCALL must last for: it is prolonged when so many are left."""
 
