@@ -218,6 +218,36 @@ def test_a_body_that_never_ends_is_waited_for_no_longer_than_the_timeout(crew: C
     del body
 
 
+def test_a_generator_that_outlives_its_thread_is_waited_for_and_named(
+    crew: Crew, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another thread may go on with it: so its work counts as under way, and only a person can know better."""
+    me = crew.leader("a", barrier_timeout=3600)
+    other = crew.standby("b")
+    terms = me.terms("A")
+    thread = threading.Thread(target=lambda: next(terms), name="took the first step")
+    thread.start()
+    thread.join(PATIENCE)
+    me.step_down("A")
+    assert other.wait("A", 0.3) is None
+    assert "'A'" in caplog.text
+    assert "'took the first step', which has ended" in caplog.text
+    terms.close()
+    assert other.wait("A", PATIENCE)
+
+
+def test_work_whose_thread_goes_on_is_waited_for_without_a_word(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+    me = crew.leader("a", barrier_timeout=3600)
+    other = crew.standby("b")
+    terms = me.terms("A")
+    next(terms)
+    me.step_down("A")
+    assert other.wait("A", 0.3) is None
+    terms.close()
+    assert other.wait("A", PATIENCE)
+    assert "which has ended" not in caplog.text
+
+
 def test_with_neither_barrier_nor_body_release_goes_out_at_once(crew: Crew) -> None:
     me = crew.leader("a", barrier_timeout=3600)
     other = crew.standby("b")

@@ -4,12 +4,14 @@ They run beside the member's loop, so that beats go on. For one seat, calls come
 not wait for a `Revoked` that still runs, for it is meant for exactly that barrier.
 
 A planned end of a term is over when the callback has returned (an exception counts as a return) and every body that is known
-to run for that term (`terms`, `only`, `background`, `aio`) has seen its end. With neither, it is over at once. Whoever closes
-the member from within such a body, or from within the callback, does not wait for itself.
+to run for that term (`terms`, `only`, `background`, `aio`) has seen its end. With neither, it is over at once. A generator that
+waits for its next step counts as a body also when its thread has ended, for any other may resume it; that is logged. Whoever
+closes the member from within such a body, or from within the callback, does not wait for itself.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -21,9 +23,15 @@ from pares.runtime.lanes import Lane
 from pares.runtime.measures import Histogram
 from pares.runtime.stuck import Watch
 
+log: Final = logging.getLogger("pares.barrier")
+
 MAX_THREADS: Final = 8
 MAX_FENCE_THREADS: Final = 4
 MAX_OTHER_THREADS: Final = 2
+LEFT_BEHIND: Final = (
+    "the end of a term of %r waits, up to barrier_timeout, for work that began on thread %r, which has ended: if that is a "
+    "generator of terms() with which nobody goes on, close it (contextlib.closing), or keep no reference to it"
+)
 NOT_BEGUN: Final = 0
 """The thread of a call that waits for its turn."""
 
@@ -35,12 +43,21 @@ Key = tuple[str, int, int]
 class Body:
     """A piece of the user's work that belongs to a term."""
 
-    __slots__ = ("key", "over", "thread")
+    __slots__ = ("began_on", "key", "over", "thread")
 
-    def __init__(self, key: Key, thread: int) -> None:
+    def __init__(self, key: Key, thread: int, began_on: threading.Thread | None = None) -> None:
         self.key = key
         self.thread = thread
+        self.began_on = began_on
+        """None where that says nothing about how long it runs."""
         self.over = False
+
+    def left_behind(self) -> bool:
+        """Whether the thread on which it began has ended. It may go on all the same: a generator can be resumed on another."""
+        try:
+            return self.began_on is not None and not self.began_on.is_alive()
+        except RuntimeError:  # of a thread that Python did not start, and that has ended
+            return True
 
 
 class Barriers:
@@ -109,6 +126,10 @@ class Barriers:
         returning = None if callback is None else self.begin(key, NOT_BEGUN)
         with self._lock:
             self._ending[key] = stopwatch()
+            bodies = list(self._bodies.get(key, ()))
+        for body in bodies:
+            if body.left_behind() and body.began_on is not None:
+                log.warning(LEFT_BEHIND, seat[0], body.began_on.name)
         if callback is not None and returning is not None:
             self._lane.add(seat, lambda: self._call(callback, event, returning))
             if seat in self._unawaited:
@@ -124,7 +145,8 @@ class Barriers:
 
     def begin(self, key: Key, thread: int | None = None) -> Body:
         """A piece of work begins, on this thread if no other is said, that belongs to this term."""
-        body = Body(key, threading.get_ident() if thread is None else thread)
+        began_on = threading.current_thread() if thread is None else None
+        body = Body(key, threading.get_ident() if thread is None else thread, began_on)
         with self._lock:
             self._bodies.setdefault(key, set()).add(body)
         return body
