@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pares.core import records as R
 from pares.core.lease import MS, lease_ns
-from pares.core.pace import GOOD_TRIPS, MOST_DOUBLINGS, PATIENCE, Pace
+from pares.core.pace import GOOD_TRIPS, LOSS_SESSIONS, MOST_DOUBLINGS, PATIENCE, Pace
 from pares.core.placement import place
 from pares.core.protocol import Lead, Ready, Restart
 from pares.core.reader import Reader
@@ -211,8 +211,76 @@ def test_r18_it_stays_slow_until_its_own_trips_would_let_it_lead() -> None:
     trips.take(0.1, GOOD_TRIPS - 1)
     assert trips.pace.slow
     trips.take(0.9)
-    trips.take(0.1, GOOD_TRIPS)
+    began = trips.now
+    while trips.pace.slow:
+        trips.take(0.1)
+    assert round((trips.now - began) / SESSION) == PATIENCE, "counted from the last trip that was too long"
+
+
+def test_r18_the_second_loss_of_a_lease_near_the_limit_makes_it_slow() -> None:
+    trips = Trips()
+    trips.take(0.1)
+    for _ in range(5):
+        trips.pace.ran_out(trips.now)
+    assert not trips.pace.slow, "it was stopped, or the ledger was out of reach: its trips are well inside the lease"
+    trips.take(0.39)
+    trips.pace.ran_out(trips.now)
+    trips.now += LOSS_SESSIONS * SESSION
+    trips.pace.ran_out(trips.now)
+    assert not trips.pace.slow, "the one before is forgotten"
+    trips.take(0.39)
+    trips.pace.ran_out(trips.now)
+    assert trips.pace.slow
+
+
+def test_r18_near_the_limit_it_shows_itself_and_is_ready_only_when_all_trips_were_well_inside_for_a_patience() -> None:
+    trips = Trips()
+    trips.take(0.39)
+    assert trips.pace.shown(trips.now, 1000), "short enough"
+    trips.pace.ran_out(trips.now)
+    assert not trips.pace.shown(trips.now, 1000)
+    trips.pace.ran_out(trips.now)
+    assert trips.pace.slow
+    for _ in range(100):
+        trips.take(0.39)
+        trips.take(0.1, GOOD_TRIPS)
+        assert trips.pace.slow
+        assert not trips.pace.shown(trips.now, 1000)
+    trips.take(0.1, 20)
     assert not trips.pace.slow
+    assert trips.pace.shown(trips.now, 1000)
+
+
+def test_r18_for_seats_that_nobody_else_could_hold_trips_will_do_that_are_just_short_enough() -> None:
+    trips = Trips()
+    trips.pace = Pace(1000, lease_ns(1000, 0.1), wanted=lambda: wanted)
+    wanted = False
+    trips.take(0.39)
+    for _ in range(2):
+        trips.pace.ran_out(trips.now)
+    trips.take(0.39, 100)
+    assert trips.pace.slow
+    wanted = True
+    trips.take(0.9)
+    assert trips.pace.slow
+    trips.take(0.39, GOOD_TRIPS)
+    assert not trips.pace.slow
+
+
+def test_r18_its_patience_is_that_of_the_longest_session_in_the_group() -> None:
+    trips = Trips()
+    trips.pace = Pace(1000, lease_ns(1000, 0.1), lambda: 4000)
+    trips.take(0.9, 2)
+    assert trips.pace.slow_until == trips.now - 1 + 4 * PATIENCE * SESSION
+
+
+def test_r18_a_member_is_wanted_for_what_no_other_that_is_ready_could_hold() -> None:
+    solo = leader()
+    solo.run(0.05)
+    assert solo.claims.living._wanted()  # pyright: ignore[reportPrivateUsage]
+    joined(solo, "b~1")
+    solo.run(0.05)
+    assert not solo.claims.living._wanted()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_r18_it_says_until_when_to_who_asks_after_its_health() -> None:

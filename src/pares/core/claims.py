@@ -41,6 +41,7 @@ from pares.core.protocol import (
     Effect,
     Event,
     Failed,
+    Follow,
     HandOver,
     Jumped,
     Lapsed,
@@ -139,6 +140,8 @@ class Claims:
         if self.stage is Stage.OVER:
             return []
         effects = self.tenures.expire(now)
+        if any(type(effect) is Follow for effect in effects):
+            self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
         return effects
 
@@ -258,7 +261,10 @@ class Claims:
             self._join_stands = False
 
     def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
-        effects += self.tenures.lapsed(event.seat, event.token, now)
+        over = self.tenures.lapsed(event.seat, event.token, now)
+        if over:
+            self.living.ran_out(now)
+        effects += over
 
     def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
         self.tenures.barrier_returned(event.token)

@@ -66,7 +66,7 @@ class Living:
         self.outbox = outbox
         self.tenures = tenures
         self.watches = watches
-        self.pace = Pace(config.session_ms, tenures.lease_ns)
+        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted)
         self.readiness = Readiness(config, outbox, self.pace)
         self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
@@ -125,6 +125,24 @@ class Living:
         if self.pace.slow:
             tenures.lost_unled = None
         tenures.able = self.readiness.able
+
+    def ran_out(self, now: int) -> None:
+        """The lease ran out under a term of this member's."""
+        self.pace.ran_out(now)
+        self.tenures.able = self.readiness.able
+
+    def _longest_ms(self) -> int:
+        return max((m.session_ms for m in self.reader.world.members.values() if not m.administrator), default=0)
+
+    def _wanted(self) -> bool:
+        """Whether there are seats that only this member could hold, of those that are ready."""
+        world = self.reader.world
+        me = world.members.get(self.me)
+        if me is None:
+            return False
+        others = [world.members[id] for id in self.moves.crew if id != self.me and id in world.members]
+        mine = (role for role in world.roles.values() if not role.removed and world.may_hold(me, role.name))
+        return any(sum(world.may_hold(other, role.name) for other in others) < role.seats for role in mine)
 
     def unserved(self) -> list[Event]:
         """Requests that are not known to stand in the log."""

@@ -93,6 +93,16 @@ def _unshown_is_given() -> list[Patch]:
     ]
 
 
+def _losses_are_nothing() -> list[Patch]:
+    """A lease that ran out says nothing, and a trip near the limit is as good as any."""
+
+    def ran_out(self: Pace, now: int) -> None:
+        pass
+
+    short = Pace._short  # pyright: ignore[reportPrivateUsage]
+    return [(Pace, "ran_out", ran_out), (Pace, "_well_inside", short)]
+
+
 def _nobody_is_superseded() -> list[Patch]:
     """Incarnations are remembered beside their successors."""
 
@@ -127,6 +137,13 @@ GROUP: Final = (
             "faults": {"late_joiner": 1.0},
             "calm": 30.0,
         },
+    ),
+    Mutant(
+        "losses-are-nothing",
+        "R18",
+        "a member near the limit takes its seats back each time",
+        _losses_are_nothing,
+        {},
     ),
     Mutant(
         "ghosts-are-waited-for",
