@@ -15,6 +15,9 @@ from cli_log import BASE, HandLog, pares, pares_here
 from pares.cli.output import plain_errors
 from pares.core import records as r
 
+NEWER = r.READS + 1
+"""A format version that this one can't read."""
+
 
 @pytest.mark.parametrize(
     ("url", "word"),
@@ -104,12 +107,14 @@ def test_a_ledger_of_a_newer_layout(tmp_path: Path) -> None:
 def test_a_group_that_writes_a_newer_format(tmp_path: Path, command: list[str]) -> None:
     log = HandLog(tmp_path / "x.db")
     written = {"g": "default", "m": "new~1", "b": BASE, "s": 250}
-    log.raw(json.dumps({"v": 1, "k": "join", "n": 1, "name": "new", "session": 1000, "reads": 2, **written}).encode())
-    log.put(r.Leave, "chief")  # it read version 1 only: now version 2 counts
-    log.raw(json.dumps({"v": 2, "k": "beat", "n": 2, **written}).encode())
+    log.raw(
+        json.dumps({"v": 1, "k": "join", "n": 1, "name": "new", "session": 1000, "reads": NEWER, **written}).encode()
+    )
+    log.put(r.Leave, "chief")  # it read less: now the newer version counts
+    log.raw(json.dumps({"v": NEWER, "k": "beat", "n": 2, **written}).encode())
     ran = pares(*command[:1], "--ledger", log.url, *command[1:])
     assert ran.code == 1
-    assert "writes format 2 and this version of pares reads up to 1: upgrade" in ran.err.splitlines()[-1]
+    assert f"writes format {NEWER} and this version of pares reads up to {r.READS}: upgrade" in ran.err.splitlines()[-1]
     assert len(ran.err.splitlines()) == 1 or command[0] == "run"
     assert ran.out == ""
 

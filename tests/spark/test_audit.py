@@ -23,6 +23,9 @@ from pares.spark.audit import AuditResult, audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NEWER = r.READS + 1
+"""A format version that this one can't read."""
+
 pytestmark = pytest.mark.spark
 
 
@@ -331,10 +334,12 @@ def test_what_can_not_be_audited_says_why(tmp_path: Path, spark: SparkSession) -
     assert not (tmp_path / "none.db").exists()
     newer = Scribe()
     written = {"g": "g", "m": "new~0", "b": BASE, "s": 250}
-    newer.raw(json.dumps({"v": 1, "k": "join", "n": 1, "name": "new", "session": 1000, "reads": 2, **written}).encode())
+    newer.raw(
+        json.dumps({"v": 1, "k": "join", "n": 1, "name": "new", "session": 1000, "reads": NEWER, **written}).encode()
+    )
     newer.put(r.Leave, "admin~0")
-    newer.raw(json.dumps({"v": 2, "k": "beat", "n": 2, **written}).encode())
-    with pytest.raises(CapabilityError, match="writes format 2 and this version of pares reads up to 1"):
+    newer.raw(json.dumps({"v": NEWER, "k": "beat", "n": 2, **written}).encode())
+    with pytest.raises(CapabilityError, match=f"writes format {NEWER} and this version of pares reads up to {r.READS}"):
         audit(newer.save(tmp_path / "newer.db"), "g", spark=spark)
     with pytest.raises(ConfigError, match="milliseconds"):
         audit(f"sqlite:///{tmp_path}/none.db", "g", spark=spark, clock_error_ms=-1)
