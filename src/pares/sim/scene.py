@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pares.core.changes import Began, Change, MemberLeft, PauseChanged, RoleChanged, SeatChanged
 from pares.core.protocol import Append, Barrier, Closed, Follow, Lead, Report, Restart, Stop, Trim
-from pares.core.reader import Reader
+from pares.core.reader import Reader, State
 from pares.core.records import (
     AnyRecord,
     Ask,
@@ -223,9 +223,18 @@ class Scene:
         if before > self.log.start:
             self.log.trim(before)
             self.note("log", "trimmed", why=f"starts at {self.log.start}")
-            if 0 <= self.judge.world.last < self.log.start:
-                # Nothing of the group is left: whoever comes now knows of nothing, and so does the judge.
+            if 0 <= self.judge.world.last < self.log.start and not any(map(self._knows, self.processes.values())):
+                # Nothing of the group is left, in the log or in a member: whoever comes knows nothing, and so does the judge.
                 self._new_judge()
+
+    def _knows(self, process: Process) -> bool:
+        """Whether it has read all that was trimmed, and goes on in the judge's world."""
+        claims, judge = process.claims, self.judge
+        if claims is None or not process.running or process.over is not None or process.settings["group"] != self.group:
+            return False
+        reader = claims.reader
+        there = reader.state is State.FOLDING and process.wire.generation == self.log.generation
+        return there and reader.position >= self.log.start and reader.world.base == judge.world.base
 
     def replace_log(self, *, same: bool = False) -> None:
         """Another log in the place of this one; with `same` its identity does not show it. All connections break."""
