@@ -134,7 +134,7 @@ def levels(document: dict[str, object], check: str) -> list[str]:
 
 
 def test_doctor_finds_a_sound_group_sound(tmp_path: Path) -> None:
-    log = HandLog(tmp_path / "d.db", session=60_000)
+    log = HandLog(tmp_path / "d.db", session=60_000, due=60_000)  # or two commands on a loaded machine find it overdue
     log.join("ann")
     log.role("feed")
     log.claim("ann", "feed")
