@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from pares.core.reasons import BARRIER_TIMED_OUT, LEFT, LOST, REASONS, REVOKED
 from pares.core.records import BadRecord, Did, Release, Transfer, decode
@@ -14,6 +15,7 @@ from pares.sim.play import Play
 from pares.spark.intervals import CAUSES
 
 SEEDS = 24
+SLOW = 6
 
 
 def test_the_audit_has_a_word_for_each_reason() -> None:
@@ -32,6 +34,10 @@ def test_members_give_no_other_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimLog, "append", append)
     for seed in range(SEEDS):
         assert not Play(draw(seed)).play().broken
+    for seed in range(SLOW):  # few seeds draw a member that is too slow to lead for its whole life
+        knobs = draw(seed)
+        slow = (1.5, *[0.0] * (knobs.members - 1))
+        assert not Play(replace(knobs, slow=slow, calm=knobs.calm + 8)).play().broken
     assert said <= REASONS
     assert REASONS - said <= {LEFT, BARRIER_TIMED_OUT}  # said after the member's last record; and rare
 
