@@ -73,7 +73,7 @@ class Worker:
     def sample(self) -> None:
         me, recorder, gap = self.me, self.recorder, self.gap
         before, after_thaw = stopwatch(), set[str]()
-        held_before: set[str] = set()
+        held_before: dict[str, int] = {}  # role -> the term's token
         while not self.stopping.is_set():
             leads = False
             for _ in range(64):
@@ -87,15 +87,17 @@ class Worker:
                     before = called if returned - called > gap else returned
                     if role in after_thaw and before == returned:
                         after_thaw.discard(role)
-                        self.say(thawed=role, held=held, before=role in held_before, at=called)
+                        # A new term may have begun before this thread came round: only the term from before the freeze is told of.
+                        same = held and (now := me.term(role)) is not None and now.token == held_before.get(role)
+                        self.say(thawed=role, held=same, before=role in held_before, at=called)
                     if not held:
-                        held_before.discard(role)
+                        held_before.pop(role, None)
                         continue
-                    held_before.add(role)
                     leads = True
                     called = stopwatch()
                     term = me.term(role)
                     if term is not None:
+                        held_before[role] = term.token
                         recorder.believed(number, term.token, called, stopwatch())
                 if not leads:
                     break
