@@ -87,7 +87,7 @@ class Worker:
                     before = called if returned - called > gap else returned
                     if role in after_thaw and before == returned:
                         after_thaw.discard(role)
-                        # A new term may have begun before this thread came round: only the term from before the freeze is told of.
+                        # A new term may have begun since: only the one from before the freeze is told of.
                         same = held and (now := me.term(role)) is not None and now.token == held_before.get(role)
                         self.say(thawed=role, held=same, before=role in held_before, at=called)
                     if not held:
