@@ -55,7 +55,10 @@ class Worker:
         self.sink = folder / "sink.db"
         self.stopping = threading.Event()
         usual: dict[str, Any] = {"group": "g", "session": session, "settle": session / 4}
-        self.me = pares.Member(ledger, roles=roles, name=name, **(usual | settings))
+        usual |= settings
+        if ledger.startswith("kafka:") and usual.get("protocol", "claims") != "claims":
+            del usual["settle"]  # there the broker balances
+        self.me = pares.Member(ledger, roles=roles, name=name, **usual)
 
     def say(self, **what: Any) -> None:
         os.write(self.events, json.dumps(what).encode() + b"\n")
