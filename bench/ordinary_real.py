@@ -6,6 +6,7 @@ and tells each change."""
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -48,6 +49,7 @@ def play(url: str, name: str, rank: int, ready: bool) -> None:
     def obey() -> None:
         for line in sys.stdin:
             slow.delay = float(line.split()[1])
+        os._exit(0)  # whoever started it is gone
 
     threading.Thread(target=obey, daemon=True).start()
     held = False
