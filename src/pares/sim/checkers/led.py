@@ -172,7 +172,7 @@ class Population(Checker):
         alive = {p.id for p in self.scene.processes.values() if p.running and p.over is None}
         dead = [id for id in world.members if id not in alive]
         held = sum(bool(world.held[id]) for id in dead)
-        late = LATE + forgetting.GRACE + world.elders
+        late = LATE + forgetting.GRACE + 4 * len(world.names)
         if world.in_force and len(dead) > len(names) + held + late:
             raise self.broken(
                 f"of {len(world.members)} members in the world {len(dead)} are dead, {held} of them with seats, and there are "
