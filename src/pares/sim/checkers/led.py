@@ -146,6 +146,8 @@ class Population(Checker):
         self.strict = strict
         self.gave: dict[str, int] = {}
         """How many records had counted when each member last lost a seat."""
+        self.forced = 0
+        """How many had counted when version 2 was last not in force."""
 
     def landed(self, landed: Landed) -> None:
         world = self.scene.judge.world
@@ -172,8 +174,11 @@ class Population(Checker):
         alive = {p.id for p in self.scene.processes.values() if p.running and p.over is None}
         dead = [id for id in world.members if id not in alive]
         held = sum(bool(world.held[id]) for id in dead)
-        late = LATE + forgetting.GRACE + 4 * len(world.names)
-        if world.in_force and len(dead) > len(names) + held + late:
+        if not world.in_force:
+            self.forced = world.count
+        grace = forgetting.GRACE + 4 * len(world.names)
+        # When version 2 comes into force, all that release 0.1 has kept is given its time to answer.
+        if world.count - self.forced > grace + LATE and len(dead) > len(names) + held + LATE + grace:
             raise self.broken(
                 f"of {len(world.members)} members in the world {len(dead)} are dead, {held} of them with seats, and there are "
                 f"{len(names)} names"
