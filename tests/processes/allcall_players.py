@@ -46,6 +46,8 @@ class Player:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
+                if not line.endswith("\n"):
+                    break  # killed in the middle of a line
                 _, token, asked = line.split()
                 self.acts.append((int(token), int(asked)))
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pares.sim.knobs import ACTS, FAULTS, draw
+from pares.sim.knobs import ACTS, FAULTS, RARE, draw
 from pares.sim.play import Play
 from pares.sim.runs import Tally, perform, results
 
@@ -21,7 +21,7 @@ def test_clean_seeds_keep_every_promise(first: int) -> None:
 
 def test_the_clean_seeds_meet_every_fault_and_every_act() -> None:
     drawn = [draw(seed) for seed in CLEAN]
-    assert {kind for knobs in drawn for kind in knobs.faults} == set(FAULTS)
+    assert {kind for knobs in drawn for kind in knobs.faults} == {*FAULTS, *RARE}
     assert {kind for knobs in drawn for kind in knobs.acts} == set(ACTS)
     assert {name for knobs in drawn for name in knobs.scale} == {"forget", "window", "text", "batch", "place"}
 
