@@ -299,8 +299,8 @@ def _claim(world: World, offset: int, member: MemberState, record: Claim, change
 
 
 def may_take(world: World, member: MemberState, seat: Seat) -> bool:
-    """Who may become holder at all: eligible, ready, not draining, no second seat of one role, none under a pause (R3, R13,
-    R19)."""
+    """Whether the member may hold it at all: eligible, ready, not draining, no second seat of one role, none under a
+    pause (R3, R13, R19)."""
     return (
         world.open(seat)
         and not world.paused(seat[0])

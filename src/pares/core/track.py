@@ -107,7 +107,7 @@ class Track:
         self.newest = 0
         """The token of the last announcement that counted."""
         self.around: dict[tuple[str, str], Writer] = {}
-        """Who writes here, of whatever group: (group, member). Those heard last are the last."""
+        """The members that write here, of whatever group: (group, member). Those heard last are the last."""
         self.bad: Counter[str] = Counter()
         self.uncounted = 0
         self.width = 0
@@ -140,7 +140,7 @@ class Track:
         self._date(now)
 
     def writers(self, since: int, now: int) -> dict[tuple[str, str], Writer]:
-        """Who is there now, of whatever group: heard since then, or not due."""
+        """The members that are there now, of whatever group: heard since then, or not due."""
         return {who: writer for who, writer in list(self.around.items()) if writer.there(since, now)}
 
     @property

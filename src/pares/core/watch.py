@@ -86,8 +86,8 @@ class Stopwatches:
             self._signs = {seat: at for seat, at in self._signs.items() if seat in world.seats}
 
     def alive(self, world: World, now: int) -> frozenset[str]:
-        """Who is not overdue: its next record is no later than it said itself, with as much again for delays (R16). A member
-        that says that it is due at once is taken for overdue from the start: it asks to be given nothing.
+        """The members that are not overdue: the next record of each is no later than it said itself, with as much again for
+        delays (R16). A member that says that it is due at once is taken for overdue from the start: it asks for nothing.
 
         Safety never depends on this; a member wrongly left out is left out of placement for a while.
         """

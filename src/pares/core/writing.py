@@ -163,7 +163,7 @@ class Writing(Holding):
         self._put(part, Place, now, effects, at=at_ms, roles=roles, numbers=numbers)
 
     def _restate_numbers(self, part: Part, now: int) -> None:
-        """Who leads partition 0 writes the numbers down again in time; of all others whoever finds that nobody does."""
+        """The leader of partition 0 writes the numbers down again in time; of all others whoever finds that nobody does."""
         after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
         numbering = self.numbering
         due = after and now >= numbering.said_at + after

@@ -17,7 +17,7 @@ OTHER: Final = "another's claim counts now"
 
 
 class HeardStory(Story):
-    """Who was heard to lead what. During a split: on the conductor's side."""
+    """The leaders that were heard of, by role. During a split: on the conductor's side."""
 
     steered_here = False
 

@@ -82,7 +82,7 @@ def open_medium(
 
 def _shared_out(opened: Ledger, url: str, options: dict[str, Any], given: dict[str, Any]) -> Ledger:
     """Of a protocol that shares out partitions, on a log that is new and whose number of partitions nobody has named: one for
-    each role that this member declares (and each of its seats), so that members share the roles out. Who comes later takes the
+    each role that this member declares (and each of its seats), so that members share the roles out. A later member takes the
     log as it is."""
     wanted = given["seats"] * min(MOST_PARTITIONS, given["declared"])
     if "partitions" in options or "partitions" in parse(url).query or wanted <= 1:

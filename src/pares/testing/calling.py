@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
@@ -19,7 +18,7 @@ from pares.sim.allcall.net import Cut
 from pares.sim.allcall.process import NEVER, AllCallProcess
 from pares.sim.allcall.scene import AllCallScene
 from pares.sim.engine import SECOND, Stopwatch, WallClock
-from pares.testing.actor import Actor
+from pares.testing.refusing import RefusingActor
 from pares.testing.shared_out import PLAIN, unknown_among
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Calling:
 
     def add(
         self, name: str, own: ProtocolSettings, barrier: float | None, barrier_timeout: float, given: dict[str, Any]
-    ) -> Actor:
+    ) -> RefusingActor:
         assert isinstance(own, AllCall)
         stage = self._stage
         if given.pop("proof"):
@@ -108,7 +107,7 @@ class Calling:
             self.scene.note("--", "healed")
 
 
-class CallingActor(Actor):
+class CallingActor(RefusingActor):
     """One that runs ALLCALL."""
 
     process: AllCallProcess
@@ -189,24 +188,6 @@ class CallingActor(Actor):
                 raise self._not_here(type(event).__name__)
 
     # What ALLCALL has not --------------------------------------------------------------------------------------------
-
-    def hold(self) -> None:
-        raise self._not_here("hold()")
-
-    def let_go(self) -> None:
-        raise self._not_here("let_go()")
-
-    def next_append(self, fate: str) -> None:
-        raise self._not_here("next_append()")
-
-    def stall(self, seconds: float) -> None:
-        raise self._not_here("stall()")
-
-    def rewind(self, marks: Mapping[Seat, int]) -> None:
-        raise self._not_here("rewind()")
-
-    def mark(self, role: str, mark: int, *, index: int = 0) -> None:
-        raise self._not_here("mark()")
 
     def _not_here(self, what: str) -> ConfigError:
         return ConfigError(f"{what} is not in ALLCALL, which has no log and no administrators")

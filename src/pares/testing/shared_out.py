@@ -10,7 +10,6 @@ from msgspec.structs import asdict
 
 from pares.core.errors import ConfigError
 from pares.core.protocol import Event
-from pares.core.records import Seat
 from pares.core.shares import Roles
 from pares.ledger import Log
 from pares.runtime.induction_settings import check_seats, check_shape, check_sum
@@ -20,7 +19,7 @@ from pares.runtime.settings import settings
 from pares.sim.engine import SECOND, Stopwatch, WallClock
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
-from pares.testing.actor import Actor
+from pares.testing.refusing import RefusingActor
 
 if TYPE_CHECKING:
     from pares.testing.stage import Stage
@@ -62,7 +61,7 @@ class SharedOut:
 
     def add(
         self, name: str, own: ProtocolSettings, barrier: float | None, barrier_timeout: float, given: dict[str, Any]
-    ) -> Actor:
+    ) -> RefusingActor:
         own = cast(Partitioned, own)
         stage = self._stage
         proof = given.pop("proof")
@@ -137,7 +136,7 @@ def _checkers(scene: NeliScene, *, exclusive: bool) -> list[NeliChecker]:
     return [Tokens(scene, exclusive=False), NoGap(scene)]
 
 
-class SharedOutActor(Actor):
+class SharedOutActor(RefusingActor):
     """One that runs NELI, NELE or Fast NELI."""
 
     process: NeliProcess
@@ -201,24 +200,6 @@ class SharedOutActor(Actor):
         self.process.close()
 
     # What these protocols, or this stage, have not ------------------------------------------------------------------
-
-    def hold(self) -> None:
-        raise self._not_here("hold()")
-
-    def let_go(self) -> None:
-        raise self._not_here("let_go()")
-
-    def next_append(self, fate: str) -> None:
-        raise self._not_here("next_append()")
-
-    def stall(self, seconds: float) -> None:
-        raise self._not_here("stall()")
-
-    def rewind(self, marks: Mapping[Seat, int]) -> None:
-        raise self._not_here("rewind()")
-
-    def mark(self, role: str, mark: int, *, index: int = 0) -> None:
-        raise self._not_here("mark()")
 
     def _ask(self, event: Event) -> None:
         raise self._not_here(type(event).__name__)
