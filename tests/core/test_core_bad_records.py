@@ -30,6 +30,16 @@ def test_r11_bad_records_are_counted_by_reason_sampled_and_stop_nobody() -> None
     assert reader.world.members["a~1"].offset == last
 
 
+def test_r11_what_has_the_wrong_form_above_version_1_counts_and_is_shown() -> None:
+    paper, (a, _) = began("a~1", "b~1", reads=2)
+    wrong = a.unknown("ready", v=2, ready="perhaps")
+    reader = Feed(paper).run()
+    assert reader.world.members["a~1"].offset == wrong
+    assert "a~1" not in reader.world.unready
+    assert reader.world.in_force
+    assert [(sample.offset, sample.reason) for sample in reader.bad_samples] == [(wrong, "bad field")]
+
+
 def hostile_snapshots(paper: Paper, pen: Pen, count: int) -> None:
     for i in range(count):
         kind = i % 4

@@ -18,6 +18,7 @@ import pytest
 from core_authors import Entry, Pen, Plain, raw
 from core_histories import MAD, SENSIBLE, Author, Move
 
+from pares.core import fold
 from pares.core import records as R
 from pares.core.world import World
 
@@ -64,13 +65,15 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "src"
 
 
-def by_first_release(release: Path, logs: list[list[Entry]], worlds: list[str], folder: Path) -> list[dict[str, Any]]:
+def by_first_release(
+    release: Path, logs: list[list[Entry]], worlds: list[str], folder: Path, script: str = FOLDS
+) -> list[Any]:
     """What 0.1 makes of these logs; and it loads these worlds."""
     given, found = folder / "given.json", folder / "found.json"
     texts = [[(offset, base64.b64encode(payload).decode()) for offset, _, payload in log] for log in logs]
     given.write_text(json.dumps({"logs": texts, "worlds": worlds}))
     ran = subprocess.run(
-        [sys.executable, "-c", FOLDS, str(given), str(found)],
+        [sys.executable, "-c", script, str(given), str(found)],
         env={"PYTHONPATH": str(release), "PATH": ""},
         capture_output=True,
         text=True,
@@ -78,6 +81,30 @@ def by_first_release(release: Path, logs: list[list[Entry]], worlds: list[str], 
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(found.read_text())
+
+
+JUDGES = """
+import base64, json, sys
+from pares.core import fold
+from pares.core.records import BadRecord, decode
+from pares.core.world import World
+
+def judged(entries):
+    world, found = World(), []
+    for offset, payload in entries:
+        try:
+            record = decode(base64.b64decode(payload))
+        except BadRecord:
+            found.append([False, world.highest])
+            continue
+        counted = record.g == "g" and fold.fold(world, offset, record, [])
+        if counted:
+            fold.at_place(world, offset, record, [])
+        found.append([counted, world.highest])
+    return found
+
+json.dump([judged(entries) for entries in json.load(open(sys.argv[1]))["logs"]], open(sys.argv[2], "w"))
+"""
 
 
 def mixed(seed: int) -> list[Entry]:
@@ -131,3 +158,65 @@ def test_r11_when_version_2_has_counted_0_1_knows_that_it_must_be_upgraded(first
     new.write(R.Ready, ready=False, v=2)
     (found,) = by_first_release(first_release, [author.paper.entries], [], tmp_path)
     assert json.loads(found["world"])["highest"] == 2
+
+
+WRONG: list[dict[str, Any]] = [
+    {"k": "ready", "ready": "perhaps"},
+    {"k": "ready"},
+    {"k": "ready", "ready": True, "extra": 1},
+    {"k": "ready", "ready": True, "v": 0},
+    {"k": "join", "name": 7, "session": 1000, "reads": 2, "ready": True},
+    {"k": "join", "name": "x", "session": 1000, "reads": 2, "ready": True},
+    {"k": "join", "name": "x", "session": 1000, "reads": 2},
+    {"k": "beat", "marks": "none"},
+    {"k": "beat", "extra": 1},
+    {"k": "beat", "extra": 1, "v": 0},
+    {"k": "claim", "seat": ["A", 0], "over": "nobody"},
+    {"k": "leave", "marks": 1},
+    {"k": "obituary"},
+    {"k": "snapshot", "upto": -1},
+    {"k": "genesis", "base": "new"},
+    {"k": "poem", "text": "of any form"},
+]
+"""Records that a sound member never writes."""
+
+
+def hostile(seed: int) -> list[Entry]:
+    """All members read version 2, none has written it, and somebody writes in their name what has the wrong form."""
+    rng = random.Random(seed)
+    author = Author()
+    pens = [Pen(author.paper, id, reads=2).join() for id in ("a~1", "b~1")]
+    for _ in range(30):
+        pen = rng.choice(pens)
+        if rng.random() < 0.5:
+            pen.beat()
+            continue
+        fields = rng.choice(WRONG)
+        number = pen.n + rng.choice((0, 1, 1))
+        pen.n = max(pen.n, number)
+        envelope = {"v": rng.choice((1, 2)), "g": "g", "m": rng.choice((pen.id, pen.id, "x~1")), "s": 1}
+        author.paper.put(raw(**{**envelope, "n": number, "b": author.base, **fields}))
+    return author.paper.entries
+
+
+def test_r11_both_say_at_the_same_record_that_version_2_has_counted(first_release: Path, tmp_path: Path) -> None:
+    """Up to that record they count the same ones, whatever stands there. [0.1 stops, or a world is at version 2 that is not]"""
+    logs = [hostile(seed) for seed in range(300)]
+    theirs = by_first_release(first_release, logs, [], tmp_path, JUDGES)
+    reached = 0
+    for seed, (log, found) in enumerate(zip(logs, theirs, strict=True)):
+        mine, world = list[list[Any]](), World()
+        for offset, _, payload in log:
+            try:
+                record = R.decode(payload)
+            except R.BadRecord:
+                mine.append([False, world.highest])
+                continue
+            counted = fold.fold(world, offset, record, [])
+            if counted:
+                fold.at_place(world, offset, record, [])
+            mine.append([counted, world.highest])
+        end = next((i for i, (_, highest) in enumerate(mine) if highest > 1), len(mine) - 1)
+        reached += end < len(mine) - 1
+        assert mine[: end + 1] == found[: end + 1], f"seed {seed}"
+    assert reached > 100

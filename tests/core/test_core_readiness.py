@@ -64,10 +64,12 @@ def test_r11_r19_in_version_1_the_word_is_what_release_0_1_takes_it_for() -> Non
     at = a.write(R.Ready, ready=False)
     envelope = {"v": 1, "g": "g", "m": "c~1", "n": 1, "b": a.base, "s": 1}
     paper.put(raw(k="join", name="c", session=1000, reads=2, ready=True, **envelope))
-    Pen(paper, "d~1", reads=2).join(v=2)
+    Pen(paper, "d~1", reads=2).join(v=2, ready=True)
     world = world_of(paper)
     assert (world.members["a~1"].offset, world.unready) == (at, {})
-    assert world.members.keys() == {"a~1", "b~1"}, "nor counts a join of version 2 before anything else of it has"
+    assert world.members.keys() == {"a~1", "b~1"}, "nor counts such a join of version 2 before anything else of it has"
+    Pen(paper, "e~1", reads=2).join(v=2)
+    assert "e~1" in world_of(paper).members, "release 0.1 knows this form, and sees by it that version 2 has counted"
 
 
 def test_r10_a_snapshot_carries_it_and_one_of_version_1_has_no_word_of_it() -> None:

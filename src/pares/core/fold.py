@@ -75,17 +75,23 @@ def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
 def join_counts(world: World, join: Join) -> bool:
     """A join needs a log that has begun, an id never seen to go, and a version that all can read; and it must be able to read
     all that has counted so far (R2, R8, R11). [Its sender looked before it joined, and something newer has counted since: it
-    would live in a world of its own] A join above version 1 counts only where its version is in force already: readers that
-    can't read it must be able to see, by records of members that they know, that the group has moved on."""
+    would live in a world of its own] A join of a form that readers of version 1 do not know counts only where version 2 is in
+    force already: they must be able to see, by records of members that they know, that the group has moved on."""
     return (
         join.b == world.base != 0
         and join.m not in world.members
         and join.m not in world.gone
-        and join.v <= min(world.reads, join.reads, max(1, world.highest))
+        and join.v <= min(world.reads, join.reads)
         and join.reads >= world.highest
-        and (join.ready is UNSET or join.v >= 2)
+        and (join.ready is UNSET or (join.v >= 2 and world.in_force))
         and has_room(world)
     )
+
+
+def newer_form(join: Join) -> bool:
+    """Whether a reader of version 1 takes this join for an unknown kind, which counts if its sender is a member already. No
+    member writes one; but all readers must judge alike when version 2 comes into force (R11)."""
+    return join.v >= 2 and join.ready is not UNSET
 
 
 def genesis_counts(world: World, offset: int, genesis: Genesis) -> bool:
@@ -104,15 +110,14 @@ def fold(world: World, offset: int, record: AnyRecord | Unknown, changes: list[C
     if kind is Genesis:
         return _genesis(world, offset, record, changes)  # type: ignore[arg-type]
     if kind is Join:
-        if not join_counts(world, record):  # type: ignore[arg-type]
+        if join_counts(world, record):  # type: ignore[arg-type]
+            _join(world, offset, record, changes)  # type: ignore[arg-type]
+        elif not (newer_form(record) and _sign_of_life(world, offset, record)):  # type: ignore[arg-type]
             return False
-        _join(world, offset, record, changes)  # type: ignore[arg-type]
     else:
-        member = sender(world, record)
+        member = _sign_of_life(world, offset, record)
         if member is None:
             return False
-        member.n, member.offset, member.due_ms = record.n, offset, record.s
-        member.count = world.count + 1
         effect = EFFECTS.get(kind)
         if effect is not None:
             effect(world, offset, member, record, changes)
@@ -134,6 +139,15 @@ def at_place(world: World, offset: int, record: AnyRecord | Unknown, changes: li
     forget(world, offset, changes)
     world.place()
     return True
+
+
+def _sign_of_life(world: World, offset: int, record: AnyRecord | Unknown) -> MemberState | None:
+    """Notes the record as its sender's last one, if it counts (R2). Returns the sender then."""
+    member = sender(world, record)
+    if member is not None:
+        member.n, member.offset, member.due_ms = record.n, offset, record.s
+        member.count = world.count + 1
+    return member
 
 
 # What the effects share -------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from pares.core.records import (
     Unknown,
     decode,
     decode_fast,
+    misshapen,
 )
 from pares.core.snapshots import Parts, Taken, Whole, begin_at
 from pares.core.world import World
@@ -266,6 +267,8 @@ class Reader:
                 if count < due:
                     continue
             else:
+                if type(record) is Unknown and misshapen(record):
+                    self._note_bad(offset, "bad field", payload)
                 if not fold(world, offset, record, changes):
                     self.uncounted += 1
                     if type(record) is Unknown:

@@ -15,9 +15,10 @@ A record of a kind that this version does not know, with a readable envelope, de
 life of its sender (R2) and has no effect.
 
 Version 2 added a kind, `ready`, and a field of `join`, `ready` (R19). In a record of version 1 they are what they are to a
-reader of version 1: the kind is unknown, the field makes the join bad. So releases 0.1 and 0.2 read a mixed log alike; and
-what else version 2 changes is in force only from the place on at which a record of version 2 has counted
-(`World.in_force`)."""
+reader of version 1: the kind is unknown, the field makes the join bad. In a record above version 1 that has the wrong form,
+whatever its kind, every reader sees the envelope and no more: it counts as an unknown kind does, because a reader of version 1
+cannot tell it from a form that came later. So releases 0.1 and 0.2 read a mixed log alike; and what else version 2 changes is
+in force only from the place on at which a record of version 2 has counted (`World.in_force`)."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ from pares.core.errors import ConfigError
 
 VERSION: Final = 2
 """The format version that this code writes."""
+FIRST: Final = 1
+"""The first format version, the only one in which a wrong form makes a record bad: all readers know that form."""
 READS: Final = 2
 """The newest format version that this code can read; stated in every `join`."""
 
@@ -329,9 +332,15 @@ def _decode_envelope(payload: bytes, error: str) -> Unknown:
         record = _envelope.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as second:
         raise BadRecord("not a record", str(second)) from None
-    if record.k in KINDS and SINCE.get(record.k, 1) <= record.v <= READS:
+    if record.k in KINDS and SINCE.get(record.k, 0) <= record.v <= FIRST:
         raise BadRecord("bad field", error)
     return record
+
+
+def misshapen(record: Unknown) -> bool:
+    """Whether it is of a kind and a version that this code knows, and not of their form. It counts like an unknown kind, and
+    people should hear of it."""
+    return record.k in KINDS and SINCE.get(record.k, 1) <= record.v <= READS
 
 
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -355,8 +364,9 @@ def encode(record: AnyRecord) -> bytes:
     """The bytes of `record`. Raises `ConfigError` for one that no reader would count: it must never reach a log."""
     try:
         payload = _encoder.encode(record)
-        decode(payload)
-    except (BadRecord, UnicodeEncodeError) as bad:
+        if isinstance(decode(payload), Unknown):
+            _typed.decode(payload)
+    except (BadRecord, UnicodeEncodeError, msgspec.MsgspecError) as bad:
         kind = type(record).__name__.lower()
         raise ConfigError(f"this {kind} can't be written: {bad}; shorten or correct that value") from None
     return payload
