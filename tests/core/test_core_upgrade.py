@@ -65,6 +65,24 @@ def test_between_releases_that_read_it_either_version_counts() -> None:
     assert (solo.world.highest, solo.world.seats[A].holder) == (3, solo.me)
 
 
+def test_r10_r11_a_world_of_version_2_goes_into_a_snapshot_of_version_2_whatever_its_writer_writes() -> None:
+    """Who reads version 1 only can't begin with it, and must be told so. [it waits for ever, and nobody knows why]"""
+    paper, (other,) = began("b~1", reads=2)
+    solo = Solo("A", paper=paper, writes=1)
+    solo.run(1)
+    other.beat(v=2)
+    written = solo.run(70)
+    snapshots = [record for record in written if isinstance(record, R.Snapshot)]
+    assert snapshots
+    assert versions(snapshots) == {2}
+    assert versions([record for record in written if not isinstance(record, R.Snapshot)]) == {1}
+    old = Reader("g", reads=1)
+    old.attach(snapshots[0].upto, paper.end)
+    for _ in range(10):
+        old.feed([entry for entry in paper.entries if entry[0] >= max(snapshots[0].upto, old.position)])
+    assert (old.too_new, "upgrade pares here first" in old.upgrade) == (True, True)
+
+
 def test_who_comes_and_reads_less_brings_the_version_down_before_anything_newer_counts() -> None:
     """All read the next version, and nobody has written it yet: whoever reads less is let in, and it stays as it was."""
     paper, (other,) = began("b~1", reads=3)

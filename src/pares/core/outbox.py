@@ -57,10 +57,11 @@ class Outbox:
         """Adds a record. `now` was read right before this tick, and is what beliefs will be counted from.
 
         Its format version is the newest that this release writes and all members of `world` read (R11). Should one that reads
-        less come in before it lands, it does not count, and the next one is written so that it does.
+        less come in before it lands, it does not count, and the next one is written so that it does. A snapshot says by its
+        version what its world holds, also by a writer that holds back (`writes`).
         """
         fields.setdefault("b", world.base)
-        fields.setdefault("v", min(self.writes, world.reads))
+        fields.setdefault("v", 2 if kind is records.Snapshot and world.in_force else min(self.writes, world.reads))
         n = self.sent.next_number()
         record: Any = kind(g=self.group, m=self.me, n=n, s=self.due_ms, **fields)
         payload = records.encode(record)
