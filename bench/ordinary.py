@@ -1,8 +1,8 @@
 """`python -m bench.ordinary`: what ordinary trouble costs, in virtual time: the real core on a simulated log.
 
 One table: a member that is not ready for half a minute (R19), a member whose round trips are too long (R18), half of a
-group that dies in one instant (R20), a process that dies at each start (R20). Times are simulated, so the figures are the
-same on any machine."""
+group that dies in one instant (R20), a process that dies at each start (R20), joins into a full group (R20). Times are
+simulated, all but the last, so the figures are the same on any machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import argparse
 import statistics
 from collections.abc import Iterable
 from random import Random
+from time import perf_counter
 from typing import Any, Final
 
 from pares.core.claims import RoleSpec
 from pares.core.fold import at_place, fold
 from pares.core.protocol import Ready
-from pares.core.records import READS, Beat, Genesis, Join, Leave
+from pares.core.records import MAX_MEMBERS, READS, Beat, Genesis, Join, Leave
 from pares.core.world import World
 from pares.sim.engine import MS, Stopwatch
 from pares.sim.process import Process
@@ -196,6 +197,22 @@ def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "loopi
     return refused, most, gone
 
 
+def full_group(joins: int) -> float:
+    """Microseconds that a reader needs for each join into a group that is full, and lets nobody in."""
+    world = World()
+    envelope: dict[str, Any] = {"v": 1, "g": "g", "b": 1000, "s": 500}
+    fold(world, 0, Genesis(**{**envelope, "m": "founder", "n": 1, "base": 1000}), [])
+    join: dict[str, Any] = {"n": 1, "session": SESSION, "reads": READS}
+    for i in range(MAX_MEMBERS):
+        assert fold(world, i + 1, Join(**{**envelope, **join, "m": f"m{i}~1", "name": f"m{i}"}), [])
+    fold(world, MAX_MEMBERS + 1, Beat(**{**envelope, "m": "m0~1", "n": 2, "v": 2}), [])
+    refused = [Join(**{**envelope, **join, "m": f"x{i}~1", "name": "x"}) for i in range(joins)]
+    began = perf_counter()
+    for i, record in enumerate(refused):
+        assert not fold(world, MAX_MEMBERS + 2 + i, record, [])
+    return 1e6 * (perf_counter() - began) / joins
+
+
 def table(rows: Iterable[tuple[str, str, str]]) -> str:
     return "\n".join(["| what | found | asked for |", "|---|---|---|", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
 
@@ -224,6 +241,8 @@ def measured(rounds: int, starts: int) -> Iterable[tuple[str, str, str]]:
         refused, most, gone = crash_loop(starts, between)
         text = f"{refused} joins refused; at most {most} members in the world, {gone} ids of the gone"
         yield f"{starts} starts, {between} group records each", text, "0, <= 3 living + 64"
+    text = f"{full_group(2000):.2f} us a join and reader"
+    yield f"joins into a full group of {MAX_MEMBERS} (real time)", text, "no look at each member"
 
 
 def main() -> None:

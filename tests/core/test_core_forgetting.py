@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
 import pytest
 from bench.ordinary import crash_loop
 from core_authors import Paper, Pen, began, world_of
@@ -10,8 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pares.core import forgetting
+from pares.core import records as R
 from pares.core import world as worlds
+from pares.core.fold import at_place, fold
 from pares.core.forgetting import GRACE
+from pares.core.records import Join
+from pares.core.states import MemberState
+from pares.core.world import World
 
 LIVING = 3
 
@@ -118,3 +127,139 @@ def test_r20_a_full_group_makes_room_among_those_who_are_silent_for_long(monkeyp
     Pen(paper, "late~2", reads=2).join()
     world = world_of(paper)
     assert set(world.members) == {"a~1", "b~1", "late~2"}, "who holds something stays, however silent"
+
+
+class Counted(dict[str, Any]):
+    """A table that counts how many of its entries anybody has looked at."""
+
+    looks = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.looks += 1
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.looks += len(self)
+        return super().__iter__()
+
+    def values(self) -> Any:
+        self.looks += len(self)
+        return super().values()
+
+    def items(self) -> Any:
+        self.looks += len(self)
+        return super().items()
+
+
+def full(members: int, monkeypatch: pytest.MonkeyPatch) -> tuple[World, Counted, Counted, Paper, Pen]:
+    """A world with as many members as may be; it counts who looks at how many of them."""
+    monkeypatch.setattr(forgetting, "MAX_MEMBERS", members)
+    paper, (a,) = group("a~1")
+    for number in range(members - 1):
+        Pen(paper, f"m{number}~1", reads=2).join()
+    world = world_of(paper)
+    assert len(world.members) == members
+    world.members, world.held = Counted(world.members), Counted(world.held)
+    return world, world.members, world.held, paper, a
+
+
+def join(paper: Paper, id: str) -> Join:
+    return Join(v=1, g="g", m=id, n=1, b=1000, s=500, name=id, session=1000, reads=2)
+
+
+@pytest.mark.parametrize("members", [50, 400])
+def test_r20_a_join_into_a_full_group_costs_the_same_in_a_large_one(
+    members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By steps, and not by time. Whoever is let in only once in a while is no reason to look at everybody each time."""
+    world, table, held, paper, _ = full(members, monkeypatch)
+    assert not forgetting.has_room(world)
+    table.looks = held.looks = 0
+    for number in range(1000):
+        assert not fold(world, paper.end + number, join(paper, f"late{number}~1"), [])
+    assert table.looks + held.looks <= 4 * 1000
+
+
+def test_r20_what_a_full_group_looks_at_is_paid_for_by_what_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All write between two joins, in any order: each look is at one that has written since the one before."""
+    world, table, held, paper, _ = full(300, monkeypatch)
+    forgetting.has_room(world)
+    ids, offset = sorted(dict(world.members)), paper.end
+    random, written = Random(5), 0
+    table.looks = held.looks = 0
+    for _ in range(200):
+        for id in random.sample(ids, 10):
+            member = dict.__getitem__(table, id)
+            world.count += 1
+            member.count, member.offset, written = world.count, offset, written + 1
+            offset += 1
+        assert not forgetting.has_room(world)
+    assert table.looks + held.looks <= 3 * (written + 200)
+
+
+def test_r20_who_was_passed_over_as_a_holder_is_found_when_its_seat_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(worlds, "FORGET", 20)
+    paper, (a, b, c) = group("a~1", "b~1", "c~1")
+    a.role("A")
+    b.claim("A")
+    for _ in range(20):
+        a.beat(v=2)
+        c.beat(v=2)
+    world, changes = world_of(paper), []
+    assert "b~1" in world.members
+    assert not forgetting.has_room(world)
+    offset = a.claim("A", over=("b~1", world.members["b~1"].offset))
+    assert fold(world, offset, R.decode(paper.last()), changes)
+    assert forgetting.has_room(world)
+    assert fold(world, offset + 1, join(paper, "d~1"), changes)
+    assert set(world.members) == {"a~1", "c~1", "d~1"}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["join", "beat", "beat", "take", "free", "leave"]), st.integers(0, 11)), max_size=120
+    )
+)
+def test_r20_room_is_found_exactly_where_each_member_is_asked(moves: list[tuple[str, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forgetting, "MAX_MEMBERS", 5)
+        patch.setattr(worlds, "FORGET", 16)
+        paper, (a,) = group("a~1")
+        for number in range(6):
+            a.role(f"R{number}")
+        world, pens = World(), list[Pen]()
+        folded = 0
+        for made, (what, which) in enumerate(moves):
+            pen = pens[which % len(pens)] if pens else a
+            if what == "join":
+                pens.append(Pen(paper, f"p{made}~1", reads=2).join())
+            elif what == "beat":
+                pen.beat(v=2)
+            elif what == "take":
+                pen.claim(f"R{which % 6}")
+            elif what == "free":
+                held = sorted(world.held.get(pen.id, ()))
+                if held:
+                    pen.release(held[0][0], world.seats[held[0]].token)
+            elif pens:
+                pens.remove(pen)
+                pen.leave()
+            for offset, _, payload in paper.entries[folded:]:
+                record = R.decode(payload)
+                asked = [m.id for m in world.members.values() if silent_for_half_of_the_memory(world, m)]
+                assert forgetting.has_room(world) == (len(world.members) < 5 or (world.in_force and bool(asked)))
+                before = set(world.members)
+                if fold(world, offset, record, []) and isinstance(record, Join) and len(before) >= 5:
+                    assert before - set(world.members) == set(asked)
+                at_place(world, offset, record, [])
+            folded = len(paper.entries)
+
+
+def silent_for_half_of_the_memory(world: World, member: MemberState) -> bool:
+    return member.count < world.count - world.memory() // 2 and not world.held[member.id]

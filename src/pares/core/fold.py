@@ -159,7 +159,7 @@ def _seize(
     """The record at `offset` makes `to` the holder: token = base + offset (R9), which is above every earlier one."""
     before, before_token = seat.holder, seat.token
     if before is not None:
-        world.held[before].discard(seat.seat)
+        world.let_go(before, seat.seat)
     world.held[to.id].add(seat.seat)
     if seat.avoid != to.id:
         seat.avoid = None
@@ -177,7 +177,7 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
     before = seat.holder
     if before is None:
         return
-    world.held[before].discard(seat.seat)
+    world.let_go(before, seat.seat)
     # Who lost it without giving it up comes first when it comes back under its name (R8).
     seat.last = world.members[before].name if isinstance(record, Obituary | Claim) else None
     seat.holder, seat.pinned, seat.asked = None, False, None

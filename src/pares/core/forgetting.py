@@ -72,13 +72,13 @@ def has_room(world: World) -> bool:
     """Whether one more member may join."""
     if len(world.members) < MAX_MEMBERS:
         return True
-    return world.in_force and any(_long_silent(world, m) for m in world.members.values())
+    return world.in_force and _long_silent(world) is not None
 
 
 def make_room(world: World, offset: int, changes: list[Change]) -> None:
     """In a full group, for a join that counts."""
     if len(world.members) >= MAX_MEMBERS:
-        for member in [m for m in world.members.values() if _long_silent(world, m)]:
+        while (member := _long_silent(world)) is not None:
             _drop(world, offset, member, changes, gone=True)
 
 
@@ -87,8 +87,10 @@ def superseded(world: World, member: MemberState) -> bool:
     return world.in_force and member.offset < world.members[world.names[member.name][-1]].joined
 
 
-def _long_silent(world: World, member: MemberState) -> bool:
-    return member.count < world.count - world.memory() // 2 and not world.held[member.id]
+def _long_silent(world: World) -> MemberState | None:
+    """A member without seats that has been silent for half of the memory."""
+    member = world.longest_silent()
+    return member if member is not None and member.count < world.count - world.memory() // 2 else None
 
 
 def _drop(world: World, offset: int, member: MemberState, changes: list[Change], *, gone: bool = False) -> None:

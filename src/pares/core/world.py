@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from pares.core.records import MAX_INT, MAX_SEATS, Base, Int, Seat, Text
+from pares.core.silences import Silences
 from pares.core.states import MemberState, PauseState, RoleState, SeatState
 
 FORGET: Final = 10_000
@@ -71,6 +72,7 @@ class World:
     __slots__ = (
         "_dirty",
         "_hashes",
+        "_silences",
         "_still",
         "base",
         "count",
@@ -132,6 +134,7 @@ class World:
         self._hashes: dict[Key, int] = {}
         self._still = 0
         self._dirty: set[Key] = set()
+        self._silences: Silences | None = None
 
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
@@ -177,7 +180,21 @@ class World:
         self.held[member.id] = set()
         self.names.setdefault(member.name, []).append(member.id)
         self.reads = min(self.reads, member.reads)
+        if self._silences is not None:
+            self._silences.add(member)
         self.changed(("members", member.id))
+
+    def let_go(self, member: str, seat: Seat) -> None:
+        """The fold calls this when a member no longer holds a seat."""
+        self.held[member].discard(seat)
+        if self._silences is not None:
+            self._silences.let_go(member)
+
+    def longest_silent(self) -> MemberState | None:
+        """The member without seats of which nothing has counted for longest. Cheap, however many members there are."""
+        if self._silences is None:
+            self._silences = Silences(self.members, self.held)
+        return self._silences.longest()
 
     def remove(self, member: MemberState) -> None:
         """The fold calls this for a member without seats that is no longer in the group, for whatever reason."""
@@ -238,7 +255,7 @@ class World:
             if seat.holder is not None:
                 self.held[seat.holder].add(seat.seat)
         self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
-        self._hashes, self._still = {}, 0
+        self._hashes, self._still, self._silences = {}, 0, None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
