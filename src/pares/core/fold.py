@@ -88,10 +88,10 @@ def join_counts(world: World, join: Join) -> bool:
     )
 
 
-def newer_form(join: Join) -> bool:
-    """Whether a reader of version 1 takes this join for an unknown kind, which counts if its sender is a member already. No
-    member writes one; but all readers must judge alike when version 2 comes into force (R11)."""
-    return join.v >= 2 and join.ready is not UNSET
+def _unknown_to_the_first(world: World, join: Join) -> bool:
+    """Whether a reader of version 1 takes this join for an unknown kind, which counts if its sender is a member already, and so
+    brings version 2 into force. No member writes one here; but all readers must judge alike up to that place (R11)."""
+    return not world.in_force and join.v >= 2 and join.ready is not UNSET
 
 
 def genesis_counts(world: World, offset: int, genesis: Genesis) -> bool:
@@ -112,7 +112,7 @@ def fold(world: World, offset: int, record: AnyRecord | Unknown, changes: list[C
     if kind is Join:
         if join_counts(world, record):  # type: ignore[arg-type]
             _join(world, offset, record, changes)  # type: ignore[arg-type]
-        elif not (newer_form(record) and _sign_of_life(world, offset, record)):  # type: ignore[arg-type]
+        elif not (_unknown_to_the_first(world, record) and _sign_of_life(world, offset, record)):  # type: ignore[arg-type]
             return False
     else:
         member = _sign_of_life(world, offset, record)
