@@ -109,8 +109,8 @@ def _session_that_changes() -> list[Patch]:
     def by_the_record(self: Stopwatches, member: Any) -> int:
         return silent_at(self, member) - max(0, member.session_ms - 4 * member.due_ms) * MS
 
-    def hasty(world: Any, me: str, session_ms: int, alive: Any) -> int:
-        return max(1, session_ms // 8) if world.held.get(me) else beat_ms(world, me, session_ms, alive)
+    def hasty(world: Any, me: str, session_ms: int, alive: Any, *, hurry: bool = False) -> int:
+        return max(1, session_ms // 8) if world.held.get(me) else beat_ms(world, me, session_ms, alive, hurry=hurry)
 
     made = Stopwatches.claimable_at
 

@@ -40,7 +40,7 @@ def _everything_moves() -> list[Patch]:
 
 
 def _no_budget() -> list[Patch]:
-    def careless(world: Any, me: str, session_ms: int, alive: Any) -> int:
+    def careless(world: Any, me: str, session_ms: int, alive: Any, *, hurry: bool = False) -> int:
         return max(1, session_ms // 4) if world.held.get(me) else session_ms
 
     return [(living, "beat_ms", careless)]
