@@ -36,6 +36,7 @@ def test_the_code_refers_to_each_rule_that_is_built_and_to_no_other() -> None:
         "a rule that no code follows stands below `Designed, not built`"
     )
     assert not unbuilt() & cited, "a rule that is built does not stand below `Designed, not built`"
+    assert cited <= set(stated(PAGE.read_text())), "the code refers to a rule that the page does not state"
 
 
 def test_the_check_sees_a_rule_that_is_missing_or_doubled() -> None:
