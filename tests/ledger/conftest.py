@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 SERVED = ["nats", "kafka"]
-KINDS = [*sorted(STAGES), *SERVED]
+KINDS = [*sorted(STAGES), "page", *SERVED]
+"""`page`: the ledger whose whole code stands in docs/internals.md."""
 NATIVE = ["nats ledger", "core nats"]
 
 
@@ -48,6 +49,14 @@ def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage
         from nats_stages import NatsStage
 
         return NatsStage(folder, request.getfixturevalue("server"))
+    if kind == "page":
+        from page_stage import PageStage, install
+
+        package, monkeypatch = folder / "package", request.getfixturevalue("monkeypatch")
+        install(package)
+        monkeypatch.syspath_prepend(package)
+        monkeypatch.setenv("PYTHONPATH", str(package))  # for processes that the test starts
+        return PageStage(folder)
     return STAGES[kind](folder)
 
 
@@ -72,6 +81,14 @@ def buses(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Buses]:
     buses = Buses(make)
     yield buses
     buses.close()
+    stage.close()
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Stage]:
+    """The ledger that docs/internals.md shows."""
+    stage = make_stage("page", request, tmp_path)
+    yield stage
     stage.close()
 
 

@@ -1,6 +1,6 @@
 """Fast NELI (docs/neli.md): the group's rebalance callbacks induce leadership, and only the owner of a partition beats.
 
-To the rules of `induced` it adds what a belief rests on: a beat of one's own, of the present tenure, that was read back,
+To the rules of `induced` it adds what a belief rests on (N8): a beat of one's own, of the present tenure, that was read back,
 counted from when it was *sent*. Let k be the newest such record. The owner believes until
 
     s + L,    L = deadline * (1 - drift) / (1 + drift) - margin

@@ -5,25 +5,26 @@ fenced by membership, so it would go on reading. [by goNELI's rule two lead, whe
 and the partition's log from neither, until the client's own clock ends it: within a session, or five minutes in a rebalance]
 Hence the announcing owner:
 
-1. Who is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of that.
-2. It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be
+N1 A member that is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of
+   that.
+N2 It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be
    believed in (`track`, `_ready_at`).
-3. Who reads an announcement that stands after its own stops at once, whatever the group says, and yields. It announces itself
+N3 An owner that reads an announcement after its own stops at once, whatever the group says, and yields. It announces itself
    again when the group gives it the partition anew; or, if the group never took it away, when that other tenure was yielded or
    has been silent for so long that nobody can believe in it.
-4. A belief rests on records that were read back (`_rearm`), and ends by this member's own stopwatch without them. What ended so
+N4 A belief rests on records that were read back (`_rearm`), and ends by this member's own stopwatch without them. What ended so
    is fenced for good; it begins again as a new tenure, by a fresh announcement that came back.
-5. Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
+N5 Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
    all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
 
-6. What a group works at stands in the log: each partition names its roles (`width`, `work`), whoever leads it leads all of
+N6 What a group works at stands in the log: each partition names its roles (`width`, `work`), whoever leads it leads all of
    them, and a role that is added or removed is so for everybody. With `seats`, a role belongs to as many partitions, each in a
    block of its own; of one role a member leads one seat.
 
-7. Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
+N7 Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
    everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
-   out another number, and announced itself before, can be believed in any more. Who reads a larger number than its own stops,
-   and begins anew with the larger one. [the paper forbids M to grow]
+   out another number, and announced itself before, can be believed in any more. A member that reads a larger number than its
+   own stops, and begins anew with the larger one. [the paper forbids M to grow]
 
 Two owners never believe at once in exclusive mode, whatever the group does: of two announcements the later one is in the way of
 the earlier owner's reading, so all records of its own that re-arm it stand before; and these the later owner waits out.

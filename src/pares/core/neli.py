@@ -3,24 +3,23 @@ partition that the group gave it leads that partition.
 
 V, the paper's vector, is here each partition's `until`: the time of the last beacon, plus the threshold T.
 
-**Non-exclusive** (NELE; T above the group's session): V takes the reader's own time, of anybody's beacon. Who loses a partition
-goes on believing, until T has passed without a beacon or until it reads that another *leads* there. So there is no instant
-without a leader when partitions move, and after a crash somebody leads within the group's session and a read; of an owner that
-is cut off from everything the overlap is at most T less the session and a heartbeat, as the session begins with the last one
-that the group had of it. Once another's announcement stands after its own, nothing
-re-arms it: two lead for T at the most, and for as long again as the earlier one stands still with records that it had fetched
-before. [an owner that the group forgot to tell, and a successor whose word that it leads does not come, led both for as long
-as anybody sent beacons]
+**Non-exclusive** (N10, NELE; T above the group's session): V takes the reader's own time, of anybody's beacon. An owner that
+loses a partition goes on believing, until T has passed without a beacon or until it reads that another *leads* there. So there
+is no instant without a leader when partitions move, and after a crash somebody leads within the group's session and a read; of
+an owner that is cut off from everything the overlap is at most T less the session and a heartbeat, as the session begins with
+the last one that the group had of it. Once another's announcement stands after its own, nothing re-arms it: two lead for T at
+the most, and for as long again as the earlier one stands still with records that it had fetched before. [an owner that the
+group forgot to tell, and a successor whose word that it leads does not come, led both for as long as anybody sent beacons]
 
-**Exclusive** (T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time; the
-owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over by
-the broker's stamp + T + e, however late the beacon was read and however long the process stood still before, or between its
-looks at its two clocks (`Heard`). [a local time would let a process that was frozen with a full buffer believe for T more]
-A successor reads, with its own announcement, how long its predecessor had been silent before it by the broker's times, and
-waits for what is left of T + e: the paper's grace period, worst case 2T for a takeover. It waits for nothing when the
-predecessor's `yield` stands before it. And for nothing after a crash: then the predecessor has been silent for the group's
-session, and T + e is below that. Hence the sum is checked when a member is made: it does not make leaders exclusive (the wait
-does), it makes takeovers as fast as the group.
+**Exclusive** (N9; T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time;
+the owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over
+by the broker's stamp + T + e, however late the beacon was read and however long the process stood still before, or between its
+looks at its two clocks (`Heard`). [a local time would let a process that was frozen with a full buffer believe for T more] A
+successor reads, with its own announcement, how long its predecessor had been silent before it by the broker's times, and waits
+for what is left of T + e: the paper's grace period, worst case 2T for a takeover. It waits for nothing when the predecessor's
+`yield` stands before it. And for nothing after a crash: then the predecessor has been silent for the group's session, and T + e
+is below that. Hence the sum is checked when a member is made: it does not make leaders exclusive (the wait does), it makes
+takeovers as fast as the group.
 
 Why one's own beacon, where the paper takes any: whoever can read but not write would be kept leading by others' beacons for as
 long as they come, also by those of its successor, and its own silence, which the successor sees, would say nothing.
