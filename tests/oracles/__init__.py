@@ -1,0 +1,9 @@
+"""What must stay as it is while the house is rebuilt: recorded beside this file, and compared at every step.
+
+    python -m tests.oracles              compares, and prints what differs
+    python -m tests.oracles --record     records anew; what is reviewed is the diff
+
+| record | what it holds |
+|---|---|
+| surface.txt, surface_spark.txt | public names: signatures, members, bases of classes |
+"""
