@@ -6,4 +6,5 @@
 | record | what it holds |
 |---|---|
 | surface.txt, surface_spark.txt | public names: signatures, members, bases of classes |
+| wire.txt | the bytes of records of every kind and version, of a log, and of its snapshot |
 """

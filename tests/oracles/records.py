@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from .surface import surface, surface_with_spark
+from .wire import wire
 
 HERE: Final = Path(__file__).parent
 RECORDS: Final[dict[str, Callable[[], str]]] = {
     "surface.txt": surface,
     "surface_spark.txt": surface_with_spark,
+    "wire.txt": wire,
 }
 NEED_SPARK: Final = frozenset({"surface_spark.txt"})
 """Compared by tests/spark: the others need nothing but what tests of the core need."""
