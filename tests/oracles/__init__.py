@@ -6,5 +6,6 @@
 | record | what it holds |
 |---|---|
 | surface.txt, surface_spark.txt | public names: signatures, members, bases of classes |
+| commands.txt | options of all commands, their exit codes, the shapes of what they say with `--json` |
 | wire.txt | the bytes of records of every kind and version, of a log, and of its snapshot |
 """

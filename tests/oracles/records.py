@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from .commands import command_line
 from .surface import surface, surface_with_spark
 from .wire import wire
 
@@ -15,6 +16,7 @@ RECORDS: Final[dict[str, Callable[[], str]]] = {
     "surface.txt": surface,
     "surface_spark.txt": surface_with_spark,
     "wire.txt": wire,
+    "commands.txt": command_line,
 }
 NEED_SPARK: Final = frozenset({"surface_spark.txt"})
 """Compared by tests/spark: the others need nothing but what tests of the core need."""
