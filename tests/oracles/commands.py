@@ -7,6 +7,7 @@ a broker (`pares dev kafka up`) or a Spark (`pares audit`) is not here, but for 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -341,6 +342,8 @@ def command_line() -> str:
             if variable.startswith("PARES_"):
                 patch.delenv(variable)
         patch.setenv("NO_COLOR", "1")
+        # typer makes all commands anew for each that runs, which is most of its time.
+        patch.setattr("typer.main.get_command", functools.cache(get_command))
         patch.setenv("XDG_STATE_HOME", name)
         folder = Path(name)
         nowhere = f"sqlite:///{folder}/missing.db"

@@ -263,6 +263,7 @@ def _annotated(kind: type) -> dict[str, Any]:
     return dict(inspect.get_annotations(kind))
 
 
+@functools.cache
 def surface() -> str:
     """The record: one text, in which a difference is a line."""
     return "\n".join(Surface(MODULES, NAMELESS).lines()) + "\n"
