@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .mutants import ELSEWHERE, mutants
 from .records import NEED_SPARK, RECORDS, difference
 from .surface import MODULES, WITH_SPARK, imported, public, surface
 
@@ -39,3 +40,9 @@ def test_what_the_pages_name_is_in_the_surface() -> None:
 def test_each_module_says_what_it_offers_or_the_record_does() -> None:
     for path, names in MODULES.items():
         assert names or imported(path).__all__
+
+
+def test_each_mutant_is_noticed() -> None:
+    rows = [line.split(" | ") for line in mutants().splitlines()[1:]]
+    assert len(rows) > 90
+    assert [row for row in rows if not row[3].isdecimal() and row[2] not in ELSEWHERE] == []
