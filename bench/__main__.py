@@ -11,7 +11,10 @@ from pathlib import Path
 import pares
 from bench import allcall, on_kafka, on_neli
 from bench.cases import CASES, Row
+from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
+
+PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 
 
 def table(rows: list[Row]) -> str:
@@ -41,6 +44,14 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     parser.add_argument("--table", action="store_true", help="the table for the document, too")
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        nargs="?",
+        const=PAGE,
+        metavar="FILE",
+        help="beside each row its ratio to the one recorded in this file (default: docs/bench.md)",
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
     cases, marks, kind = CASES, (BEGIN, END), options.ledger
@@ -52,6 +63,7 @@ def main() -> None:
         cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if unknown := set(options.only or ()) - cases.keys():
         parser.error(f"no case on {kind}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
+    before = {} if options.compare is None else recorded(options.compare, *marks)
     # As after installation: a process that compiles for itself keeps the compiler's leavings, and takes longer to end.
     compileall.compile_dir(Path(pares.__file__).parent, quiet=2)
     rows: list[Row] = []
@@ -60,7 +72,8 @@ def main() -> None:
             rows.append(row)
             if not options.json:
                 met = {None: "", True: "met", False: "MISSED"}[row.met]
-                print(f"{row.what:72} {row.figures:40} {row.target:18} {met}", flush=True)
+                beside = "" if options.compare is None else f"  {ratio(row.figures, before.get(row.what))}"
+                print(f"{row.what:72} {row.figures:40} {row.target:18} {met:6}{beside}".rstrip(), flush=True)
     if options.table:
         print(f"\n{machine()}:\n\n{table(rows)}", flush=True)
     if options.json:

@@ -79,6 +79,7 @@ TIMELESS = (
     "tests/ledger/test_ledger_sqlite_each",
     "tests/ledger/test_ledger_sqlite_files",
     "tests/ledger/test_ledger_tailed",
+    "tests/oracles/",
     "tests/runtime/test_slots.py::test_a_newcomer",
     "tests/runtime/test_slots.py::test_less",
     "tests/runtime/test_slots.py::test_what_a_leaver",

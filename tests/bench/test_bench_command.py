@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.figures import put
+from bench.compare import median, ratio, recorded
+from bench.figures import BEGIN, END, put
 from bench_run import ROOT, bench
 
 from bench import allcall, on_kafka, on_neli
@@ -48,3 +49,45 @@ def test_a_case_that_is_not_there(kind: str) -> None:
     ended = bench(*arguments, "--only", "idle")
     assert ended.returncode == 2
     assert says in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "says"),
+    [
+        ("1.0 / 4.0 / 9.0 ms (n=5)", "2.0 / 2.0 / 3.0 ms (n=30)", "2.00 x the recorded 2 ms"),
+        (
+            "0.83 / 1.11 / 1.14 M records/s (n=5)",
+            "0.83 / 2.22 / 2.5 M records/s (n=5)",
+            "0.50 x the recorded 2.22 M records/s",
+        ),
+        ("1.22 x (of medians)", "1.22 x (of medians)", "1.00 x the recorded 1.22 x (of medians)"),
+        ("5 ms", None, "not recorded"),
+        ("0", "0", "as recorded"),
+        ("2", "0", "recorded: 0"),
+        ("111 to 111 of 1,000 roles moved", "111 to 111 of 1,000 roles moved", "as recorded"),
+        (
+            "111 to 200 of 1,000 roles moved",
+            "111 to 111 of 1,000 roles moved",
+            "recorded: 111 to 111 of 1,000 roles moved",
+        ),
+        ("1 / 2 / 3 s (n=5)", "1 / 2 / 3 ms (n=5)", "recorded: 1 / 2 / 3 ms (n=5)"),
+    ],
+)
+def test_a_row_beside_the_recorded_one(now: str, before: str | None, says: str) -> None:
+    assert ratio(now, before) == says
+
+
+@pytest.mark.parametrize(("begin", "end"), [(BEGIN, END), *MARKS])
+def test_every_recorded_row_can_be_compared(begin: str, end: str) -> None:
+    rows = recorded(ROOT / "docs" / "bench.md", begin, end)
+    assert len(rows) > 10
+    assert sum(median(figures) is not None for figures in rows.values()) > 8
+    assert all(ratio(figures, figures).startswith(("1.00 x", "as recorded")) for figures in rows.values())
+
+
+def test_a_run_stands_beside_the_recorded_one(tmp_path: Path) -> None:
+    ended = bench("--quick", "--only", "append", "--compare")
+    assert ended.returncode == 0, ended.stderr
+    assert " x the recorded 0." in ended.stdout
+    (tmp_path / "page.md").write_text("no marks")
+    assert "once each" in bench("--only", "append", "--compare", str(tmp_path / "page.md")).stderr
