@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import pares
 from bench.troupe import Troupe
-from pares.core import records
-from pares.core.reader import Reader
+from pares.core.wire import records
+from pares.core.wire.reader import Reader
 from pares.runtime.clock import stopwatch
 
 BASE = 1_790_000_000_000_000

@@ -25,9 +25,9 @@ import pares
 from bench.cases import Row, spread
 from bench.on_kafka import MANY, cluster, url
 from bench.troupe import Troupe
-from pares.core.beacons import Foreign, decode
-from pares.core.budget import BUDGET
-from pares.core.records import BadRecord
+from pares.core.neli.budget import BUDGET
+from pares.core.wire.neli_records import Foreign, decode
+from pares.core.wire.records import BadRecord
 from pares.runtime.clock import stopwatch
 from pares.runtime.protocols import Partitioned
 

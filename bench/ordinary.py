@@ -13,11 +13,11 @@ from random import Random
 from time import perf_counter
 from typing import Any, Final
 
-from pares.core.claims import RoleSpec
-from pares.core.fold import at_place, fold
-from pares.core.protocol import Ready
-from pares.core.records import MAX_MEMBERS, READS, Beat, Genesis, Join, Leave
-from pares.core.world import World
+from pares.core.claims.protocol import RoleSpec
+from pares.core.events import Ready
+from pares.core.wire.fold import at_place, fold
+from pares.core.wire.records import MAX_MEMBERS, READS, Beat, Genesis, Join, Leave
+from pares.core.wire.world import World
 from pares.sim.engine import MS, Stopwatch
 from pares.sim.process import Process
 from pares.sim.scene import Scene

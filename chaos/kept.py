@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 import pares
-from pares.core.changes import SeatChanged
+from pares.core.wire.changes import SeatChanged
 from pares.ledger.base import Log
 from pares.ledger.sqlite_schema import SHIFT
 

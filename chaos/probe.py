@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pares.core.records import VERSION, Beat, encode
+from pares.core.wire.records import VERSION, Beat, encode
 from pares.runtime.clock import stopwatch
 
 EVERY: Final = 0.02

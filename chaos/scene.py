@@ -18,8 +18,8 @@ from chaos.crew import Crew
 from chaos.kept import copy
 from chaos.net import Net, mount_memory, require_rights, sweep, unmount
 from chaos.probe import Acks
-from pares.core.changes import SeatChanged
 from pares.core.errors import CapabilityError, ParesError
+from pares.core.wire.changes import SeatChanged
 from pares.dev import Kafka, jars
 from pares.dev.process import Started, start
 from pares.dev.settings import QUICK_RETURN

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pares.cli import main
-from pares.core import records as r
+from pares.core.wire import records as r
 from pares.ledger import Ledger
 from pares.ledger import open as open_ledger
 

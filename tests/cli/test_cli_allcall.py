@@ -13,7 +13,7 @@ import pytest
 from cli_log import pares as run
 
 import pares
-from pares.core.allcall_wire import Call, Claim, encode
+from pares.core.allcall.messages import Call, Claim, encode
 from pares.ledger import open_bus
 
 HANG = 60.0

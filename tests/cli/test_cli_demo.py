@@ -18,7 +18,7 @@ import pytest
 from cli_log import Ran, pares
 
 from pares.core.reasons import LEASE_RAN_OUT
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.ledger import open as open_ledger
 from pares.view import Story
 

@@ -13,7 +13,7 @@ import pytest
 from cli_log import BASE, HandLog, pares, pares_here
 
 from pares.cli.output import plain_errors
-from pares.core import records as r
+from pares.core.wire import records as r
 
 NEWER = r.READS + 1
 """A format version that this one can't read."""

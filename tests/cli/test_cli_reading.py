@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_log import BASE, HandLog, pares
 
-from pares.core import records as r
+from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
-from pares.core.allcall_wire import Call, decode
-from pares.core.protocol import Barrier, Close, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
+from pares.core.allcall.messages import Call, decode
+from pares.core.allcall.protocol import AllCall
+from pares.core.events import Barrier, Close, Follow, Lead, Report, StepDown, Tick, Wake
 
 MS = 1_000_000
 SECOND = 1000 * MS

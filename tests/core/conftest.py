@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from pares.core import world
+from pares.core.wire import world
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from pares.core import fold as fold_rules
-from pares.core import records as R
-from pares.core.changes import Change
-from pares.core.world import World
+from pares.core.wire import fold as fold_rules
+from pares.core.wire import records as R
+from pares.core.wire.changes import Change
+from pares.core.wire.world import World
 
 GROUP = "g"
 BASE = 1_000

@@ -7,10 +7,8 @@ from typing import Any
 
 from core_authors import GROUP, Paper, Pen, began
 
-from pares.core import records as R
-from pares.core.claims import Claims, Config, RoleSpec, Stage
-from pares.core.lease import MS
-from pares.core.protocol import (
+from pares.core.claims.protocol import Claims, Config, RoleSpec, Stage
+from pares.core.events import (
     Acked,
     Append,
     Attached,
@@ -24,7 +22,9 @@ from pares.core.protocol import (
     Stop,
     Tick,
 )
-from pares.core.records import Seat
+from pares.core.lease import MS
+from pares.core.wire import records as R
+from pares.core.wire.records import Seat
 
 WALL_US = 1_700_000_000_000_000
 Fate = Callable[[list[Any]], str]

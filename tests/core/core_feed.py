@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core_authors import GROUP, Paper, Pen, Plain, began
 
-from pares.core import records as R
-from pares.core.reader import Reader
+from pares.core.wire import records as R
+from pares.core.wire.reader import Reader
 
 
 class Feed:

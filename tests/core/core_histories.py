@@ -14,10 +14,10 @@ from unittest.mock import patch
 from core_authors import BASE, Paper, Pen, Plain, raw
 from hypothesis import strategies as st
 
-from pares.core import reader
-from pares.core import records as R
-from pares.core.records import Seat
-from pares.core.world import World
+from pares.core.wire import reader
+from pares.core.wire import records as R
+from pares.core.wire.records import Seat
+from pares.core.wire.world import World
 
 ROLES = ("A", "B", "C")
 Move = tuple[str, int, int, int]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from core_authors import GROUP, Entry
 
-from pares.core import records as R
-from pares.core.records import Seat
-from pares.core.world import World
+from pares.core.wire import records as R
+from pares.core.wire.records import Seat
+from pares.core.wire.world import World
 
 Holders = dict[Seat, tuple[str, int]]
 """Who holds, by which token."""

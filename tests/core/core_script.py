@@ -19,9 +19,9 @@ from unittest.mock import patch
 import msgspec
 from msgspec import Struct
 
-from pares.core import records
-from pares.core.reader import Reader
-from pares.core.records import BadRecord, Seat, decode
+from pares.core.wire import records
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import BadRecord, Seat, decode
 from pares.sim import scene as scenes
 from pares.testing import Actor, Stage
 

@@ -6,12 +6,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from pares.core.claims import Claims, RoleSpec
-from pares.core.claims import Config as ClaimsConfig
-from pares.core.fast import Fast
-from pares.core.induced import Induced
-from pares.core.neli import Neli
-from pares.core.protocol import (
+from pares.core.claims.protocol import Claims, RoleSpec
+from pares.core.claims.protocol import Config as ClaimsConfig
+from pares.core.events import (
     Acked,
     Append,
     Attached,
@@ -28,7 +25,10 @@ from pares.core.protocol import (
     Stop,
     Tick,
 )
-from pares.core.shares import Assigned, Config, Entered, Extend, Heard, Landed, Put, WorkOver
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Assigned, Config, Entered, Extend, Heard, Landed, Put, WorkOver
+from pares.core.neli.fast import Fast
+from pares.core.neli.induced import Induced
 
 MS = 1_000_000
 WALL_US = 1_700_000_000_000_000

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core import beacons
-from pares.core.beacons import Announce, Number, Place, Share, Width, Work, Yield
-from pares.core.induced import Induced
-from pares.core.protocol import Follow, Lead, Tick
-from pares.core.shares import (
-    Assigned,
-    Config,
-    Effect,
-    Entered,
-    Extend,
-    Heard,
-    Landed,
-    Put,
-)
+from pares.core.events import Follow, Lead, Tick
+from pares.core.neli.events import Assigned, Config, Effect, Entered, Extend, Heard, Landed, Put
+from pares.core.neli.induced import Induced
+from pares.core.wire import neli_records
+from pares.core.wire.neli_records import Announce, Number, Place, Share, Width, Work, Yield
 
 MS = 1_000_000
 WALL_US = 1_700_000_000_000_000
@@ -75,7 +66,7 @@ class Bench:
         elif kind not in (Yield, Width, Work, Share, Number, Place):
             fields = {"within": 300, **fields}
         made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, **{"at": 0, **fields})
-        return self.land(beacons.encode(made), partition)
+        return self.land(neli_records.encode(made), partition)
 
     def land(self, payload: bytes, partition: int = 0) -> int:
         offset = self.ends[partition]
@@ -118,7 +109,7 @@ class Bench:
         """Goes on until records of that kind stand in every partition."""
         if not self._entered:
             self.enter()
-        while not all(any(isinstance(beacons.decode(entry[2]), kind) for entry in log) for log in self.logs):
+        while not all(any(isinstance(neli_records.decode(entry[2]), kind) for entry in log) for log in self.logs):
             for put in self.tick():
                 self.put(put)
 
@@ -136,7 +127,7 @@ class Bench:
 
     def kinds(self, partition: int = 0) -> list[str]:
         """What stands in that log, but for partitions and roles."""
-        found = [type(beacons.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
+        found = [type(neli_records.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
         return [kind for kind in found if kind not in ("Width", "Share", "Number", "Place")]
 
 

@@ -1,7 +1,7 @@
 """The language of NELI's golden scenarios; the files look like those of `core_script`, and `Scenario` reads both.
 
-Members are named; settings are those of `pares.core.shares.Config`, times in seconds. In the trace #N is the record at offset N
-of that partition's log, and the tenure that it began.
+Members are named; settings are those of `pares.core.neli.events.Config`, times in seconds. In the trace #N is the record at
+offset N of that partition's log, and the tenure that it began.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from core_script import Scenario
 
-from pares.core import beacons
+from pares.core.wire import neli_records
 from pares.sim.checker import Broken
 from pares.sim.engine import SECOND, Stopwatch, WallClock
 from pares.sim.neli.checkers import OneLeader, Tokens
@@ -169,7 +169,7 @@ class NeliShow:
         found = [
             payload
             for _, _, payload in log.entries()
-            if beacons.decode(payload).m.startswith(f"{name}~") and f'"k":"{kind}"'.encode() in payload
+            if neli_records.decode(payload).m.startswith(f"{name}~") and f'"k":"{kind}"'.encode() in payload
         ]
         log.append([found[-1]], self.scene.engine.now)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from allcall_world import SECOND, World
 
-from pares.core.allcall_election import Known, by_lease, by_rank
-from pares.core.allcall_protocol import Settings, check
-from pares.core.allcall_wire import Bad, Claim, decode, token
+from pares.core.allcall.election import Known, by_lease, by_rank
+from pares.core.allcall.events import Settings, check
+from pares.core.allcall.messages import Bad, Claim, decode, token
 from pares.core.errors import ConfigError
 
 FAST: dict[str, Any] = {"heartbeat_ms": 200, "lease_ms": 800, "skew_ms": 50}

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from allcall_world import World, call_of
 
-from pares.core.allcall import AllCall
-from pares.core.allcall_election import Election
-from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_protocol import Heard, Publish, Settings
-from pares.core.allcall_wire import Call, Claim, encode
+from pares.core.allcall.election import Election
+from pares.core.allcall.events import Heard, Publish, Settings
+from pares.core.allcall.freshness import Hearing
+from pares.core.allcall.messages import Call, Claim, encode
+from pares.core.allcall.protocol import AllCall
+from pares.core.events import Lead, Tick
 from pares.core.lease import MS
-from pares.core.protocol import Lead, Tick
 
 
 def trio(**options: Any) -> World:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from allcall_world import World
 
-from pares.core.allcall_protocol import Missed
-from pares.core.protocol import Close, HandOver, Ready
-from pares.core.shares import WorkOver
+from pares.core.allcall.events import Missed
+from pares.core.events import Close, HandOver, Ready
+from pares.core.neli.events import WorkOver
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50, "barrier_ms": 3000}
 

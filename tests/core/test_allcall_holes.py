@@ -12,15 +12,16 @@ import pytest
 from allcall_world import MS, SECOND, World, call_of
 from msgspec.structs import replace
 
-from pares.core import allcall_company, allcall_election
-from pares.core.allcall import AllCall
-from pares.core.allcall_company import Company
-from pares.core.allcall_election import Election, Known
-from pares.core.allcall_hearing import Hearing
-from pares.core.allcall_protocol import Effect, Settings
-from pares.core.allcall_turns import Turns
-from pares.core.allcall_wire import Call, Claim, encode, token
-from pares.core.protocol import Lead
+from pares.core.allcall import election as allcall_election
+from pares.core.allcall import peers
+from pares.core.allcall.election import Election, Known
+from pares.core.allcall.events import Effect, Settings
+from pares.core.allcall.freshness import Hearing
+from pares.core.allcall.messages import Call, Claim, encode, token
+from pares.core.allcall.peers import Company
+from pares.core.allcall.protocol import AllCall
+from pares.core.allcall.timing import Turns
+from pares.core.events import Lead
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -468,4 +469,4 @@ def test_without_the_rule_it_is_open(hole: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_window_is_as_the_rules_were_measured_with() -> None:
-    assert allcall_company.WINDOW == 2.5
+    assert peers.WINDOW == 2.5

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from allcall_world import MS, SECOND, WALL, World
 
-from pares.core.allcall_overheard import Overheard
-from pares.core.allcall_protocol import Publish
-from pares.core.allcall_wire import token
-from pares.core.changes import Change, MemberJoined, MemberLeft, SeatChanged
+from pares.core.allcall.events import Publish
+from pares.core.allcall.listener import Overheard
+from pares.core.allcall.messages import token
+from pares.core.wire.changes import Change, MemberJoined, MemberLeft, SeatChanged
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50}
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pares.core.allcall_election import Election, Order
-from pares.core.allcall_wire import Claim
+from pares.core.allcall.election import Election, Order
+from pares.core.allcall.messages import Claim
 from pares.core.lease import MS
 
 TTL = 10_000

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from allcall_world import World
 
-from pares.core.allcall import MAX_WATCHED
-from pares.core.allcall_election import Election, Known
-from pares.core.allcall_protocol import Heard
-from pares.core.allcall_wire import MAX_RANK, VERSION, Bad, Call, Claim, decode, encode
+from pares.core.allcall.election import Election, Known
+from pares.core.allcall.events import Heard
+from pares.core.allcall.messages import MAX_RANK, VERSION, Bad, Call, Claim, decode, encode
+from pares.core.allcall.protocol import MAX_WATCHED
 
 FAST: dict[str, Any] = {"heartbeat_ms": 200, "lease_ms": 800, "skew_ms": 50}
 LONG = 0x9F3C_77A1_0B5D_42E8_8A6F_1C90_D7E3_25B4

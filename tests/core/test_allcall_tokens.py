@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from allcall_world import World
 
-from pares.core.allcall_election import Election
+from pares.core.allcall.election import Election
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50}
 

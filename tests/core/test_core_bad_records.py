@@ -9,9 +9,9 @@ import pytest
 from core_authors import GROUP, Entry, Paper, Pen, began
 from core_feed import Feed, busy, last_place
 
-from pares.core import records as R
-from pares.core.reader import KEPT_BAD, Reader
-from pares.core.snapshots import KEPT_SETS
+from pares.core.wire import records as R
+from pares.core.wire.reader import KEPT_BAD, Reader
+from pares.core.wire.snapshots import KEPT_SETS
 
 pytestmark = pytest.mark.usefixtures("short_memory")
 

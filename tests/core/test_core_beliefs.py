@@ -7,16 +7,9 @@ import itertools
 from core_authors import Pen
 from core_driver import LOCK, A, Solo, joined, leader, with_others
 
-from pares.core import records as R
+from pares.core.events import Follow, Jumped, Lead, Report, Restart, Stop
 from pares.core.lease import MS, challenge_ns, lease_ns
-from pares.core.protocol import (
-    Follow,
-    Jumped,
-    Lead,
-    Report,
-    Restart,
-    Stop,
-)
+from pares.core.wire import records as R
 
 
 def test_r4_the_belief_ends_a_lease_after_the_last_record_that_came_back_was_sent() -> None:

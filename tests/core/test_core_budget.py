@@ -1,4 +1,4 @@
-"""Groups and members that share a topic divide its beats by themselves (`pares.core.budget`)."""
+"""Groups and members that share a topic divide its beats by themselves (`pares.core.neli.budget`)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, Bench, config, leading, of
 
-from pares.core import beacons
-from pares.core.beacons import Beacon, Pulse
-from pares.core.budget import Share
-from pares.core.fast import BEATS, Fast
-from pares.core.induced import Induced
+from pares.core.events import Report
 from pares.core.lease import lease_ns
-from pares.core.neli import Neli
-from pares.core.protocol import Report
-from pares.core.track import Track
+from pares.core.neli.budget import Share
+from pares.core.neli.classic import Neli
+from pares.core.neli.fast import BEATS, Fast
+from pares.core.neli.induced import Induced
+from pares.core.neli.partition_log import Track
+from pares.core.wire import neli_records
+from pares.core.wire.neli_records import Beacon, Pulse
 from pares.sim.engine import SECOND
 from pares.sim.neli.scene import NeliScene
 
@@ -26,7 +26,7 @@ def heard(writers: dict[str, int]) -> Track:
     """A partition in which these members were read last at these times."""
     track = Track("g")
     for offset, (member, at) in enumerate(sorted(writers.items(), key=lambda item: item[1])):
-        payload = beacons.encode(Beacon(v=1, g="h", m=member, n=1, b=0, s=50, at=0, within=300))
+        payload = neli_records.encode(Beacon(v=1, g="h", m=member, n=1, b=0, s=50, at=0, within=300))
         track.feed((offset, 0, payload), at)
     return track
 
@@ -94,14 +94,14 @@ def test_of_those_who_stood_in_the_log_only_who_wrote_lately_counts(
     now, track, times = 10**15, Track("g"), sorted(ms for ms, _ in before)
     track.enter(0, len(times) + hole, now)
     for offset, (at_ms, (_, bad)) in enumerate(zip(times, before, strict=True)):
-        beacon = beacons.encode(Beacon(v=1, g="h", m=f"m{offset}", n=1, b=0, s=50, at=0, within=300))
+        beacon = neli_records.encode(Beacon(v=1, g="h", m=f"m{offset}", n=1, b=0, s=50, at=0, within=300))
         track.feed((offset, 10**9 + at_ms, b"{" if bad else beacon), now)
     if hole:
         track.nothing_more(now)
     good = [at_ms for at_ms, (_, bad) in zip(times, before, strict=True) if not bad]
     lately = [at_ms for at_ms in good if at_ms >= good[-1] - since_ms]
     assert len(track.writers(now - since_ms * MS, now + SECOND)) == len(lately)
-    new = beacons.encode(Beacon(v=1, g="h", m="new", n=1, b=0, s=50, at=0, within=300))
+    new = neli_records.encode(Beacon(v=1, g="h", m="new", n=1, b=0, s=50, at=0, within=300))
     track.feed((track.position, 0, new), now + 5 * MS)
     assert len(track.writers(now + 5 * MS, now + SECOND)) == 1, (
         "what comes now counts from when it was read, whatever the broker's time"
@@ -131,7 +131,7 @@ def test_a_member_that_comes_late_beats_as_often_as_those_who_are_there() -> Non
 
 def own(bench: Bench, partition: int) -> int:
     """How many records of its own stand there."""
-    return sum(beacons.decode(payload).m == "me~1" for _, _, payload in bench.logs[partition])
+    return sum(neli_records.decode(payload).m == "me~1" for _, _, payload in bench.logs[partition])
 
 
 def crowded(core: Induced, groups: int) -> int:
@@ -141,7 +141,7 @@ def crowded(core: Induced, groups: int) -> int:
         for other in range(1, groups) if ms % 20 == 0 else ():
             for number in range(len(core.parts)):
                 beat = Pulse(v=1, g=f"h{other}", m="x~1", n=ms + 1, b=0, s=50, at=0, within=300, term=1)
-                bench.land(beacons.encode(beat), number)
+                bench.land(neli_records.encode(beat), number)
         bench.wait(1)
         bench.go()
         before = own(bench, 0) if ms == 499 else before
@@ -212,7 +212,7 @@ def of_groups(count: int) -> Track:
     track = Track("g")
     for number in range(count):
         beat = Pulse(v=1, g=f"g{number}", m="m~1", n=1, b=0, s=50, at=0, within=300, term=1)
-        track.feed((number, 0, beacons.encode(beat)), 10**12)
+        track.feed((number, 0, neli_records.encode(beat)), 10**12)
     return track
 
 
@@ -250,7 +250,7 @@ def test_those_who_own_nothing_share_what_the_owners_leave(
     for number in range(owners + standbys):
         term = 1 if number < owners else 0
         beat = Beacon(v=1, g="g", m=f"m{number}", n=1, b=0, s=50, at=0, within=300, term=term)
-        track.feed((number, 0, beacons.encode(beat)), 10**12)
+        track.feed((number, 0, neli_records.encode(beat)), 10**12)
     share = Share(budget, wanted, None, SECOND, SECOND // 2)
     share.reckon([track], ("g", "m0"), True, 10**12)
     assert share.standby_ns >= SECOND // 2

@@ -7,8 +7,7 @@ from core_authors import Paper, Pen, began, world_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
-from pares.core.chores import (
+from pares.core.claims.duties import (
     SNAPSHOT_TEXT,
     STANDBY_BUDGET,
     WATCHERS,
@@ -18,7 +17,8 @@ from pares.core.chores import (
     to_watch,
 )
 from pares.core.lease import MS
-from pares.core.world import World
+from pares.core.wire import records as R
+from pares.core.wire.world import World
 
 
 def crowd(count: int, *, holders: int = 0, boots: int = 1, **join: object) -> World:

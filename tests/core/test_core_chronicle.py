@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.beacons import Announce, Beacon, Pulse, Width, Work, Yield, encode
-from pares.core.chronicle import Came, Chronicle, Happening, Known, Led, Over, Went
+from pares.core.neli.history import Came, Chronicle, Happening, Known, Led, Over, Went
+from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Work, Yield, encode
 
 T0 = 1_700_000_000_000
 BASE = 1_000_000

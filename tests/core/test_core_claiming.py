@@ -10,11 +10,9 @@ from core_driver import A, Solo, challenger, leader, with_others
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
+from pares.core.events import StepDown
 from pares.core.lease import MS, challenge_ns
-from pares.core.protocol import (
-    StepDown,
-)
+from pares.core.wire import records as R
 
 
 @given(st.integers(0, 900))

@@ -8,15 +8,9 @@ import pytest
 from core_authors import Paper, Pen, began, token
 from core_driver import LOCK, A, Solo, challenger, leader, with_others
 
-from pares.core import records as R
+from pares.core.events import Died, HandOver, Lead, Report, Watch
 from pares.core.lease import MS
-from pares.core.protocol import (
-    Died,
-    HandOver,
-    Lead,
-    Report,
-    Watch,
-)
+from pares.core.wire import records as R
 
 
 def beats(solo: Solo, seconds: float) -> list[float]:

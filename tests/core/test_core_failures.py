@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_driver import LOCK, A, Solo, leader, once, with_others
 
-from pares.core.protocol import (
+from pares.core.events import (
     Ask,
     Declare,
     Died,

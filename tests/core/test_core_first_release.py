@@ -18,9 +18,9 @@ import pytest
 from core_authors import Entry, Pen, Plain, raw
 from core_histories import MAD, SENSIBLE, Author, Move
 
-from pares.core import fold
-from pares.core import records as R
-from pares.core.world import World
+from pares.core.wire import fold
+from pares.core.wire import records as R
+from pares.core.wire.world import World
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "566bb0d"

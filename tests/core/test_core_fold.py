@@ -11,10 +11,10 @@ from core_judge import Judge, holders, readable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
-from pares.core.changes import SeatChanged
-from pares.core.reader import Reader
-from pares.core.world import World
+from pares.core.wire import records as R
+from pares.core.wire.changes import SeatChanged
+from pares.core.wire.reader import Reader
+from pares.core.wire.world import World
 
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 

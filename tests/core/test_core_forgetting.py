@@ -13,14 +13,14 @@ from core_driver import Solo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pares.core import forgetting
-from pares.core import records as R
-from pares.core import world as worlds
-from pares.core.fold import at_place, fold
-from pares.core.forgetting import GRACE
-from pares.core.records import Join
-from pares.core.states import MemberState
-from pares.core.world import World
+from pares.core.wire import forgetting
+from pares.core.wire import records as R
+from pares.core.wire import world as worlds
+from pares.core.wire.fold import at_place, fold
+from pares.core.wire.forgetting import GRACE
+from pares.core.wire.records import Join
+from pares.core.wire.states import MemberState
+from pares.core.wire.world import World
 
 LIVING = 3
 

@@ -5,20 +5,9 @@ from __future__ import annotations
 import pytest
 from core_driver import LOCK, A, Solo, leader, once, with_others
 
-from pares.core import records as R
-from pares.core.claims import RoleSpec
-from pares.core.protocol import (
-    Close,
-    Closed,
-    Declare,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    Report,
-    Restart,
-    RewindTo,
-)
+from pares.core.claims.protocol import RoleSpec
+from pares.core.events import Close, Closed, Declare, HandOver, Marked, PauseFor, Ready, Report, Restart, RewindTo
+from pares.core.wire import records as R
 
 
 def test_r5_the_record_waits_for_the_barrier_and_beats_go_on() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from neli_bench import Bench, config, of
 
-from pares.core.fast import Fast
-from pares.core.protocol import Barrier, Follow, Lead
-from pares.core.shares import Assigned, Lost, Revoked, WorkOver, Yielded
+from pares.core.events import Barrier, Follow, Lead
+from pares.core.neli.events import Assigned, Lost, Revoked, WorkOver, Yielded
+from pares.core.neli.fast import Fast
 
 
 def three() -> Bench:

@@ -6,16 +6,12 @@ import pytest
 from core_authors import BASE, Paper, Pen, began
 from core_driver import WALL_US, A, Solo, once
 
-from pares.core import forgetting
-from pares.core import records as R
-from pares.core.claims import Stage
+from pares.core.claims.protocol import Stage
 from pares.core.errors import ConfigError
+from pares.core.events import Lead, Live, Stop
 from pares.core.lease import challenge_ns
-from pares.core.protocol import (
-    Lead,
-    Live,
-    Stop,
-)
+from pares.core.wire import forgetting
+from pares.core.wire import records as R
 
 
 def test_r9_an_empty_log_is_begun_joined_and_led() -> None:

@@ -6,8 +6,8 @@ import pytest
 from core_authors import BASE, Paper, Pen, Plain, began, raw, token
 from core_feed import Feed, busy, last_place, snapshot
 
-from pares.core import records as R
-from pares.core.reader import WINDOW, State
+from pares.core.wire import records as R
+from pares.core.wire.reader import WINDOW, State
 
 pytestmark = pytest.mark.usefixtures("short_memory")
 

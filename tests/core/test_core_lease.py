@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pares.core.lease import MAX_MARGIN, MS, Sent, challenge_ns, lease_ns, margin_ns
-from pares.core.records import MAX_SESSION_MS, MIN_SESSION_MS
+from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 
 SESSIONS = [20, 21, 37, 100, 300, 1000, 9_999, 60_000]
 DRIFTS = [0.0, 0.001, 0.01, 0.083, 0.1, 0.25, 1 / 3, 0.499, 0.5]

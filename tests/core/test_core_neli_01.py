@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from neli_bench import Bench, config
 
-from pares.core.beacons import Width, decode
-from pares.core.fast import Fast
-from pares.core.protocol import Restart
-from pares.core.shares import Assigned
-from pares.core.spread import stable_hash
+from pares.core.events import Restart
+from pares.core.neli.events import Assigned
+from pares.core.neli.fast import Fast
+from pares.core.neli.role_mapping import stable_hash
+from pares.core.wire.neli_records import Width, decode
 
 ROOT = Path(__file__).parents[2]
 RELEASE = "566bb0d"

@@ -9,21 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
-from pares.core import beacons
-from pares.core.beacons import Announce, Beacon, Foreign, Pulse, Width, Yield
 from pares.core.errors import ConfigError
-from pares.core.fast import Fast
-from pares.core.neli import BEACONS, Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Report, Restart, Stop, Tick
-from pares.core.records import MAX_BASE, BadRecord, Join, Text, encode
-from pares.core.shares import (
-    Assigned,
-    Entered,
-    Heard,
-    Lost,
-    Revoked,
-    Yielded,
-)
+from pares.core.events import Barrier, Close, Closed, Follow, Report, Restart, Stop, Tick
+from pares.core.neli.classic import BEACONS, Neli
+from pares.core.neli.events import Assigned, Entered, Heard, Lost, Revoked, Yielded
+from pares.core.neli.fast import Fast
+from pares.core.wire import neli_records
+from pares.core.wire.neli_records import Announce, Beacon, Foreign, Pulse, Width, Yield
+from pares.core.wire.records import MAX_BASE, BadRecord, Join, Text, encode
 
 # Exclusive NELI ----------------------------------------------------------------------------------------------------------
 
@@ -252,7 +245,7 @@ def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None
 
 def test_who_comes_with_fewer_partitions_is_refused() -> None:
     core = Fast(config())
-    width = beacons.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
+    width = neli_records.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
     core.step(Entered(0, 0, 1), 0)
     (stop,) = of(core.step(Heard(0, [(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
     assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
@@ -287,7 +280,7 @@ def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
 def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None:
     core = Fast(config())
     fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
-    payload = beacons.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
+    payload = neli_records.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
     core.step(Entered(0, 0, 1), 0)
     (stop,) = of(core.step(Heard(0, [(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
     assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
@@ -322,11 +315,11 @@ def test_a_token_that_cannot_be_does_not_count() -> None:
 
 def test_records_of_other_kinds_are_told_from_bad_ones() -> None:
     join = Join(v=1, g="g", m="x~1", n=1, b=5, s=500, name="x", session=1000)
-    assert beacons.decode(encode(join)) == Foreign("g", join)
+    assert neli_records.decode(encode(join)) == Foreign("g", join)
     with pytest.raises(BadRecord, match="bad field"):
-        beacons.decode(b'{"k":"pulse","v":1,"g":"g","m":"x~1","n":1,"b":5,"s":5}')
+        neli_records.decode(b'{"k":"pulse","v":1,"g":"g","m":"x~1","n":1,"b":5,"s":5}')
     with pytest.raises(ConfigError, match="this announce can't be written"):
-        beacons.encode(Announce(v=1, g="g", m="x", n=1, b=0, s=0, name="", within=1, drift=0.1, of=1, at=0))
+        neli_records.encode(Announce(v=1, g="g", m="x", n=1, b=0, s=0, name="", within=1, drift=0.1, of=1, at=0))
 
 
 def test_a_member_whose_words_fit_no_record_is_refused() -> None:

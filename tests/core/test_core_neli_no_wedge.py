@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import Bench, config
 
-from pares.core.beacons import Announce, Yield
-from pares.core.fast import Fast
-from pares.core.neli import Neli
-from pares.core.protocol import Barrier
-from pares.core.shares import Assigned, Lost, Missed, Put, Revoked, WorkOver, Yielded
+from pares.core.events import Barrier
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Assigned, Lost, Missed, Put, Revoked, WorkOver, Yielded
+from pares.core.neli.fast import Fast
+from pares.core.wire.neli_records import Announce, Yield
 
 ANSWERED_MS = 1000
 """Twice the longest pause after an append that failed."""

@@ -9,24 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
-from pares.core import beacons
-from pares.core.beacons import NAMES, Announce, Foreign, Place, Pulse, Work, Yield, decode, encode
-from pares.core.fast import Fast
+from pares.core.events import Barrier, Close, Closed, Follow, Lead, Stop, Tick
 from pares.core.lease import challenge_ns, lease_ns
-from pares.core.neli import Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Stop, Tick
-from pares.core.shares import (
-    Assigned,
-    Broke,
-    Entered,
-    Lost,
-    Missed,
-    Revoked,
-    Roles,
-    WorkOver,
-    Yielded,
-)
-from pares.core.spread import partition_of_role, role_number, stable_hash
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Assigned, Broke, Entered, Lost, Missed, Revoked, Roles, WorkOver, Yielded
+from pares.core.neli.fast import Fast
+from pares.core.neli.role_mapping import partition_of_role, role_number, stable_hash
+from pares.core.wire import neli_records
+from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, Work, Yield, decode, encode
 
 PRICING = 13303148857092463422
 
@@ -60,11 +50,11 @@ def test_nobody_leads_before_its_announcement_was_read_back(kind: Any) -> None:
     bench = Bench(kind(config()))
     bench.step(Assigned((0,)))
     bench.read()
-    (put,) = [p for p in bench.tick() if isinstance(beacons.decode(p.payload), Announce)]
+    (put,) = [p for p in bench.tick() if isinstance(neli_records.decode(p.payload), Announce)]
     offset = bench.put(put)
     assert not bench.leading()
     bench.read()
-    announced = beacons.decode(put.payload)
+    announced = neli_records.decode(put.payload)
     assert isinstance(announced, Announce)
     assert bench.leading() == {"0": announced.b + offset}
 
@@ -170,7 +160,7 @@ def test_another_announcement_ends_the_belief_at_once_and_is_answered_by_a_yield
     (follow,) = of(bench.read(), Follow)
     assert (follow.fenced, follow.why) == (True, "superseded by new~1")
     bench.go()
-    record = beacons.decode(bench.logs[0][-1][2] if bench.kinds()[-1] == "Yield" else bench.logs[0][-2][2])
+    record = neli_records.decode(bench.logs[0][-1][2] if bench.kinds()[-1] == "Yield" else bench.logs[0][-2][2])
     assert isinstance(record, Yield)
     assert (record.term, record.led) == (follow.token, True)
 
@@ -259,7 +249,7 @@ def test_revoked_runs_the_barrier_yields_and_only_then_lets_the_group_go_on() ->
     assert not of(bench.go(), Yielded)
     bench.step(WorkOver(("0", 0), token))
     (put,) = bench.tick()
-    assert isinstance(beacons.decode(put.payload), Yield)
+    assert isinstance(neli_records.decode(put.payload), Yield)
     assert not of(bench.effects, Yielded)
     bench.put(put)
     assert of(bench.effects, Yielded) == [Yielded(0)]

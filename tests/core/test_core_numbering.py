@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import Bench, config, leading, of
 
-from pares.core.beacons import NUMBERED, Announce, Number, Place, Share, Width, Work, decode
-from pares.core.chronicle import Chronicle
-from pares.core.fast import Fast
-from pares.core.neli import Neli
-from pares.core.numbering import Numbering
-from pares.core.protocol import Follow, Report, Restart, Stop
-from pares.core.shares import Assigned, Broke, Entered, Missed, Roles
-from pares.core.spread import partition_of_role, stable_hash
+from pares.core.events import Follow, Report, Restart, Stop
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Assigned, Broke, Entered, Missed, Roles
+from pares.core.neli.fast import Fast
+from pares.core.neli.history import Chronicle
+from pares.core.neli.numbering import Numbering
+from pares.core.neli.role_mapping import partition_of_role, stable_hash
+from pares.core.wire.neli_records import NUMBERED, Announce, Number, Place, Share, Width, Work, decode
 
 NAMES = ("AAPL", "MSFT", "NVDA", "TSLA")
 

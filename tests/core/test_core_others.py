@@ -1,4 +1,4 @@
-"""Claims and the NELI family under one group's name: the one that stands in the log first stays (`core/others.py`)."""
+"""Claims and the NELI family under one group's name: the one that stands in the log first stays (`core/coexistence.py`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from core_driver import Solo, leader
 from mixed_bench import Stage as Play
 from neli_bench import MS, Bench, config, leading, of
 
-from pares.core import beacons
-from pares.core import records as R
-from pares.core.beacons import Announce, Beacon, Pulse, Width, Yield
-from pares.core.claims import Stage
-from pares.core.fast import Fast
-from pares.core.protocol import Lead, Live, Report, Restart, Stop
-from pares.core.shares import Assigned, Entered, Heard
+from pares.core.claims.protocol import Stage
+from pares.core.events import Lead, Live, Report, Restart, Stop
+from pares.core.neli.events import Assigned, Entered, Heard
+from pares.core.neli.fast import Fast
+from pares.core.wire import neli_records
+from pares.core.wire import records as R
+from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Yield
 
 INDUCED = ("fast-neli", "neli")
 
@@ -28,7 +28,7 @@ def induced(paper: Paper, kind: Any, member: str, n: int, group: str = "g", **fi
         fields = {"name": member, "within": 300, "drift": 0.1, "of": 1, "protocol": "fast-neli", **fields}
     elif kind in (Pulse, Beacon):
         fields = {"within": 300, **fields}
-    return paper.put(beacons.encode(kind(v=1, g=group, m=member, n=n, b=0, s=50, at=0, **fields)))
+    return paper.put(neli_records.encode(kind(v=1, g=group, m=member, n=n, b=0, s=50, at=0, **fields)))
 
 
 def began() -> Paper:

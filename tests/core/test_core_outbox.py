@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from core_authors import GROUP, began, world_of
 
-from pares.core import records as R
+from pares.core.claims.outbox import MAX_BATCH, Outbox
 from pares.core.errors import ConfigError
+from pares.core.events import Append
 from pares.core.lease import MS
-from pares.core.outbox import MAX_BATCH, Outbox
-from pares.core.protocol import Append
+from pares.core.wire import records as R
 
 LEASE = 800 * MS
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core.placement import place
-from pares.core.records import Seat
-from pares.core.states import MemberState, PauseState, RoleState, SeatState, new_seat
-from pares.core.world import World
+from pares.core.claims.placement import place
+from pares.core.wire.records import Seat
+from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, new_seat
+from pares.core.wire.world import World
 
 Target = dict[Seat, str | None]
 

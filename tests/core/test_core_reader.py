@@ -11,9 +11,9 @@ from core_histories import Author, histories, narrow_window
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
-from pares.core.reader import KEPT_PLACES, Reader, State
-from pares.core.world import World
+from pares.core.wire import records as R
+from pares.core.wire.reader import KEPT_PLACES, Reader, State
+from pares.core.wire.world import World
 
 pytestmark = pytest.mark.usefixtures("short_memory")
 

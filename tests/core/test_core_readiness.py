@@ -8,12 +8,12 @@ from core_driver import A, Solo, joined, leader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
+from pares.core.claims.pace import GOOD_TRIPS, LOSS_SESSIONS, MOST_DOUBLINGS, PATIENCE, Pace
+from pares.core.claims.placement import place
+from pares.core.events import Lead, Ready, Restart
 from pares.core.lease import MS, lease_ns
-from pares.core.pace import GOOD_TRIPS, LOSS_SESSIONS, MOST_DOUBLINGS, PATIENCE, Pace
-from pares.core.placement import place
-from pares.core.protocol import Lead, Ready, Restart
-from pares.core.reader import Reader
+from pares.core.wire import records as R
+from pares.core.wire.reader import Reader
 
 SESSION = 1000 * MS
 

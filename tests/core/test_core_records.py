@@ -13,9 +13,9 @@ from core_authors import raw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core import records as R
 from pares.core.errors import ConfigError
-from pares.core.records import BadRecord, decode, encode
+from pares.core.wire import records as R
+from pares.core.wire.records import BadRecord, decode, encode
 
 ENVELOPE: dict[str, Any] = {"v": 1, "g": "g", "m": "a~1", "n": 1, "b": 1, "s": 250}
 SEAT = ["A", 0]

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from core_authors import Pen, began, world_of
 
-from pares.core import fold, records
-from pares.core.forgetting import GRACE
-from pares.core.world import FORGET, World
+from pares.core.wire import fold, records
+from pares.core.wire.forgetting import GRACE
+from pares.core.wire.world import FORGET, World
 from pares.testing import Stage
 
 

@@ -7,7 +7,7 @@ import pytest
 from core_authors import Pen, began, token, world_of
 from core_judge import holders
 
-from pares.core import records as R
+from pares.core.wire import records as R
 
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 

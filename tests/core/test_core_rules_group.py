@@ -9,7 +9,7 @@ import pytest
 from core_authors import Paper, Pen, began, token, world_of
 from core_judge import holders
 
-from pares.core import records as R
+from pares.core.wire import records as R
 
 pytestmark = pytest.mark.usefixtures("short_memory")
 

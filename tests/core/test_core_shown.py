@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pares.core.shown import short_token, short_tokens
+from pares.core.wire.shown import short_token, short_tokens
 
 
 @pytest.mark.parametrize(

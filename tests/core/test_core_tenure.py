@@ -6,9 +6,9 @@ from core_authors import Plain, began, token
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.events import Barrier, Effect, Follow, Lead, Renew
 from pares.core.lease import Sent
-from pares.core.protocol import Barrier, Effect, Follow, Lead, Renew
-from pares.core.tenure import Phase, Tenure, Tenures
 
 LEASE = 800
 ME = "a~1"

@@ -8,11 +8,11 @@ from typing import Any
 from core_authors import Paper, Pen, began, raw
 from core_driver import A, Solo
 
-from pares.core import records as R
-from pares.core.claims import Stage
-from pares.core.protocol import Lead, Stop
-from pares.core.reader import Reader
-from pares.core.world import World
+from pares.core.claims.protocol import Stage
+from pares.core.events import Lead, Stop
+from pares.core.wire import records as R
+from pares.core.wire.reader import Reader
+from pares.core.wire.world import World
 
 NEXT: dict[str, Any] = {"writes": 3, "reads": 3}
 

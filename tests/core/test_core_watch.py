@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core_authors import Paper, Pen, Plain, began, token
 
+from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS, challenge_ns
-from pares.core.watch import Stopwatches
 
 SESSION = challenge_ns(1000, 0.1, 0.1)
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from core_authors import Paper, Pen, Plain, began
 
-from pares.core import records as R
-from pares.core.records import MAX_SEATS
-from pares.core.world import World
+from pares.core.wire import records as R
+from pares.core.wire.records import MAX_SEATS
+from pares.core.wire.world import World
 
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 

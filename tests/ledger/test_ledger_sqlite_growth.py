@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
+import pares.ledger.sqlite.log
 import pytest
 from ledger_stages import SqliteStage, integrity
 
-import pares.ledger.sqlite
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Ledger
 
@@ -97,7 +97,7 @@ def at_each_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) ->
         time.sleep(seconds)
 
     monkeypatch.setattr(
-        pares.ledger.sqlite, "time", SimpleNamespace(monotonic=time.monotonic, time_ns=time.time_ns, sleep=rest)
+        pares.ledger.sqlite.log, "time", SimpleNamespace(monotonic=time.monotonic, time_ns=time.time_ns, sleep=rest)
     )
 
 

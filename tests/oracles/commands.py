@@ -26,9 +26,9 @@ from typer.main import get_command
 
 from pares.cli import main
 from pares.cli.app import app
-from pares.core import beacons, records
-from pares.core.allcall_wire import Call, Claim
-from pares.core.allcall_wire import encode as encode_call
+from pares.core.allcall.messages import Call, Claim
+from pares.core.allcall.messages import encode as encode_call
+from pares.core.wire import neli_records, records
 
 HANG: Final = 60.0
 """Seconds: what takes longer hangs."""
@@ -205,9 +205,9 @@ def _on_neli(folder: Path) -> Iterator[str]:
     for partition in (0, 1):
         n = 0
         for kind, fields in (
-            (beacons.Width, {"of": 2, "at": AT, "roles": (str(partition),)}),
+            (neli_records.Width, {"of": 2, "at": AT, "roles": (str(partition),)}),
             (
-                beacons.Announce,
+                neli_records.Announce,
                 {
                     "name": "ann",
                     "within": 2000,
@@ -221,13 +221,13 @@ def _on_neli(folder: Path) -> Iterator[str]:
         ):
             n += 1
             made = kind(v=1, g="n", m="ann~1", n=n, b=BASE, s=400, **fields)  # pyright: ignore[reportCallIssue]
-            offset = log.ledger.append(beacons.encode(made), partition)
+            offset = log.ledger.append(neli_records.encode(made), partition)
         for lead in (False, True):
             n += 1
-            pulse = beacons.Pulse(
+            pulse = neli_records.Pulse(
                 v=1, g="n", m="ann~1", n=n, b=BASE, s=400, term=BASE + offset, within=2000, at=AT, lead=lead
             )
-            log.ledger.append(beacons.encode(pulse), partition)
+            log.ledger.append(neli_records.encode(pulse), partition)
     yield "\n# On a group that runs Fast NELI, and before one runs NELI"
     for words in (
         ("watch", "--group", "n"),

@@ -12,8 +12,9 @@ from typing import Any, Final, get_args
 import msgspec
 from tests.core.core_authors import BASE, Paper, Pen
 
-from pares.core import allcall_wire, beacons, fold, records
-from pares.core.world import World
+from pares.core.allcall import messages
+from pares.core.wire import fold, neli_records, records
+from pares.core.wire.world import World
 
 SEAT: Final = ("feed", 1)
 NON_ASCII: Final = 'ünï/\N{GREEK SMALL LETTER ALPHA} "q"'
@@ -130,15 +131,15 @@ def _calls() -> Iterator[str]:
     fields = {"g": "g", "m": "ann~1", "n": 3, "s": 1_700_000_000_000, "r": 2}
     for said in CALLS.values():
         for version in (1, 2):
-            claims = [allcall_wire.Claim(**claim) for claim in said["c"]]
-            call = allcall_wire.Call(v=version, **fields, **{**said, "c": claims})
-            payload = allcall_wire.encode(call)
-            read = allcall_wire.decode(payload)
+            claims = [messages.Claim(**claim) for claim in said["c"]]
+            call = messages.Call(v=version, **fields, **{**said, "c": claims})
+            payload = messages.encode(call)
+            read = messages.decode(payload)
             yield payload.decode()
             if read != call:
                 yield f"  read as: {read!r}"
     for term, holder in ((7, "ann~1"), (7, "bob~1"), (2**31 - 1, NON_ASCII)):
-        yield f"token of term {term} of {holder}: {allcall_wire.token(term, holder)}"
+        yield f"token of term {term} of {holder}: {messages.token(term, holder)}"
 
 
 def _history(version: int) -> Paper:
@@ -217,7 +218,7 @@ def wire() -> str:
     lines += ["", "# claims, in format versions 1 and 2; the least that each kind says, and all"]
     lines += _examples(records.AnyRecord, CLAIMS, records.encode, records.decode)
     lines += ["", "# the NELI family"]
-    lines += _examples(beacons.InductionRecord, NELI, beacons.encode, beacons.decode)
+    lines += _examples(neli_records.InductionRecord, NELI, neli_records.encode, neli_records.decode)
     lines += ["", "# ALLCALL, which has one version"]
     lines += _calls()
     lines += [line for version in (1, 2) for line in _world(version)]

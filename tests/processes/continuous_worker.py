@@ -16,7 +16,7 @@ from typing import Final
 from process_beliefs import Recorder
 
 import pares
-from pares.core.protocol import Follow, Lead
+from pares.core.events import Follow, Lead
 from pares.runtime.clock import stopwatch
 from pares.runtime.protocols import protocol_of
 

@@ -14,7 +14,7 @@ from process_troupe import Troupe, Worker, interpreter, paths
 TELL = """
 import json, sys
 import pares
-from pares.core.changes import SeatChanged
+from pares.core.wire.changes import SeatChanged
 from pares.ledger import open as open_ledger
 
 with pares.Observer(sys.argv[1], group="g") as observer:

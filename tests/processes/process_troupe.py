@@ -20,8 +20,8 @@ from process_judge import Write
 
 import pares
 import pares.ledger
-from pares.core.beacons import Announce, decode
-from pares.core.changes import MemberLeft, SeatChanged
+from pares.core.wire.changes import MemberLeft, SeatChanged
+from pares.core.wire.neli_records import Announce, decode
 from pares.ledger import Log
 from pares.runtime.clock import stopwatch
 from standstill import stop, stop_between_writes

@@ -13,12 +13,12 @@ from pathlib import Path
 import pares
 
 _CHANGES = {
-    "core/records.py": [
+    "core/wire/records.py": [
         ("VERSION: Final = 2\n", "VERSION: Final = {writes}\n"),
         ("READS: Final = 2\n", "READS: Final = {reads}\n"),
         ("marks: tuple[tuple[str, Index, Int, Int], ...] | None = None\n\n\nclass Leave", "{mood}\n\n\nclass Leave"),
     ],
-    "core/outbox.py": [
+    "core/claims/outbox.py": [
         (
             'fields.setdefault("v", min(self.writes, world.reads))\n',
             'fields.setdefault("v", min(self.writes, world.reads))\n'

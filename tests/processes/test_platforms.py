@@ -15,7 +15,7 @@ from process_judge import falling_tokens, overlaps, zombie_writes
 from process_troupe import Troupe, Worker
 
 import pares
-from pares.core.changes import SeatChanged
+from pares.core.wire.changes import SeatChanged
 from pares.runtime.clock import stopwatch
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pares.core.records import Lock
+from pares.core.wire.records import Lock
 
 COMMAND, CHILD, ESCAPED, WRAPPER = range(4)
 SESSION, GRACE = 1.0, 0.2

@@ -14,7 +14,7 @@ from runtime_tools import Crew, Recorder, in_child, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.core.protocol import Ask, Ready
+from pares.core.events import Ask, Ready
 from pares.ledger import open_bus
 
 

@@ -9,8 +9,8 @@ from allcall_tools import Port, Wire, band, leading, member, settle
 from runtime_tools import Crew, until
 
 import pares
-from pares.core.changes import Change, MemberJoined, MemberLeft, SeatChanged
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire.changes import Change, MemberJoined, MemberLeft, SeatChanged
 from pares.ledger import as_bus
 from pares.runtime.allcall_observer import AllcallObserver
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Event, Heard, Publish, Settings
+from pares.core.allcall.events import Effect, Event, Heard, Publish, Settings
+from pares.core.allcall.protocol import AllCall
 from pares.core.errors import LedgerUnavailable
-from pares.core.protocol import Close, Closed, Lead, Tick, Wake
+from pares.core.events import Close, Closed, Lead, Tick, Wake
 from pares.dev import Nats
 from pares.ledger import open_bus
 

@@ -12,8 +12,8 @@ from induction_tools import ROLES, member
 from runtime_tools import PATIENCE, QUICK, Crew, until
 
 import pares
-from pares.core.protocol import Restart
-from pares.core.shares import Assigned, Lost, Revoked
+from pares.core.events import Restart
+from pares.core.neli.events import Assigned, Lost, Revoked
 from pares.runtime.assignment import Assignment, Callbacks
 from pares.runtime.claims_group import ClaimsGroup
 from pares.runtime.clock import stopwatch

@@ -10,7 +10,7 @@ from typing import Any
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
 
 import pares
-from pares.core.protocol import Closed
+from pares.core.events import Closed
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
 

@@ -11,8 +11,8 @@ import weakref
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
-from pares.core.changes import MemberJoined, MemberLeft
-from pares.core.protocol import Closed, Moved
+from pares.core.events import Closed, Moved
+from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.runtime.barriers import Barriers
 from pares.runtime.life import Life
 

@@ -17,9 +17,9 @@ from induction_tools import ROLE, OneAtATime, leader, node
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
-from pares.core.beacons import Foreign, Pulse, decode, encode
 from pares.core.errors import ConfigError
 from pares.core.lease import MS, challenge_ns, lease_ns
+from pares.core.wire.neli_records import Foreign, Pulse, decode, encode
 from pares.runtime import induction
 from pares.runtime.incarnation import default_name
 from pares.runtime.induction_settings import usual_deadline_ms

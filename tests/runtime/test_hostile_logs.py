@@ -10,7 +10,7 @@ from runtime_tools import CALM, PATIENCE, Crew, ids, until
 
 import pares
 from pares.core.errors import CapabilityError
-from pares.core.records import MAX_INT, MAX_RECORD, READS
+from pares.core.wire.records import MAX_INT, MAX_RECORD, READS
 
 HUGE = "9" * 5000
 

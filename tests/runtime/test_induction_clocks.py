@@ -10,7 +10,7 @@ import pytest
 from induction_tools import member
 from runtime_tools import PATIENCE, Crew, until
 
-from pares.core.shares import Extend, Heard
+from pares.core.neli.events import Extend, Heard
 from pares.runtime import induction
 from pares.runtime.clock import stopwatch, wall_us
 

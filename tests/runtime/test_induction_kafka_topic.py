@@ -14,8 +14,8 @@ from runtime_tools import Crew, until
 
 import pares
 from kafka_tools import new_topic
-from pares.core.beacons import Beacon, Pulse, decode
-from pares.core.neli import BEACONS, Neli
+from pares.core.neli.classic import BEACONS, Neli
+from pares.core.wire.neli_records import Beacon, Pulse, decode
 from pares.dev import Kafka
 from pares.runtime import induction_settings
 from pares.runtime.protocols import Protocol

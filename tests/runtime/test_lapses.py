@@ -11,9 +11,9 @@ import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Recorder, in_child, until
 
 import pares
-from pares.core.protocol import Follow, Jumped, Lead, Renew
+from pares.core.events import Follow, Jumped, Lead, Renew
+from pares.core.neli.events import Extend
 from pares.core.reasons import LEASE_RAN_OUT
-from pares.core.shares import Extend
 from pares.runtime.beliefs import Beliefs
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term

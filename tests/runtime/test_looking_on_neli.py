@@ -10,8 +10,8 @@ from induction_tools import ROLES, shared
 from runtime_tools import PATIENCE, Crew, fresh_url, until
 
 import pares
-from pares.core.changes import DidChanged, MemberJoined, SeatChanged
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire.changes import DidChanged, MemberJoined, SeatChanged
 from pares.runtime.tenures import Tenures
 from pares.runtime.which import runs_induced
 from pares.view import TenureStory, state, story_of

@@ -10,7 +10,7 @@ import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Faulty, Recorder, until
 
 import pares
-from pares.core.protocol import Event, Jumped, Read
+from pares.core.events import Event, Jumped, Read
 from pares.ledger import Entry
 from pares.runtime.clock import stopwatch
 from pares.runtime.proof import prove

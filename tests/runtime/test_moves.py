@@ -13,7 +13,7 @@ from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.core.protocol import Ask
+from pares.core.events import Ask
 from pares.ledger.memory import drop
 from pares.runtime.loop import Loop
 

@@ -10,8 +10,8 @@ import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Faulty, descriptors, fresh_url
 
 import pares
-from pares.core.changes import DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.core.errors import ConfigError, LedgerUnavailable
+from pares.core.wire.changes import DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.ledger.memory import drop
 from pares.runtime import observer as looking
 from pares.runtime.observer import holders as looking_holders

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import Lock
+from pares.core.wire.records import Lock
 from pares.runtime import proof
 from pares.runtime.deathwatch import DeathWatch
 from pares.runtime.proof import DeathLock, boot_id, forget, prove, sweep

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pares.core.records import Snapshot
+from pares.core.wire.records import Snapshot
 from pares.testing import Stage
 
 

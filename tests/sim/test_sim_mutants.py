@@ -5,7 +5,9 @@
 
 import pytest
 
-from pares.core import fold, lease, living, watch
+from pares.core import lease
+from pares.core.claims import silence, tick
+from pares.core.wire import fold
 from pares.sim.knobs import draw
 from pares.sim.mutants import MUTANTS, applied
 from pares.sim.play import play
@@ -78,11 +80,11 @@ def test_it_is_the_rule_that_makes_the_difference(name: str) -> None:
 
 
 def test_a_mutant_leaves_no_trace_behind() -> None:
-    before = [dict(vars(module)) for module in (fold, lease, living, watch)] + [dict(fold.EFFECTS)]
+    before = [dict(vars(module)) for module in (fold, lease, tick, silence)] + [dict(fold.EFFECTS)]
     for mutant in MUTANTS.values():
         with applied(mutant):
             assert mutant.patches() != []
-        after = [dict(vars(module)) for module in (fold, lease, living, watch)] + [dict(fold.EFFECTS)]
+        after = [dict(vars(module)) for module in (fold, lease, tick, silence)] + [dict(fold.EFFECTS)]
         assert after == before, mutant.name
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pares.core.beacons import Announce, decode
+from pares.core.wire.neli_records import Announce, decode
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.mutants.base import applied
 from pares.sim.neli.checkers import OneLeader, Tokens

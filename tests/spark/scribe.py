@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pares.core import records as r
-from pares.core.reader import Reader
-from pares.core.snapshots import Taken
+from pares.core.wire import records as r
+from pares.core.wire.reader import Reader
+from pares.core.wire.snapshots import Taken
 from pares.dev import Kafka
 from pares.ledger import open as open_ledger
 

@@ -15,8 +15,8 @@ import pytest
 from planted import Planted, plant_all
 from scribe import BASE, Scribe, story
 
-from pares.core import records as r
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
 from pares.spark.audit import AuditResult, audit
 

@@ -15,8 +15,8 @@ from planted import plant_all
 from scribe import BASE, Scribe, story
 
 from kafka_tools import PATIENCE, client, new_topic, write
-from pares.core import records as r
 from pares.core.errors import ConfigError, LedgerGap, LedgerUnavailable
+from pares.core.wire import records as r
 from pares.dev import Kafka, Security
 from pares.ledger import open as open_ledger
 from pares.spark import logs, reading

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pares.core.changes import DidChanged
+from pares.core.wire.changes import DidChanged
 from pares.spark.audit import audit
 from pares.spark.report import write_report
 from standstill import stop_between_writes

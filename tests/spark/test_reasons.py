@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pares.core.reasons import BARRIER_TIMED_OUT, LEFT, LOST, REASONS, REVOKED
-from pares.core.records import BadRecord, Did, Release, Transfer, decode
+from pares.core.wire.records import BadRecord, Did, Release, Transfer, decode
 from pares.sim.knobs import draw
 from pares.sim.log import SimLog
 from pares.sim.play import Play

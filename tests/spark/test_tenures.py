@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pares.core.beacons import Announce, Beacon, Pulse, Width, Work, Yield, encode
+from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Work, Yield, encode
 from pares.ledger import open as open_ledger
 from pares.spark.audit import AuditResult, audit
 from pares.spark.tenures import history

@@ -7,7 +7,7 @@ import pytest
 
 import pares
 from pares.core.errors import ConfigError, LeadershipLost
-from pares.core.protocol import Event
+from pares.core.events import Event
 from pares.runtime.answers import Answer
 from pares.testing import FakeMember
 

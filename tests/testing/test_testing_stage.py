@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pares.core.errors import ConfigError
-from pares.core.records import Beat, Release
+from pares.core.wire.records import Beat, Release
 from pares.sim.checker import Broken
 from pares.testing import Stage
 

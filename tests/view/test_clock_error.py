@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pares
-from pares.core.beacons import Announce, Pulse, encode
+from pares.core.wire.neli_records import Announce, Pulse, encode
 from pares.ledger import Entry, Ledger
 from pares.view.checkup import Checkup, examine, measured
 from pares.view.clock_error import GROUP, measure, narrowed

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import pares
 from pares.cli.watch import picture
-from pares.core.beacons import Width, encode
+from pares.core.wire.neli_records import Width, encode
 from pares.view.induced import Plan, findings, look
 from pares.view.state import state
 from pares.view.tenure_story import story_of

@@ -12,7 +12,7 @@ import typer
 from pares.cli.keys import quit_key
 from pares.cli.options import existing
 from pares.cli.output import console, print_json, seconds
-from pares.core.shown import short_token
+from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,7 @@ import typer
 
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.output import console, print_json, say
-from pares.core.shown import short_tokens
+from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult
@@ -55,7 +55,7 @@ def audit(
     if a promise was broken.
     """
     from pares.core.errors import ConfigError
-    from pares.core.records import check_name
+    from pares.core.wire.records import check_name
 
     check_name("--group", group)
     if also and (writes is not None or out is not None):

@@ -91,7 +91,7 @@ def doctor(
     The last line is the verdict. Ends with 1 if there is a problem; warnings and notes do not count.
     """
     from pares.core.errors import ConfigError
-    from pares.core.records import check_name
+    from pares.core.wire.records import check_name
     from pares.ledger import partition_of
     from pares.view import url_of
     from pares.view.checkup import examine, measured

@@ -30,7 +30,7 @@ def handover(
     """
     from pares.cli.steer import held, need_known, need_member, need_role, report, steering, wait
     from pares.core.errors import ConfigError, ParesError
-    from pares.core.shown import short_token
+    from pares.core.wire.shown import short_token
     from pares.view import name_of
 
     def check(story: Story) -> None:

@@ -162,7 +162,7 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
     Raises `ConfigError` for a group that the log has nothing of, and `CapabilityError` for one that writes what this
     version can't read: what it took for the group's state might be wrong (R11).
     """
-    from pares.core.records import check_name
+    from pares.core.wire.records import check_name
     from pares.ledger import partition_of
     from pares.view import story_of, url_of
 

@@ -66,7 +66,7 @@ def add(
     """Add a role, or change the seats, weight and spread of one that is there."""
     from pares.cli.steer import need_known, report, steering, wait
     from pares.core.errors import ConfigError
-    from pares.core.records import check_name
+    from pares.core.wire.records import check_name
     from pares.runtime.settings import Spread
 
     def check(story: Story) -> None:

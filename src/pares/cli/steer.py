@@ -17,7 +17,7 @@ from pares.cli.output import FAILED, print_json, say
 from pares.core.errors import ConfigError, ParesError
 
 if TYPE_CHECKING:
-    from pares.core.states import MemberState
+    from pares.core.wire.states import MemberState
     from pares.runtime import Admin
     from pares.view import Story
 

@@ -12,7 +12,7 @@ from pares.cli.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcal
 from pares.cli.keys import quit_key
 from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
 from pares.cli.output import clock, console, print_json, seconds
-from pares.core.shown import short_token
+from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,7 +41,7 @@ def watch(
     Of a group that runs ALLCALL: members, ranks, leases, and who does not agree with whom, as they are heard.
     """
     if listens(ledger, protocol):
-        from pares.core.records import check_name
+        from pares.core.wire.records import check_name
 
         check_name("--group", group)
         once = once or not sys.stdout.isatty()

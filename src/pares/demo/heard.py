@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from pares.core.changes import SeatChanged
-from pares.core.states import new_seat
-from pares.core.world import World
+from pares.core.wire.changes import SeatChanged
+from pares.core.wire.states import new_seat
+from pares.core.wire.world import World
 from pares.demo.quotes import now_ms
 from pares.ledger import Log
 from pares.runtime.allcall_observer import AllcallObserver

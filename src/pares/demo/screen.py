@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pares.core.shown import short_token
+from pares.core.wire.shown import short_token
 from pares.demo.cast import Actor
 from pares.demo.quotes import TICK_MS, Last, now_ms
 from pares.demo.schedule import Step, member_index

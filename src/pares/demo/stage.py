@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
-from pares.core.shown import short_token
+from pares.core.wire.shown import short_token
 from pares.demo.cast import Actor, Cast, Settings
 from pares.demo.heard import HeardStory
 from pares.demo.law import law_of

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from pares.core.errors import ConfigError
-from pares.core.protocol import Ask, RewindTo
-from pares.core.records import MAX_INT
+from pares.core.events import Ask, RewindTo
+from pares.core.wire.records import MAX_INT
 from pares.ledger import Ledger, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.incarnation import default_name

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Event as CallEvent
-from pares.core.allcall_protocol import Heard, Joined, Led, Lost, Missed, Publish, Settings
-from pares.core.changes import MemberJoined, MemberLeft
+from pares.core.allcall.events import Event as CallEvent
+from pares.core.allcall.events import Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall.protocol import AllCall
 from pares.core.errors import CapabilityError, ClosedError, ConfigError, ForkedError, LedgerUnavailable
-from pares.core.protocol import (
+from pares.core.events import (
     Ask,
     Close,
     Closed,
@@ -38,8 +37,9 @@ from pares.core.protocol import (
     Tick,
     Wake,
 )
+from pares.core.neli.events import Extend, WorkOver
 from pares.core.reasons import DRAINED
-from pares.core.shares import Extend, WorkOver
+from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.ledger import Bus
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.barriers import Key

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pares.core.allcall_overheard import Overheard
-from pares.core.allcall_wire import token
-from pares.core.changes import Change
+from pares.core.allcall.listener import Overheard
+from pares.core.allcall.messages import token
 from pares.core.errors import CapabilityError
-from pares.core.records import check_name
-from pares.core.world import World
+from pares.core.wire.changes import Change
+from pares.core.wire.records import check_name
+from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, open_bus
 from pares.runtime.allcall_settings import Medium, medium_of
 from pares.runtime.clock import stopwatch, wall_us

@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 
-from pares.core.allcall_protocol import Settings
-from pares.core.allcall_wire import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
+from pares.core.allcall.events import Settings
+from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Bus, Ledger, as_bus, open_bus
 from pares.runtime.protocols import AllCall

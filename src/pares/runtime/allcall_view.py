@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pares.core.allcall_wire import token
+from pares.core.allcall.messages import token
 from pares.core.errors import CapabilityError
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.runtime.allcall_loop import AllcallLoop, name_of
 from pares.runtime.clock import stopwatch
 from pares.runtime.proof import DeathLock

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from pares.core.errors import CapabilityError, ConfigError, ParesError
+from pares.core.events import BarrierReturned
 from pares.core.lease import lease_ns
-from pares.core.protocol import BarrierReturned
 from pares.ledger import Bus, Ledger, Log, parse, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.barriers import Key

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.runtime.clock import stopwatch
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
 from pares.runtime.lanes import Lane

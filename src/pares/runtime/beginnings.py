@@ -17,7 +17,7 @@ from typing import Final
 
 from pares.core.errors import ParesError
 from pares.core.reasons import STEPPED_DOWN
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.runtime.barriers import Barriers
 from pares.runtime.events import Acquired
 from pares.runtime.term import Term

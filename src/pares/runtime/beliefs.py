@@ -17,9 +17,9 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from pares.core.protocol import Follow, Lead, Renew
+from pares.core.events import Follow, Lead, Renew
+from pares.core.neli.events import Extend
 from pares.core.reasons import SUPERSEDED
-from pares.core.shares import Extend
 from pares.runtime.clock import stopwatch
 from pares.runtime.term import Term
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from pares.core.errors import ConfigError
 from pares.core.lease import lease_ns
-from pares.core.records import MAX_SESSION_MS, MIN_SESSION_MS
+from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.runtime.protocols import LEASE_BEATS, AllCall, FastNeli, Nele, Neli, Protocol, ProtocolName
 
 SECOND: Final = 1_000_000_000
@@ -61,9 +61,9 @@ def rhythm(name: ProtocolName, session: float, drift: float = 0.1, clock_error: 
         made = AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
         return Rhythm(session, session, session - left, beat / 2, how, made)
     # Imported by whoever needs them: the larger a process, the later its death is known (R7).
-    from pares.core.beacons import MAX_THRESHOLD_MS
-    from pares.core.fast import BEATS
-    from pares.core.neli import BEACONS
+    from pares.core.neli.classic import BEACONS
+    from pares.core.neli.fast import BEATS
+    from pares.core.wire.neli_records import MAX_THRESHOLD_MS
     from pares.runtime.induction_settings import NELE_SESSIONS
 
     bound = session / (1 + drift)  # the least after which a group may give a silent member's partitions away

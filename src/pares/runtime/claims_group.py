@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
-from pares.core.records import MAX_NAME
+from pares.core.wire.records import MAX_NAME
 from pares.ledger import Group, Ledger
 from pares.runtime.events import Acquired, Event, Fenced, Revoked
 from pares.runtime.settings import LONGEST_BARRIER

@@ -14,8 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import Final, cast
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.protocol import Close, Closed, Declare, Event, Stop
-from pares.core.records import Seat
+from pares.core.events import Close, Closed, Declare, Event, Stop
+from pares.core.wire.records import Seat
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.assembly import Engine, Medium
 from pares.runtime.barriers import Key

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pares.core.records import Lock
+from pares.core.wire.records import Lock
 from pares.runtime.proof import Candidate, forks
 
 SOON_NS: Final = 5_000_000

@@ -8,7 +8,7 @@ from pares.runtime.clock import stopwatch
 from pares.runtime.views import Health
 
 if TYPE_CHECKING:
-    from pares.core.claims import Claims
+    from pares.core.claims.protocol import Claims
     from pares.runtime.life import Life
     from pares.runtime.loop import Loop
     from pares.runtime.world_view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pares.core.induced import Induced
+from pares.core.neli.induced import Induced
 from pares.ledger import Membership
 from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.clock import stopwatch

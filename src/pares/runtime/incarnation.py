@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from pares.core.claims import Claims, Config
+from pares.core.claims.protocol import Claims, Config
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import VERSION
+from pares.core.wire.records import VERSION
 from pares.ledger import Log
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.proof import DeathLock, forks, sweep

@@ -16,12 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.fast import Fast
-from pares.core.holding import SILENT
-from pares.core.induced import Induced
-from pares.core.neli import Neli
-from pares.core.part import BELIEVING, STANDING, Part
-from pares.core.protocol import (
+from pares.core.events import (
     Ask,
     Close,
     Closed,
@@ -40,9 +35,14 @@ from pares.core.protocol import (
     Tick,
     Wake,
 )
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
+from pares.core.neli.events import Event as ShareEvent
+from pares.core.neli.fast import Fast
+from pares.core.neli.induced import Induced
+from pares.core.neli.partition import BELIEVING, STANDING, Part
+from pares.core.neli.partitions import SILENT
 from pares.core.reasons import STEPPED_DOWN
-from pares.core.shares import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, WorkOver, Yielded
-from pares.core.shares import Event as ShareEvent
 from pares.ledger import Ledger, expire
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.assignment import GRACE, Assignment, Callbacks, Join

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.shares import Config
+from pares.core.neli.events import Config
 from pares.ledger import Group, Ledger, Membership
 from pares.runtime.assignment import GRACE, Callbacks
 from pares.runtime.claims_group import CALLBACK_LIMIT, group_of

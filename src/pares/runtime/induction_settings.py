@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pares.core.budget import BUDGET
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.neli import BEACONS
-from pares.core.shares import Config
+from pares.core.neli.budget import BUDGET
+from pares.core.neli.classic import BEACONS
+from pares.core.neli.events import Config
 from pares.ledger import Log
 from pares.runtime.numbers import seconds_to_ms
 from pares.runtime.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli, Partitioned

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import Seat
-from pares.core.spread import partition_of_role
+from pares.core.neli.role_mapping import partition_of_role
+from pares.core.wire.records import Seat
 from pares.runtime.claims_group import ClaimsMembership
 from pares.runtime.idle import group_members
 from pares.runtime.induction import InductionLoop

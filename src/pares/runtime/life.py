@@ -9,26 +9,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.core.errors import CapabilityError, ConfigError, ForkedError, ParesError
-from pares.core.protocol import (
-    Barrier,
-    Closed,
-    Effect,
-    Follow,
-    Lapsed,
-    Lead,
-    Live,
-    Moved,
-    Renew,
-    Report,
-    Restart,
-    Stop,
-)
+from pares.core.events import Barrier, Closed, Effect, Follow, Lapsed, Lead, Live, Moved, Renew, Report, Restart, Stop
+from pares.core.neli.events import Effect as ShareEffect
+from pares.core.neli.events import Extend
 from pares.core.reasons import CLOSED
-from pares.core.records import Seat
-from pares.core.shares import Effect as ShareEffect
-from pares.core.shares import Extend
+from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
+from pares.core.wire.records import Seat
 from pares.runtime.barriers import Barriers
 from pares.runtime.beginnings import Beginnings
 from pares.runtime.beliefs import Beliefs

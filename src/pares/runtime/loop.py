@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from pares.core.claims import Claims
+from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.protocol import (
+from pares.core.events import (
     Acked,
     Append,
     Ask,
@@ -42,7 +42,7 @@ from pares.core.protocol import (
     Wake,
     Watch,
 )
-from pares.core.records import Lock
+from pares.core.wire.records import Lock
 from pares.ledger import Log, expire
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.clock import stopwatch, wall_us

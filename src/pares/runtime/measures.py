@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pares.core import reasons
-from pares.core.changes import SeatChanged
-from pares.core.records import Seat
+from pares.core.wire.changes import SeatChanged
+from pares.core.wire.records import Seat
 from pares.runtime.clock import stopwatch
 
 log: Final = logging.getLogger("pares.member")

@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
+from pares.core.claims.tenure import MAX_WHY
 from pares.core.errors import ConfigError
-from pares.core.protocol import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
+from pares.core.events import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
 from pares.core.reasons import CLOSED
-from pares.core.records import MAX_PAUSE_MS, MAX_SEATS, check_name
-from pares.core.tenure import MAX_WHY
+from pares.core.wire.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
 from pares.runtime import forks

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-from pares.core.changes import Change
 from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.reader import Reader, State
-from pares.core.records import check_name
-from pares.core.world import World
+from pares.core.wire.changes import Change
+from pares.core.wire.reader import Reader, State
+from pares.core.wire.records import check_name
+from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
 from pares.ledger import open as open_ledger
 from pares.runtime.tenures import Tenures

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import Lock
+from pares.core.wire.records import Lock
 from pares.ledger.localfs import is_local
 from pares.ledger.weak import WeakBag
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, get_args
 from msgspec import Struct
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import MAX_SESSION_MS
+from pares.core.wire.records import MAX_SESSION_MS
 from pares.runtime.numbers import one_of, seconds_to_ms
 
 ProtocolName: TypeAlias = Literal["claims", "nele", "neli", "fast-neli", "allcall"]

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.protocol import Event, StepDown
+from pares.core.events import Event, StepDown
 from pares.runtime.life import Life
 from pares.runtime.loop import Loop
 from pares.runtime.world_view import View

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from pares.core.claims import Claims, Config, RoleSpec
+from pares.core.claims.protocol import Claims, Config, RoleSpec
 from pares.core.errors import ConfigError
-from pares.core.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, check_name
+from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, check_name
 from pares.runtime.incarnation import default_name
 from pares.runtime.numbers import number, seconds_to_ms, whole
 

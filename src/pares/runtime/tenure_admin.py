@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.beacons import NAMES, InductionRecord, Number, Place, Work, encode
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import check_name
+from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, Work, encode
+from pares.core.wire.records import check_name
 from pares.ledger import Ledger, Log
 from pares.runtime.claims_group import SUFFIX
 from pares.runtime.incarnation import default_name

@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pares.core.changes import Change, DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
-from pares.core.chronicle import Came, Chronicle, Known, Led, Over, Sender, Went
+from pares.core.neli.history import Came, Chronicle, Known, Led, Over, Sender, Went
+from pares.core.neli.role_mapping import partition_of_number, role_number
 from pares.core.reasons import CLOSED, SUPERSEDED
-from pares.core.records import READS
-from pares.core.spread import partition_of_number, role_number
-from pares.core.states import MemberState, RoleState, new_seat
-from pares.core.world import World
+from pares.core.wire.changes import Change, DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
+from pares.core.wire.records import READS
+from pares.core.wire.states import MemberState, RoleState, new_seat
+from pares.core.wire.world import World
 from pares.ledger import Entry, Log
 
 CHUNK: Final = 1000

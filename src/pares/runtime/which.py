@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from pares.core.beacons import Foreign, decode
 from pares.core.errors import CapabilityError
-from pares.core.records import BadRecord
+from pares.core.wire.neli_records import Foreign, decode
+from pares.core.wire.records import BadRecord
 from pares.ledger import Bus, Entry, Ledger, Log, last_published, partition_of
 from pares.ledger.batches import batches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.runtime.observer import holders
 from pares.runtime.proof import DeathLock
 from pares.runtime.views import Holder, Peer

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pares.core.protocol import (
-    Ask,
-    Declare,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-)
-from pares.core.records import Seat
+from pares.core.events import Ask, Declare, Event, HandOver, Marked, PauseFor, ResumeNow, RewindTo, StepDown
+from pares.core.wire.records import Seat
 from pares.sim.chance import Chance
 from pares.sim.engine import MS
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pares.core.changes import Change
-from pares.core.protocol import Append, Barrier, Closed, Follow, Lead, Report, Stop
-from pares.core.records import AnyRecord, Unknown
+from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Stop
+from pares.core.wire.changes import Change
+from pares.core.wire.records import AnyRecord, Unknown
 
 if TYPE_CHECKING:
     from pares.sim.process import Process

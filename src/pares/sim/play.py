@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
-from pares.core import chores, outbox, reader, snapshotting, world
-from pares.core.claims import RoleSpec
-from pares.core.protocol import Close, HandOver, Ready, Stop
+from pares.core.claims import duties, outbox, snapshotting
+from pares.core.claims.protocol import RoleSpec
+from pares.core.events import Close, HandOver, Ready, Stop
+from pares.core.wire import reader, world
 from pares.sim.acts import Acts
 from pares.sim.checkers import everything
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
@@ -317,7 +318,7 @@ def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
 SCALED: Final = {
     "forget": ((world, "FORGET"),),
     "window": ((reader, "WINDOW"),),
-    "text": ((chores, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
+    "text": ((duties, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
 }

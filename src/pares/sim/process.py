@@ -14,9 +14,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.claims import Claims, Config
-from pares.core.lease import lease_ns
-from pares.core.protocol import (
+from pares.core.claims.protocol import Claims, Config
+from pares.core.events import (
     Acked,
     Append,
     Attached,
@@ -44,7 +43,8 @@ from pares.core.protocol import (
     Wake,
     Watch,
 )
-from pares.core.records import Lock, Record, Seat
+from pares.core.lease import lease_ns
+from pares.core.wire.records import Lock, Record, Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.wire import Flight, Owner, Wire
 

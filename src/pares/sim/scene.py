@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.changes import Began, Change, MemberLeft, PauseChanged, RoleChanged, SeatChanged
-from pares.core.protocol import Append, Barrier, Closed, Follow, Lead, Report, Restart, Stop, Trim
-from pares.core.reader import Reader, State
-from pares.core.records import (
+from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Restart, Stop, Trim
+from pares.core.wire.changes import Began, Change, MemberLeft, PauseChanged, RoleChanged, SeatChanged
+from pares.core.wire.reader import Reader, State
+from pares.core.wire.records import (
     AnyRecord,
     Ask,
     BadRecord,

@@ -6,7 +6,7 @@ enough: whoever rightly believes is never refused, and whoever comes too late al
 
 from __future__ import annotations
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 
 
 class Sink:

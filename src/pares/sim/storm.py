@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pares.core.protocol import Close, Ready
-from pares.core.records import Done, Seat, Take
+from pares.core.events import Close, Ready
+from pares.core.wire.records import Done, Seat, Take
 from pares.sim import vandals
 from pares.sim.chance import Chance
 from pares.sim.engine import MS

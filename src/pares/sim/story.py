@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.engine import SECOND
 
 

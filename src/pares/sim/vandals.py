@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core import chores, records
-from pares.core.records import MAX_INT
-from pares.core.world import World
+from pares.core.claims import duties
+from pares.core.wire import records
+from pares.core.wire.records import MAX_INT
+from pares.core.wire.world import World
 
 if TYPE_CHECKING:
     from pares.sim.play import Play
@@ -92,7 +93,7 @@ def false_snapshot(rng: Random, scene: Scene) -> bytes | None:
         for seat in world.seats.values():
             seat.holder = None if seat.holder == id else seat.holder
     text = world.dump()
-    if len(text) > chores.SNAPSHOT_TEXT:
+    if len(text) > duties.SNAPSHOT_TEXT:
         return None
     envelope: dict[str, Any] = {"v": 1, "g": scene.group, "m": "x~1", "n": 1, "b": world.base, "s": 100}
     return records.encode(records.Snapshot(**envelope, upto=world.last + 1, id="x", part=0, parts=1, world=text))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
+from pares.core.wire.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.registry import open as open_ledger
 from pares.runtime.which import runs_induced
 from pares.spark import intervals, verdict

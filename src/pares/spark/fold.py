@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pares.core.changes import (
+from pares.core.wire.changes import (
     Began,
     Change,
     DidChanged,
@@ -30,9 +30,9 @@ from pares.core.changes import (
     RoleChanged,
     SeatChanged,
 )
-from pares.core.reader import Reader, State
-from pares.core.records import AnyRecord, BadRecord, Beat, Unknown, decode
-from pares.core.states import MemberState
+from pares.core.wire.reader import Reader, State
+from pares.core.wire.records import AnyRecord, BadRecord, Beat, Unknown, decode
+from pares.core.wire.states import MemberState
 from pares.spark.fact import ADMINISTRATOR, SCHEMA, Fact, batches
 
 if TYPE_CHECKING:

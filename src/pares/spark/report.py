@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.shown import short_tokens
+from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult

@@ -25,7 +25,7 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pares.core.errors import ConfigError
-from pares.core.records import Unknown
+from pares.core.wire.records import Unknown
 from pares.spark.logs import entries_of, first_and_end, open_to_read
 
 if TYPE_CHECKING:

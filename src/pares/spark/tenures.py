@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from pares.core.beacons import decode
-from pares.core.chronicle import Came, Chronicle, Happening, Known, Led, Over, Sender, Tenancy, Went
+from pares.core.neli.history import Came, Chronicle, Happening, Known, Led, Over, Sender, Tenancy, Went
 from pares.core.reasons import ROLE_REMOVED
-from pares.core.records import BadRecord, Seat
+from pares.core.wire.neli_records import decode
+from pares.core.wire.records import BadRecord, Seat
 from pares.spark.fact import SCHEMA, Fact, batches
 from pares.spark.fold import KEPT_PAYLOAD, EntryLike
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pares.core.errors import ConfigError
-from pares.core.protocol import (
+from pares.core.events import (
     Ask,
     Close,
     Declare,
@@ -19,7 +19,7 @@ from pares.core.protocol import (
     RewindTo,
     StepDown,
 )
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.engine import SECOND
 from pares.sim.story import seat_name
 from pares.sim.wire import FATES

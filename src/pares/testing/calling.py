@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from pares.core.errors import ConfigError
-from pares.core.protocol import Ask, Close, Event, HandOver, Ready, StepDown
+from pares.core.events import Ask, Close, Event, HandOver, Ready, StepDown
 from pares.core.reasons import DRAINED, HANDED_OVER
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.runtime.allcall_settings import check_foreign, settings_of
 from pares.runtime.protocols import AllCall, ProtocolSettings
 from pares.runtime.settings import SESSION, settings

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypedDict, Unpack, cast
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-from pares.core.protocol import BarrierReturned
-from pares.core.records import check_name
+from pares.core.events import BarrierReturned
+from pares.core.wire.records import check_name
 from pares.runtime import forks
 from pares.runtime.arguments import check_arguments
 from pares.runtime.barriers import Barriers, Callback

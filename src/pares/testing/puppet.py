@@ -12,11 +12,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
-from pares.core import records
-from pares.core.changes import Change
 from pares.core.errors import ConfigError
-from pares.core.fold import fold
-from pares.core.protocol import (
+from pares.core.events import (
     Ask,
     Barrier,
     BarrierReturned,
@@ -38,8 +35,11 @@ from pares.core.protocol import (
     StepDown,
 )
 from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
-from pares.core.records import Seat
-from pares.core.world import World
+from pares.core.wire import records
+from pares.core.wire.changes import Change
+from pares.core.wire.fold import fold
+from pares.core.wire.records import Seat
+from pares.core.wire.world import World
 from pares.runtime.answers import Answer, Answers
 from pares.runtime.clock import stopwatch
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from pares.core.errors import ConfigError
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.testing.actor import Actor
 
 

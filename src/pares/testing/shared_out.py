@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import asdict
 
 from pares.core.errors import ConfigError
-from pares.core.protocol import Event
-from pares.core.shares import Roles
+from pares.core.events import Event
+from pares.core.neli.events import Roles
 from pares.ledger import Log
 from pares.runtime.induction_settings import check_seats, check_shape, check_sum
 from pares.runtime.induction_settings import config as config_of

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pares.core import records
-from pares.core.claims import Config, RoleSpec
+from pares.core.claims.protocol import Config, RoleSpec
 from pares.core.errors import ConfigError
-from pares.core.records import AnyRecord
-from pares.core.world import World
+from pares.core.wire import records
+from pares.core.wire.records import AnyRecord
+from pares.core.wire.world import World
 from pares.runtime.protocols import AllCall, Protocol, ProtocolSettings, protocol_of
 from pares.sim.checker import Checker
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock

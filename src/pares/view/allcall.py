@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pares.core.allcall_wire import token
+from pares.core.allcall.messages import token
 from pares.runtime.clock import stopwatch
 from pares.view.story import name_of
 
 if TYPE_CHECKING:
-    from pares.core.allcall_election import Known
-    from pares.core.allcall_overheard import Overheard, Speaker
+    from pares.core.allcall.election import Known
+    from pares.core.allcall.listener import Overheard, Speaker
     from pares.runtime.allcall_observer import AllcallObserver
 
 SECOND = 1e9

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pares.core.records import READS
-from pares.core.states import MemberState
+from pares.core.wire.records import READS
+from pares.core.wire.states import MemberState
 from pares.ledger import Log, is_local
 from pares.view import induced
 from pares.view.clock_error import measure

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
-from pares.core.records import VERSION, Beat, encode
+from pares.core.wire.records import VERSION, Beat, encode
 from pares.ledger import Log
 
 GROUP: Final = "pares-doctor"

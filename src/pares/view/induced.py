@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
-from pares.core.beacons import Foreign, decode
-from pares.core.budget import BUDGET
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.fast import check_interval
 from pares.core.lease import lease_ns
-from pares.core.neli import BEACONS, check_threshold
-from pares.core.records import BadRecord
-from pares.core.shares import Config
-from pares.core.spread import partition_of_number, seat_of_partition
-from pares.core.track import Tenure, Track
+from pares.core.neli.budget import BUDGET
+from pares.core.neli.classic import BEACONS, check_threshold
+from pares.core.neli.events import Config
+from pares.core.neli.fast import check_interval
+from pares.core.neli.partition_log import Tenure, Track
+from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
+from pares.core.wire.neli_records import Foreign, decode
+from pares.core.wire.records import BadRecord
 from pares.ledger import Log
 from pares.runtime.claims_group import SUFFIX
 from pares.runtime.idle import uneven

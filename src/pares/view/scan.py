@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.records import READS, BadRecord, Did, Unknown, decode
+from pares.core.wire.records import READS, BadRecord, Did, Unknown, decode
 from pares.ledger.batches import batches
 
 if TYPE_CHECKING:

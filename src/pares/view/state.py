@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.states import MemberState
+from pares.core.wire.states import MemberState
 from pares.view.story import Move, Story, name_of
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pares.core.changes import Change, DidChanged, PauseChanged, SeatChanged
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.core.reader import WINDOW, Reader, State
 from pares.core.reasons import FENCED
-from pares.core.records import BadRecord, Seat, decode
-from pares.core.world import World
+from pares.core.wire.changes import Change, DidChanged, PauseChanged, SeatChanged
+from pares.core.wire.reader import WINDOW, Reader, State
+from pares.core.wire.records import BadRecord, Seat, decode
+from pares.core.wire.world import World
 from pares.ledger.address import without_readonly
 
 if TYPE_CHECKING:

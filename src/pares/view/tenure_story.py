@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.core.world import World
+from pares.core.wire.world import World
 from pares.ledger.base import Log
 from pares.runtime.tenures import Tenures
 from pares.runtime.which import runs_induced

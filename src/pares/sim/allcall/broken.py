@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from pares.core import allcall_election
-from pares.core.allcall import AllCall
-from pares.core.allcall_company import Company
-from pares.core.allcall_election import Election, Known
-from pares.core.allcall_hearing import Hearing, Sender
-from pares.core.allcall_protocol import Effect, Settings
-from pares.core.allcall_turns import Turns
-from pares.core.allcall_wire import Call, Claim, decode, token
+from pares.core.allcall import election as allcall_election
+from pares.core.allcall.election import Election, Known
+from pares.core.allcall.events import Effect, Settings
+from pares.core.allcall.freshness import Hearing, Sender
+from pares.core.allcall.messages import Call, Claim, decode, token
+from pares.core.allcall.peers import Company
+from pares.core.allcall.protocol import AllCall
+from pares.core.allcall.timing import Turns
+from pares.core.events import Lead
 from pares.core.lease import MS
-from pares.core.protocol import Lead
 from pares.sim.mutants.base import Patch
 
 # pyright: reportPrivateUsage=false

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.core.allcall_wire import token as token_of
-from pares.core.protocol import Follow, Lead
+from pares.core.allcall.messages import token as token_of
+from pares.core.events import Follow, Lead
 from pares.core.reasons import LEASE_RAN_OUT, OUTBID
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.allcall.knobs import Bounds
 from pares.sim.allcall.net import LONG_AGO, Message
 from pares.sim.allcall.process import AllCallProcess

@@ -27,8 +27,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pares.core.allcall_company import WINDOW
-from pares.core.allcall_election import Order
+from pares.core.allcall.election import Order
+from pares.core.allcall.peers import WINDOW
 from pares.sim.engine import MS, US
 
 FAULTS: Final = (

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pares.core.allcall_wire import Call
+from pares.core.allcall.messages import Call
 from pares.sim.allcall.knobs import Weather
 from pares.sim.engine import Engine
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from pares.core.protocol import Follow, Lead
-from pares.core.records import Seat
+from pares.core.events import Follow, Lead
+from pares.core.wire.records import Seat
 from pares.sim.allcall.checkers import FRESH
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds
 from pares.sim.allcall.net import LONG_AGO, Message

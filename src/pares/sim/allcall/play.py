@@ -6,7 +6,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.allcall.checkers import Alone, Claims, Emergence, NoGap, OneGoesOn, OneSide, Planned, Silence, Terms
 from pares.sim.allcall.knobs import AllCallKnobs, Bounds, fair
 from pares.sim.allcall.net import Cut

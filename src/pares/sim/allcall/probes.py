@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.allcall.process import AllCallProcess
 from pares.sim.checker import Broken
 

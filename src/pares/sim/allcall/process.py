@@ -12,12 +12,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.allcall import AllCall
-from pares.core.allcall_protocol import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
-from pares.core.allcall_wire import Call, decode
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
-from pares.core.records import Seat
-from pares.core.shares import WorkOver
+from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall.messages import Call, decode
+from pares.core.allcall.protocol import AllCall
+from pares.core.events import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
+from pares.core.neli.events import WorkOver
+from pares.core.wire.records import Seat
 from pares.sim.allcall.net import LONG_AGO, Message, Station
 from pares.sim.engine import US, Stopwatch, WallClock
 

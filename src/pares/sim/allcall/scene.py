@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.allcall_wire import TERM_ORIGIN_S
-from pares.core.protocol import Follow, Lead, Report
-from pares.core.records import Seat
+from pares.core.allcall.messages import TERM_ORIGIN_S
+from pares.core.events import Follow, Lead, Report
+from pares.core.wire.records import Seat
 from pares.sim.allcall.knobs import Weather
 from pares.sim.allcall.net import Message, Net
 from pares.sim.allcall.process import AllCallProcess

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pares.core.allcall_wire import Call, encode
+from pares.core.allcall.messages import Call, encode
 from pares.sim.allcall.knobs import FAULTS
 from pares.sim.allcall.net import Cut, Message
 from pares.sim.allcall.process import AllCallProcess

@@ -6,8 +6,8 @@ the judge's; and at the end new readers begin wherever one may begin (the origin
 
 from __future__ import annotations
 
-from pares.core.protocol import Report
-from pares.core.reader import Reader, State
+from pares.core.events import Report
+from pares.core.wire.reader import Reader, State
 from pares.sim.checker import Checker
 from pares.sim.process import Process
 from pares.sim.scene import Scene

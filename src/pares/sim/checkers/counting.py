@@ -7,8 +7,8 @@ counted.
 
 from __future__ import annotations
 
-from pares.core.changes import Began, DidChanged, MemberLeft
-from pares.core.records import Did, Genesis, Join
+from pares.core.wire.changes import Began, DidChanged, MemberLeft
+from pares.core.wire.records import Did, Genesis, Join
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
 

@@ -8,8 +8,8 @@ Two beliefs can meet only when one begins, or is prolonged; so that is when it i
 
 from __future__ import annotations
 
-from pares.core.protocol import Follow, Lead
-from pares.core.records import Seat
+from pares.core.events import Follow, Lead
+from pares.core.wire.records import Seat
 from pares.sim.checker import Checker
 from pares.sim.process import Process
 from pares.sim.scene import Scene

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pares.core import forgetting
-from pares.core.changes import Began, RoleChanged, SeatChanged
-from pares.core.protocol import Closed, Stop
-from pares.core.records import Claim, Seat
-from pares.core.world import PLACE_EVERY
+from pares.core.events import Closed, Stop
+from pares.core.wire import forgetting
+from pares.core.wire.changes import Began, RoleChanged, SeatChanged
+from pares.core.wire.records import Claim, Seat
+from pares.core.wire.world import PLACE_EVERY
 from pares.sim.checker import Checker, Landed
 from pares.sim.checkers.liveness import fit
 from pares.sim.engine import MS

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pares.core.changes import RoleChanged, SeatChanged
-from pares.core.protocol import Stop
-from pares.core.reader import State
-from pares.core.records import Seat
-from pares.core.world import World
+from pares.core.events import Stop
+from pares.core.wire.changes import RoleChanged, SeatChanged
+from pares.core.wire.reader import State
+from pares.core.wire.records import Seat
+from pares.core.wire.world import World
 from pares.sim.checker import Checker, Landed
 from pares.sim.engine import MS
 from pares.sim.process import Process

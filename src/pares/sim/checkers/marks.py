@@ -4,8 +4,8 @@ was taken is never given out again: a take stands if it is its holder's, and beg
 
 from __future__ import annotations
 
-from pares.core.changes import Began, SeatChanged
-from pares.core.records import Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
+from pares.core.wire.changes import Began, SeatChanged
+from pares.core.wire.records import Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
 from pares.sim.story import seat_name

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pares.core.changes import Began, MemberJoined, MemberLeft, RoleChanged, SeatChanged
-from pares.core.records import Claim, Seat, Transfer
+from pares.core.wire.changes import Began, MemberJoined, MemberLeft, RoleChanged, SeatChanged
+from pares.core.wire.records import Claim, Seat, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.engine import MS
 from pares.sim.process import Process

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pares.core.changes import Began, PauseChanged, SeatChanged
-from pares.core.protocol import ResumeNow
-from pares.core.records import Pause, Resume
+from pares.core.events import ResumeNow
+from pares.core.wire.changes import Began, PauseChanged, SeatChanged
+from pares.core.wire.records import Pause, Resume
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
 from pares.sim.story import seat_name

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pares.core.changes import MemberJoined, MemberLeft, SeatChanged
-from pares.core.records import Beat
+from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
+from pares.core.wire.records import Beat
 from pares.sim.checker import Checker, Landed
 from pares.sim.engine import SECOND
 from pares.sim.process import Process

@@ -5,7 +5,7 @@ What counts is what its kernel has been told: when it was made, and since.
 
 from __future__ import annotations
 
-from pares.core.protocol import Lead
+from pares.core.events import Lead
 from pares.sim.checker import Checker
 from pares.sim.engine import MS
 from pares.sim.process import Process

@@ -6,8 +6,8 @@ would let two believe; a seat that is freed by anything else would be freed behi
 
 from __future__ import annotations
 
-from pares.core.changes import Began, MemberJoined, MemberLeft, SeatChanged
-from pares.core.records import Claim, Leave, Obituary, Release, Role, Seat, Transfer
+from pares.core.wire.changes import Began, MemberJoined, MemberLeft, SeatChanged
+from pares.core.wire.records import Claim, Leave, Obituary, Release, Role, Seat, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
 from pares.sim.story import seat_name

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pares.core.protocol import Barrier, Closed, Lead, Stop
+from pares.core.events import Barrier, Closed, Lead, Stop
 from pares.core.reasons import ASKED, BALANCE, CLOSED, DRAINED, HANDED_OVER, STEPPED_DOWN
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.checker import Checker, Landed
 from pares.sim.engine import MS
 from pares.sim.process import Process

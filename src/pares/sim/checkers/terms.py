@@ -7,8 +7,8 @@ let the barrier return (or time out), and will not believe in that term again, w
 
 from __future__ import annotations
 
-from pares.core.protocol import Append, Barrier, Follow, Lead
-from pares.core.records import Leave, Release, Seat, Transfer, decode
+from pares.core.events import Append, Barrier, Follow, Lead
+from pares.core.wire.records import Leave, Release, Seat, Transfer, decode
 from pares.sim.checker import Checker
 from pares.sim.process import Process
 from pares.sim.scene import Scene

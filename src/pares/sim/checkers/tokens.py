@@ -6,9 +6,9 @@ seen them itself. Users write to a fenced sink in the name of their terms, right
 
 from __future__ import annotations
 
-from pares.core.changes import Began, SeatChanged
-from pares.core.protocol import Append, Follow, Lead
-from pares.core.records import Seat
+from pares.core.events import Append, Follow, Lead
+from pares.core.wire.changes import Began, SeatChanged
+from pares.core.wire.records import Seat
 from pares.sim.checker import Checker, Landed
 from pares.sim.process import Process
 from pares.sim.scene import Scene

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core import chores, claims, living, watch
+from pares.core.claims import duties, protocol, silence, tick
+from pares.core.claims.outbox import Outbox
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.events import Effect, Follow
 from pares.core.lease import MS, Sent
-from pares.core.outbox import Outbox
-from pares.core.protocol import Effect, Follow
-from pares.core.tenure import Phase, Tenure, Tenures
-from pares.core.watch import Stopwatches
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.wire import Wire
 
@@ -23,19 +23,19 @@ FROZEN: Final[dict[str, Any]] = {
 
 
 def _challenger_waits_too_short() -> list[Patch]:
-    whole = watch.challenge_ns
+    whole = silence.challenge_ns
 
     def half(session_ms: int, holder_drift: float, own_drift: float) -> int:
         return whole(session_ms, holder_drift, own_drift) // 2
 
-    return [(watch, "challenge_ns", half)]
+    return [(silence, "challenge_ns", half)]
 
 
 def _lease_longer_than_session() -> list[Patch]:
     def longer(session_ms: int, drift: float, overlap_ms: int = 0) -> int:
         return int(session_ms * MS * 1.25) + overlap_ms * MS
 
-    return [(claims, "lease_ns", longer)]
+    return [(protocol, "lease_ns", longer)]
 
 
 def _lease_from_reading() -> list[Patch]:
@@ -88,9 +88,9 @@ def _believes_again() -> list[Patch]:
 
 def _believes_after_leave() -> list[Patch]:
     """A leave is written while terms go on."""
-    leave, gives = living.Living._leave, living.Moves.gives  # pyright: ignore[reportPrivateUsage]
+    leave, gives = tick.Living._leave, tick.Moves.gives  # pyright: ignore[reportPrivateUsage]
 
-    def at_once(self: living.Living, now: int) -> None:
+    def at_once(self: tick.Living, now: int) -> None:
         terms, self.tenures.by_seat = self.tenures.by_seat, {}
         leave(self, now)
         self.tenures.by_seat = terms
@@ -98,13 +98,13 @@ def _believes_after_leave() -> list[Patch]:
     def nothing(self: Any, world: Any, now: int, **closing: Any) -> Any:
         return [] if any(closing.values()) else gives(self, world, now, **closing)
 
-    return [(living.Living, "_leave", at_once), (living.Moves, "gives", nothing)]
+    return [(tick.Living, "_leave", at_once), (tick.Moves, "gives", nothing)]
 
 
 def _session_that_changes() -> list[Patch]:
     """Who is silent is judged by what a record says of the next one, and holders promise more than their session says."""
     silent_at = Stopwatches.silent_at
-    beat_ms = chores.beat_ms
+    beat_ms = duties.beat_ms
 
     def by_the_record(self: Stopwatches, member: Any) -> int:
         return silent_at(self, member) - max(0, member.session_ms - 4 * member.due_ms) * MS
@@ -120,7 +120,7 @@ def _session_that_changes() -> list[Patch]:
     return [
         (Stopwatches, "silent_at", by_the_record),
         (Stopwatches, "claimable_at", claimable),
-        (living, "beat_ms", hasty),
+        (tick, "beat_ms", hasty),
     ]
 
 
@@ -152,16 +152,16 @@ def _retry_renews_its_time() -> list[Patch]:
 
 def _acknowledged_is_accepted() -> list[Patch]:
     """The sender takes for accepted what was acknowledged, whether the world has counted it or not."""
-    acked = claims.Claims._acked  # pyright: ignore[reportPrivateUsage]
+    acked = protocol.Claims._acked  # pyright: ignore[reportPrivateUsage]
 
-    def believed(self: claims.Claims, event: Any, now: int, effects: list[Effect]) -> None:
+    def believed(self: protocol.Claims, event: Any, now: int, effects: list[Effect]) -> None:
         ours = event.ticket == self.outbox.in_flight
         acked(self, event, now, effects)
-        if ours and self.stage is claims.Stage.LIVE:
+        if ours and self.stage is protocol.Stage.LIVE:
             self.outbox.sent.counted = max(self.outbox.sent.counted or 0, self.outbox.last_at)
             effects += self.tenures.update(self.reader.world, self.outbox.sent, [], now)
 
-    return [(claims.HANDLERS, claims.Acked, believed)]  # type: ignore[list-item]
+    return [(protocol.HANDLERS, protocol.Acked, believed)]  # type: ignore[list-item]
 
 
 def _name_is_enough() -> list[Patch]:

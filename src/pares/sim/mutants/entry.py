@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core import claims, fold
-from pares.core.reader import Reader
-from pares.core.records import Done, Take
+from pares.core.claims import protocol
+from pares.core.wire import fold
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import Done, Take
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 
@@ -15,17 +16,17 @@ def _adrift_begins_at_once() -> list[Patch]:
     def no_time(session_ms: int, holder_drift: float, own_drift: float) -> int:
         return 0
 
-    return [(claims, "challenge_ns", no_time)]
+    return [(protocol, "challenge_ns", no_time)]
 
 
 def _adrift_waits_its_own_session() -> list[Patch]:
-    drift = claims.Claims._drift  # pyright: ignore[reportPrivateUsage]
+    drift = protocol.Claims._drift  # pyright: ignore[reportPrivateUsage]
 
-    def own(self: claims.Claims, wall_us: int, now: int, effects: Any, wakes: Any) -> None:
+    def own(self: protocol.Claims, wall_us: int, now: int, effects: Any, wakes: Any) -> None:
         self.reader.longest_ms = 0
         drift(self, wall_us, now, effects, wakes)
 
-    return [(claims.Claims, "_drift", own)]
+    return [(protocol.Claims, "_drift", own)]
 
 
 def _any_snapshot_will_do() -> list[Patch]:

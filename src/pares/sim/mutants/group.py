@@ -7,18 +7,19 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pares.core import fold, forgetting, living, moves
-from pares.core.pace import Pace
-from pares.core.placement import _Placement  # pyright: ignore[reportPrivateUsage]
-from pares.core.watch import Stopwatches
-from pares.core.world import World
+from pares.core.claims import decisions, tick
+from pares.core.claims.pace import Pace
+from pares.core.claims.placement import _Placement  # pyright: ignore[reportPrivateUsage]
+from pares.core.claims.silence import Stopwatches
+from pares.core.wire import fold, forgetting
+from pares.core.wire.world import World
 from pares.sim.mutants.base import Mutant, Patch
 
 
 def _obituary_without_proof() -> list[Patch]:
-    bury = living.Living._bury  # pyright: ignore[reportPrivateUsage]
+    bury = tick.Living._bury  # pyright: ignore[reportPrivateUsage]
 
-    def guess(self: living.Living, now: int) -> None:
+    def guess(self: tick.Living, now: int) -> None:
         """Overdue is taken for dead."""
         world = self.reader.world
         self._dead |= {  # pyright: ignore[reportPrivateUsage]
@@ -26,7 +27,7 @@ def _obituary_without_proof() -> list[Patch]:
         }
         bury(self, now)
 
-    return [(living.Living, "_bury", guess)]
+    return [(tick.Living, "_bury", guess)]
 
 
 def _everything_moves() -> list[Patch]:
@@ -43,7 +44,7 @@ def _no_budget() -> list[Patch]:
     def careless(world: Any, me: str, session_ms: int, alive: Any, *, hurry: bool = False) -> int:
         return max(1, session_ms // 4) if world.held.get(me) else session_ms
 
-    return [(living, "beat_ms", careless)]
+    return [(tick, "beat_ms", careless)]
 
 
 def _not_ready_is_given() -> list[Patch]:
@@ -58,7 +59,7 @@ def _not_ready_is_given() -> list[Patch]:
         with _all_ready(world):
             begin(self, world, *more)
 
-    return [(fold, "may_take", careless), (moves, "may_take", careless), (_Placement, "__init__", anybody)]
+    return [(fold, "may_take", careless), (decisions, "may_take", careless), (_Placement, "__init__", anybody)]
 
 
 @contextmanager
@@ -78,11 +79,11 @@ def _slow_holds_on() -> list[Patch]:
 def _ghosts_are_waited_for() -> list[Patch]:
     """Nobody asks who has outlived a silent holder, and each in line is waited for in turn."""
 
-    def wait(self: moves.Moves, world: World, seat: Any, designated: str | None, crew: Any, step: int) -> int:
+    def wait(self: decisions.Moves, world: World, seat: Any, designated: str | None, crew: Any, step: int) -> int:
         able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
         return (2 + (able.index(self.me) if self.me in able else len(able))) * step
 
-    return [(Stopwatches, "survivors", lambda self, holder, among: frozenset()), (moves.Moves, "_wait", wait)]
+    return [(Stopwatches, "survivors", lambda self, holder, among: frozenset()), (decisions.Moves, "_wait", wait)]
 
 
 def _unshown_is_given() -> list[Patch]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.claims import Claims
-from pares.core.outbox import Outbox
-from pares.core.tenure import Phase, Tenures
-from pares.core.watch import Stopwatches
+from pares.core.claims.outbox import Outbox
+from pares.core.claims.protocol import Claims
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tenure import Phase, Tenures
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.mutants.beliefs import FROZEN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.protocol import Renew
+from pares.core.events import Renew
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.mutants.beliefs import FROZEN
 from pares.sim.process import CARRY, Process

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core import fold, reader
-from pares.core.records import Did, Release, Resume, Role, Transfer
-from pares.core.world import World
+from pares.core.wire import fold, reader
+from pares.core.wire.records import Did, Release, Resume, Role, Transfer
+from pares.core.wire.world import World
 from pares.sim.mutants.base import Mutant, Patch
 
 MOVING: Final[dict[str, float]] = {"hand_over": 1.0, "step_down": 1.0, "ask": 1.0}

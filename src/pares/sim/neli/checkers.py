@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.beacons import Announce, Beacon, Foreign, InductionRecord, Pulse, decode
-from pares.core.protocol import Lead
+from pares.core.events import Lead
 from pares.core.reasons import SUPERSEDED
-from pares.core.records import BadRecord, Seat
+from pares.core.wire.neli_records import Announce, Beacon, Foreign, InductionRecord, Pulse, decode
+from pares.core.wire.records import BadRecord, Seat
 from pares.sim.engine import MS, SECOND
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene

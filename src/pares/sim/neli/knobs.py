@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pares.core.budget import BUDGET
-from pares.core.fast import BEATS
 from pares.core.lease import lease_ns
-from pares.core.neli import SHARED
+from pares.core.neli.budget import BUDGET
+from pares.core.neli.classic import SHARED
+from pares.core.neli.fast import BEATS
 from pares.sim.engine import MS
 from pares.sim.wire import Weather
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from pares.core import neli
-from pares.core.budget import Share
-from pares.core.fast import Fast
-from pares.core.holding import Holding
-from pares.core.induced import Induced
-from pares.core.neli import Neli
-from pares.core.part import BELIEVING, STANDING, Phase
-from pares.core.shares import Yielded
-from pares.core.track import Track, Writer
+from pares.core.neli import classic
+from pares.core.neli.budget import Share
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Yielded
+from pares.core.neli.fast import Fast
+from pares.core.neli.induced import Induced
+from pares.core.neli.partition import BELIEVING, STANDING, Phase
+from pares.core.neli.partition_log import Track, Writer
+from pares.core.neli.partitions import Holding
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.neli.process import NeliProcess
@@ -104,7 +104,7 @@ def _no_error_bound() -> list[Patch]:
 
 def _long_threshold() -> list[Patch]:
     """T + e may be longer than the session: the check is off, and T is three sessions."""
-    return [(neli, "check_threshold", lambda config: None)]
+    return [(classic, "check_threshold", lambda config: None)]
 
 
 def _stop_at_once() -> list[Patch]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pares.core.beacons import Foreign
-from pares.core.budget import REMEMBERED
-from pares.core.neli import BEACONS
-from pares.core.protocol import Lead
-from pares.core.records import Seat
+from pares.core.events import Lead
+from pares.core.neli.budget import REMEMBERED
+from pares.core.neli.classic import BEACONS
+from pares.core.wire.neli_records import Foreign
+from pares.core.wire.records import Seat
 from pares.sim.engine import MS, SECOND
 from pares.sim.neli.checkers import decoded
 from pares.sim.neli.process import NeliProcess

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pares.core.records import Seat
+from pares.core.wire.records import Seat
 from pares.sim.chance import Chance
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.log import SimLog

@@ -13,12 +13,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pares.core.fast import Fast
-from pares.core.induced import Induced
-from pares.core.neli import Neli
-from pares.core.protocol import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
-from pares.core.records import Seat
-from pares.core.shares import (
+from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import (
     Broke,
     Config,
     Effect,
@@ -33,6 +30,9 @@ from pares.core.shares import (
     WorkOver,
     Yielded,
 )
+from pares.core.neli.fast import Fast
+from pares.core.neli.induced import Induced
+from pares.core.wire.records import Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.log import EntryTuple
 from pares.sim.neli.group import BEATS

@@ -6,9 +6,21 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
-from pares.core.beacons import Announce, Beacon, Foreign, Number, Place, Pulse, Share, Width, Work, Yield, decode
-from pares.core.protocol import Lead
-from pares.core.records import BadRecord, Seat
+from pares.core.events import Lead
+from pares.core.wire.neli_records import (
+    Announce,
+    Beacon,
+    Foreign,
+    Number,
+    Place,
+    Pulse,
+    Share,
+    Width,
+    Work,
+    Yield,
+    decode,
+)
+from pares.core.wire.records import BadRecord, Seat
 from pares.sim.checker import Broken
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog

@@ -1,0 +1,1 @@
+"""ALLCALL: a leader on every side of a split, by broadcast alone (docs/allcall.md)."""

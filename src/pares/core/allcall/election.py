@@ -1,0 +1,175 @@
+"""One role's claims, as one member knows them, and which of them counts.
+
+H1   Only the holder writes its claim. Who is first among those heard lately claims; nobody claims for somebody else.
+H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; others than the holder add `skew`. No clocks are
+     compared.
+H4   Of copies of one claim, passed on by others, the one that ends soonest counts; only a later claim of its holder's prolongs
+     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever; if relays rounded down, all
+     would take a living leader's for over before it is]
+H7   A later claim of the same holder replaces an earlier one, also if it ends sooner: a release does.
+H9   Between two live claims, which a split or a lost message leaves behind, a fixed order of numbers that all read alike: by
+     `expires`, then rank, then id; or by rank, then id. Never by what is left of them, which each receiver measures otherwise.
+H10  Ids are told apart to the last bit, so no two claims are equal. An id is one incarnation's.
+H18  A term is above every term that its claimer has heard of, and stays so: whoever leads and hears of a later term goes on
+     under a new one, above it. [after a split the leader that remains may have the lower token, and fences that have seen
+     the other's refuse it for ever]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from pares.core.allcall.messages import Claim, token
+from pares.core.lease import MS
+
+Order: TypeAlias = Literal["lease", "rank"]
+_FORGET: Final = 100
+"""Ended claims that are kept, so that late copies of them are known for what they are."""
+
+
+class Known(Struct, gc=False):
+    """One holder's newest claim."""
+
+    holder: str
+    rank: int
+    term: int
+    seq: int
+    expires: int
+    deadline: int
+    """When it ends, on this member's stopwatch; in the past if it was released."""
+    released: bool = False
+
+    def left_ms(self, now: int) -> int:
+        """Rounded up: what many pass on to each other would else lose up to a millisecond each time (H4)."""
+        return -(-max(0, self.deadline - now) // MS)
+
+    def passed_on(self, role: str, now: int) -> Claim:
+        """The claim as it is told to others."""
+        ttl = 0 if self.released else self.left_ms(now)
+        return Claim(role, self.holder, self.rank, self.term, self.seq, ttl, self.expires)
+
+
+def by_lease(claim: Known) -> tuple[int, int, str]:
+    return (-claim.expires, claim.rank, claim.holder)
+
+
+def by_rank(claim: Known) -> tuple[int, str, int]:
+    return (claim.rank, claim.holder, -claim.expires)
+
+
+ORDERS: Final[dict[Order, Callable[[Known], tuple[int | str, ...]]]] = {"lease": by_lease, "rank": by_rank}
+
+
+def sooner(one: int, other: int) -> int:
+    """Which of two ends of one and the same claim counts (H4)."""
+    return min(one, other)
+
+
+class Election:
+    """The claims to one role."""
+
+    def __init__(self, role: str, me: str, rank: int, order: Order, skew: int) -> None:
+        self.role = role
+        self.highest = 0
+        """The highest term heard of, or claimed (H18)."""
+        self.top = 0
+        """The highest token of others that was heard of."""
+        self.mine: Known | None = None
+        """The claim by which this member leads."""
+        self.giving: Known | None = None
+        """One by which it has led: it believes no more, but says so only when its barrier has returned."""
+        self._me, self._rank, self._skew = me, rank, skew
+        self._key = ORDERS[order]
+        self._claims: dict[str, Known] = {}
+
+    def hear(self, claim: Claim, now: int) -> bool:
+        """Somebody's claim, by whomever it was told; whether it says anything new."""
+        self.highest = max(self.highest, claim.term)
+        if claim.holder == self._me:
+            return False
+        if claim.term == self.highest:  # a lower term has a lower token
+            self.top = max(self.top, token(claim.term, claim.holder))
+        deadline = now + claim.ttl * MS
+        known = self._claims.get(claim.holder)
+        if known is None or (known.term, known.seq) < (claim.term, claim.seq):
+            self._claims[claim.holder] = Known(
+                claim.holder, claim.rank, claim.term, claim.seq, claim.expires, deadline, claim.ttl == 0
+            )
+            self._forget(now)
+            return True
+        if (known.term, known.seq) == (claim.term, claim.seq):
+            known.deadline = sooner(known.deadline, deadline)
+            known.released = known.released or claim.ttl == 0
+        return False
+
+    def lives(self, claim: Known, now: int) -> bool:
+        """Whether it still stands in others' way (H3)."""
+        return not claim.released and now < claim.deadline + self._skew
+
+    def others(self, now: int) -> list[Known]:
+        """Live claims of others."""
+        return [claim for claim in [*self._claims.values()] if self.lives(claim, now)]
+
+    def best(self, now: int) -> Known | None:
+        """The live claim that counts, one's own included (H9)."""
+        claims = self.others(now)
+        claims += [own for own in (self.mine, self.giving) if own is not None and now < own.deadline]
+        return min(claims, key=self._key, default=None)
+
+    def gone_silent(self) -> str | None:
+        """Whose term, the newest of all, ended without a word; asked when no claim lives."""
+        last = max(self._claims.values(), key=lambda claim: (claim.term, claim.seq), default=None)
+        return None if last is None or last.released or last.term < self.highest else last.holder
+
+    def ends_at(self, now: int) -> int | None:
+        """When the last of others' live claims ends; None if there is none."""
+        return max((claim.deadline + self._skew for claim in self.others(now)), default=None)
+
+    def claim(self, now: int, wall_ms: int, lease: int, floor: int) -> Known:
+        """Begin a term. `floor`: below what no term begins."""
+        term = max(self.highest + 1, floor)
+        self.highest = term
+        self.mine = Known(self._me, self._rank, term, 1, wall_ms + lease // MS, now + lease)
+        return self.mine
+
+    def renew(self, now: int, wall_ms: int, lease: int) -> Known:
+        """Prolong one's own claim. `now` was read before anything is stamped or sent."""
+        old = self.mine or self.giving
+        assert old is not None
+        # The order must not be turned round by a wall clock that is set back.
+        expires = max(old.expires + 1, wall_ms + lease // MS)
+        renewed = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
+        if self.mine is not None:
+            self.mine = renewed
+        else:
+            self.giving = renewed
+        return renewed
+
+    def outbid(self) -> Known | None:
+        """If one leads, and somebody's token is above one's own: one's new claim, which lasts no longer than the old one."""
+        old = self.mine
+        if old is None or token(old.term, old.holder) > self.top:
+            return None
+        self.highest += 1
+        self.mine = Known(self._me, self._rank, self.highest, 1, old.expires, old.deadline)
+        return self.mine
+
+    def stop_believing(self) -> None:
+        """One's own term is over; the claim still stands in others' way."""
+        self.giving, self.mine = self.mine, None
+
+    def give_up(self) -> Claim:
+        """End one's own claim, and say so: its release, for whoever hears it."""
+        old = self.mine or self.giving
+        assert old is not None
+        self.mine = self.giving = None
+        return Claim(self.role, self._me, self._rank, old.term, old.seq + 1, 0, old.expires)
+
+    def _forget(self, now: int) -> None:
+        if len(self._claims) > _FORGET:
+            ended = [claim for claim in self._claims.values() if not self.lives(claim, now)]
+            for claim in sorted(ended, key=lambda claim: claim.deadline)[: len(self._claims) - _FORGET]:
+                del self._claims[claim.holder]

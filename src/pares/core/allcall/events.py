@@ -1,0 +1,108 @@
+"""What goes into ALLCALL and what comes out of it; and what a member is made with.
+
+As in `pares.core.events`: values, never callbacks. `Tick`, `StepDown`, `Ready`, `WorkOver` and `Close` go in there and here,
+`Lead`, `Follow`, `Barrier`, `Report`, `Closed` and `Wake` come out; the rest is ALLCALL's own.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from pares.core.allcall.election import Order
+from pares.core.errors import ConfigError
+from pares.core.events import (
+    Barrier,
+    Close,
+    Closed,
+    Follow,
+    HandOver,
+    Lapsed,
+    Lead,
+    Ready,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
+from pares.core.neli.events import WorkOver
+
+
+class Settings(Struct, frozen=True):
+    """One incarnation of a member. Times are milliseconds; all members of a group should have the same ones."""
+
+    group: str
+    id: str
+    """`name~incarnation`: no two members, and no two lives of one, have the same."""
+    rank: int = 0
+    roles: tuple[str, ...] = ()
+    heartbeat_ms: int = 1000
+    lease_ms: int = 10_000
+    skew_ms: int = 1000
+    order: Order = "lease"
+    when_isolated: str = "lead"
+    phase_ms: int = 0
+    """By how much its beats are behind others', so that not all call at once: a random part of a beat."""
+    init_ms: int | None = None
+    """How long it is silent to begin with; `lease + skew` unless nothing can have been forgotten (H12)."""
+    barrier_ms: int = 0
+    """How long what is given up by plan may wait for `WorkOver` before it is released; 0: it waits for nothing."""
+    host: str = ""
+
+
+class Heard(Struct, frozen=True, gc=False):
+    """A message came, one's own too. `wall_us`: the wall clock."""
+
+    payload: bytes
+    wall_us: int
+
+
+class Missed(Struct, frozen=True, gc=False):
+    """Messages may have been missed: the connection is another one."""
+
+
+class Publish(Struct, frozen=True, gc=False):
+    """Send to everybody who listens now, oneself included. What can't be sent now is never to be sent (H16)."""
+
+    payload: bytes
+
+
+class Led(Struct, frozen=True, gc=False):
+    """As far as this member knows, the role is led by `holder` now, None: by nobody."""
+
+    role: str
+    holder: str | None
+    token: int
+
+
+class Joined(Struct, frozen=True, gc=False):
+    member: str
+
+
+class Lost(Struct, frozen=True, gc=False):
+    """The member was not heard for `WINDOW` beats, or has said goodbye."""
+
+    member: str
+    why: str
+
+
+Event: TypeAlias = Tick | Heard | Missed | Lapsed | HandOver | StepDown | Ready | WorkOver | Close
+Effect: TypeAlias = Publish | Lead | Follow | Barrier | Led | Joined | Lost | Report | Closed | Wake
+
+
+def check(settings: Settings) -> None:
+    """Raise `ConfigError` for settings that can't work."""
+    beat, lease = settings.heartbeat_ms, settings.lease_ms
+    if beat < 1 or lease < 3 * beat:
+        raise ConfigError(
+            f"lease {lease} ms and heartbeat {beat} ms: a lease must last for 3 beats at least, and a beat 1 ms"
+        )
+    if min(settings.skew_ms, settings.phase_ms, settings.init_ms or 0, settings.barrier_ms) < 0:
+        raise ConfigError("skew, phase, init and barrier must not be negative")
+    if lease > 600_000:
+        raise ConfigError(f"a lease of {lease} ms: no claim may last longer than 600000 ms")
+    if settings.order not in ("lease", "rank"):
+        raise ConfigError(f"order {settings.order!r} is neither 'lease' nor 'rank'")
+    if settings.when_isolated not in ("lead", "step_down"):
+        raise ConfigError(f"when_isolated {settings.when_isolated!r} is neither 'lead' nor 'step_down'")

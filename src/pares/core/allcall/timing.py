@@ -1,0 +1,100 @@
+"""When a member speaks, and from when on it may claim.
+
+H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
+     it answers, and says that it may not be elected; where nobody calls, it says so once a beat all the same, for those who
+     look on. A live claim that it hears ends the silence, and the bar for that role.
+H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
+H17  Before it claims anything all others have had a beat's time to answer its call; so also after it has stood still.
+"""
+
+from __future__ import annotations
+
+from pares.core.allcall.events import Settings
+from pares.core.allcall.messages import Phase
+from pares.core.lease import MS
+
+
+class Turns:
+    """One member's silence, its beats and its answers."""
+
+    def __init__(self, settings: Settings, now: int) -> None:
+        self.begun = False
+        """Whether it has called."""
+        self._beat = settings.heartbeat_ms * MS
+        self._first_gap = settings.phase_ms * MS or self._beat
+        init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
+        self._silent_until = self._barred_until = now + init * MS
+        self._next_ping = self._silent_until
+        self._first_ping: int | None = None
+        """When it began to call; None before, and when it has to listen anew."""
+        self._answer_at: int | None = None
+        self._answered = now - self._beat
+        self._unbarred: set[str] = set()
+        """Roles of which a live claim was heard (H12)."""
+
+    # Whether it may --------------------------------------------------------------------------------------------------
+
+    def silent(self, now: int) -> bool:
+        return now < self._silent_until
+
+    def phase(self, now: int) -> Phase:
+        """What it says of itself."""
+        return "init" if self._first_ping is None or self.silent(now) else "ping"
+
+    def may_elect(self, role: str, now: int) -> bool:
+        """Not while something may have been forgotten (H12)."""
+        return role in self._unbarred or now >= self._barred_until
+
+    def calls_since(self, so_long: int, now: int) -> bool:
+        """Whether its first call is so long ago."""
+        return self._first_ping is not None and now >= self._first_ping + so_long
+
+    # What happens ----------------------------------------------------------------------------------------------------
+
+    def heard_of(self, role: str, now: int) -> None:
+        """Of a live claim: nothing about that role is forgotten any more, and there is no reason for silence (H12)."""
+        self._unbarred.add(role)
+        if self.silent(now):
+            self._silent_until = self._next_ping = now
+
+    def asked(self, now: int) -> None:
+        """Somebody has called."""
+        if self._answer_at is None:
+            self._answer_at = max(now, self._answered + self._beat // 2)
+
+    def listen_first(self, now: int) -> None:
+        """It calls, and for a beat it claims nothing."""
+        if self._first_ping is not None:
+            self._first_ping, self._next_ping = None, now
+
+    # Its turns -------------------------------------------------------------------------------------------------------
+
+    def to_call(self, now: int) -> bool:
+        """Whether a beat is due; the next one is due a beat later."""
+        if self.silent(now) or now < self._next_ping:
+            return False
+        if self._first_ping is None:
+            self._first_ping, self._next_ping = now, now + self._first_gap
+        else:
+            self._next_ping = max(self._next_ping + self._beat, now + self._beat // 2)
+        self.begun = True
+        return True
+
+    def to_answer(self, now: int) -> bool:
+        if self._answer_at is not None and now >= self._answer_at:
+            return True
+        return self.silent(now) and now >= self._answered + self._beat
+
+    def said(self, now: int, *, answer: bool) -> None:
+        """A call answers too."""
+        if answer or self._answer_at is not None:
+            self._answer_at, self._answered = None, now
+
+    def moments(self) -> list[int]:
+        """When it has its turn, or may do what it may not now."""
+        moments = [self._barred_until]
+        if self._first_ping is None:
+            moments.append(max(self._next_ping, self._silent_until))
+        else:
+            moments += [self._next_ping, self._first_ping + self._beat]
+        return moments if self._answer_at is None else [*moments, self._answer_at]

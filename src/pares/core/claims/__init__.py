@@ -1,0 +1,1 @@
+"""The claims protocol, a member's side of it (docs/guarantees.md)."""

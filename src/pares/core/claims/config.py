@@ -1,0 +1,46 @@
+"""What one incarnation of a member is made with."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pares.core.wire.records import READS, VERSION, Lock
+
+
+class RoleSpec(Struct, frozen=True):
+    """A role as its users declare it."""
+
+    name: str
+    seats: int = 1
+    weight: float = 1.0
+    spread: str = "host"
+
+
+class Config(Struct, frozen=True):
+    """One incarnation. All of it is fixed for the incarnation's life (R4)."""
+
+    group: str
+    id: str
+    name: str
+    session_ms: int = 1000
+    drift: float = 0.1
+    overlap_ms: int = 0
+    host: str = ""
+    zone: str = ""
+    labels: dict[str, str] = {}
+    rank: int = 0
+    weight: float = 1.0
+    eligible: tuple[str, ...] | None = None
+    roles: tuple[RoleSpec, ...] = ()
+    settle_ms: int = 500
+    barrier_ms: int = 30_000
+    lock: Lock | None = None
+    retention_ms: int | None = None
+    ready: bool = True
+    """Whether it may lead before the first `Ready` says so."""
+    seen: int = 0
+    """The largest token that earlier incarnations of this process have seen: a log that it begins is above it (R9)."""
+    writes: int = VERSION
+    """The newest format version that it writes, once all members can read it (R11)."""
+    reads: int = READS
+    """The newest format version that it reads. Both are the release's own; others are for simulations of an upgrade."""

@@ -1,0 +1,275 @@
+"""What a member should do about seats now: claim, hand over, give up. Decisions as values; nothing here writes or waits.
+
+Each decision may come out differently for two members (they see different members alive), and all are safe: what it says is
+done by a record whose effect the log decides (R3). What is at stake here is speed and calm:
+
+* the designated member claims a free seat at once; the others wait a little, so that a deaf designated member stops nobody, and
+  a live one meets no crowd (R13);
+* a silent holder is challenged a session after its last record was read, never earlier (R3);
+* **R20** many may have died at once, and among the dead are some of those who would be next. A member of whom something was
+  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them
+  only. Claims name the word that they out-wait, so several may claim and one counts: after the designated member the others
+  follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is waited for in
+  turn]
+* the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
+  that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
+  leader hands the seat on to one of those that died with it, for its rank]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from pares.core import reasons
+from pares.core.claims.pace import Pace
+from pares.core.claims.placement import place
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.lease import MS
+from pares.core.wire.fold import may_take
+from pares.core.wire.records import Seat
+from pares.core.wire.states import MemberState
+from pares.core.wire.world import World
+
+MIN_STEP_MS = 15
+"""Milliseconds that those in line leave one another at least."""
+
+
+class Take(Struct, frozen=True, gc=False):
+    """Claim the seat: over nobody, or over a silent holder; `free`: only to free it, for nobody may hold it now."""
+
+    seat: Seat
+    over: tuple[str, int] | None
+    free: bool = False
+
+
+class Give(Struct, frozen=True):
+    """Begin to give this term up."""
+
+    tenure: Tenure
+    why: str
+    to: str | None = None
+    pin: bool = False
+    release_only: bool = False
+
+
+class Moves:
+    """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
+
+    def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
+        self.me = me
+        self._pace = pace
+        self._step = _step(session_ms)
+        self._watches = watches
+        self._tenures = tenures
+        self._targets: dict[tuple[int, frozenset[str], frozenset[str], frozenset[str]], dict[Seat, str | None]] = {}
+        self._shape = -1
+        self._free: list[Seat] = []
+        self._takeable: dict[Seat, int] = {}
+        """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
+        self.alive: frozenset[str] = frozenset()
+        self.crew: list[str] = []
+        """Who is alive and may hold seats, in order; the place in it is the place in line."""
+        self.wakes: list[int] = []
+        """When a decision will be due that is not due yet."""
+
+    def look(self, world: World, now: int) -> None:
+        """Begins a tick: who is alive, which seats are free."""
+        self.wakes = []
+        alive = self._watches.alive(world, now) - self._watches.silence(world, now)
+        if alive != self.alive or world.shape != self._shape:
+            self.alive = alive
+            crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
+            self.crew = sorted(crew)
+        if self._watches.next_overdue:
+            self.wakes.append(self._watches.next_overdue)
+        if world.shape != self._shape:
+            self._shape = world.shape
+            self._free = sorted(s.seat for s in world.seats.values() if s.holder is None)
+            free = set(self._free)
+            self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
+
+    def target(self, world: World, now: int) -> dict[Seat, str | None]:
+        """Placement as this member sees it now: who is designated for what."""
+        return self._place(world, now, self.alive, frozenset())
+
+    def others(self, world: World, now: int) -> dict[Seat, str | None]:
+        """Placement without this member, among those known to live: to whom it may hand things over (R6)."""
+        return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
+
+    def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
+        """Computed again only when the world, or who is alive, has changed."""
+        key = (world.shape, alive, self._watches.unsettled(self.crew, now), without)
+        if self._watches.next_settled:
+            self.wakes.append(self._watches.next_settled)
+        if key not in self._targets:
+            if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
+                self._targets = {}
+            self._targets[key] = place(world, alive, unsettled=key[2], without=without)
+        return self._targets[key]
+
+    def line(self) -> int:
+        """This member's place in line for what anybody might do: 0 for the first."""
+        return self.crew.index(self.me) if self.me in self.crew else len(self.crew)
+
+    def replaceable(self, world: World) -> bool:
+        """Whether somebody else could lead, for all that is known, one of the roles that this member could."""
+        mine = world.members[self.me].eligible
+        others = (world.members[id] for id in self.crew if id != self.me)
+        return any(
+            not m.draining and (mine is None or m.eligible is None or not set(mine).isdisjoint(m.eligible))
+            for m in others
+        )
+
+    def due(self, at: int, now: int) -> bool:
+        """Whether `at` has come; if not, it is noted as a time to look again."""
+        if now >= at:
+            return True
+        self.wakes.append(at)
+        return False
+
+    def in_line(self, since: int, now: int) -> bool:
+        """Whether it is this member's turn at what anybody might do since `since`."""
+        return self.due(since + self.line() * self._step, now)
+
+    # Claims ----------------------------------------------------------------------------------------------------------
+
+    def takes(self, world: World, now: int) -> list[Take]:
+        """The seats to claim now."""
+        me = world.members[self.me]
+        found = self._takes_free(world, me, now) if self._free else []
+        for id, seats in world.held.items():
+            if id == self.me or not seats:
+                continue
+            holder = world.members[id]
+            if self.due(self._watches.silent_at(holder), now):
+                found += self._takes_silent(world, me, holder, now)
+        return _one_a_role(found)
+
+    def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
+        target = self.target(world, now)
+        found: list[Take] = []
+        for seat in self._free:
+            designated = self.designated(world, target.get(seat), seat)
+            if designated is None:
+                self._takeable.pop(seat, None)
+                continue
+            since = self._takeable.setdefault(seat, now)
+            if not may_take(world, me, seat):
+                continue
+            if designated != self.me and world.seats[seat].avoid == self.me:
+                continue  # stepped down from, and somebody else could have it (R13)
+            wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self._step)
+            if self.due(since + wait, now):
+                found.append(Take(seat, None))
+        return found
+
+    def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
+        crew = self._watches.survivors(holder, self.crew)
+        target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
+        crew = crew or self.crew
+        found: list[Take] = []
+        # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
+        step = max(self._step, _step(holder.session_ms))
+        for seat in sorted(world.held[holder.id]):
+            at = self._watches.claimable_at(seat, holder)
+            over = (holder.id, holder.offset)
+            designated = self.designated(world, target.get(seat), seat)
+            if designated is None:
+                if self.due(at + (1 + self.line()) * step, now):
+                    found.append(Take(seat, over, free=True))
+            elif may_take(world, me, seat):
+                wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
+                if self.due(at + wait, now):
+                    found.append(Take(seat, over))
+        return found
+
+    def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
+        """Who is to claim the seat at once. Whom placement wants there may hold another seat of the role still, which is to
+        move later, and can't claim this one: then it is the first in line who can. [a takeover that waits for everybody]"""
+        if wanted is None or may_take(world, world.members[wanted], seat):
+            return wanted
+        able = (id for id in self.crew if may_take(world, world.members[id], seat) and world.seats[seat].avoid != id)
+        return next(able, wanted)
+
+    def _wait(self, world: World, seat: Seat, designated: str | None, crew: Iterable[str], step: int) -> int:
+        """How long to let the designated member of that crew go first, and then those that wrote later than this one."""
+        mine = world.members[self.me].offset
+        others = (world.members[id] for id in crew if id not in (designated, self.me))
+        place = sum(1 for m in others if m.offset > mine and world.may_hold(m, seat[0]))
+        return 2 * step + place * self._pace.gap(MIN_STEP_MS * MS, step)
+
+    # Giving up -------------------------------------------------------------------------------------------------------
+
+    def gives(self, world: World, now: int, *, closing: str = "") -> list[Give]:
+        """The terms to give up by plan now; all of them if `closing` says why."""
+        tenures = [t for t in self._tenures.by_seat.values() if t.phase in (Phase.WAITING, Phase.LEADING)]
+        settled = self._watches.settled_at(frozenset(self.crew), now)
+        if not tenures:
+            return []
+        if closing:
+            target = self.others(world, now)
+        else:
+            target = self._place(world, now, self._watches.heard(self.alive), frozenset())
+        found: list[Give] = []
+        # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
+        if len(tenures) < len(self._tenures.by_seat):
+            settled = max(settled, now + self._step)
+        for tenure in tenures:
+            give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
+            if give is not None:
+                found.append(give)
+        return found
+
+    def _gives(self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: str) -> Give | None:
+        seat = world.seats[tenure.seat]
+        if not world.open(tenure.seat):
+            return Give(tenure, reasons.ROLE_REMOVED, release_only=True)
+        if world.paused(seat.role):
+            return Give(tenure, reasons.PAUSED, release_only=True)
+        if closing:
+            return Give(tenure, closing, to)
+        if world.members[self.me].draining:
+            return Give(tenure, reasons.DRAINED, to)
+        if to is None or to == self.me:
+            return None
+        if seat.asked is not None:
+            return Give(tenure, reasons.ASKED, to, pin=seat.asked[0] is not None)
+        if tenure.claimed and not self._watches.wrote_since(to, tenure.since):
+            return None
+        if self.due(settled, now):
+            return Give(tenure, reasons.BALANCE, to)
+        return None
+
+    def heir(self, world: World, tenure: Tenure, now: int) -> str | None:
+        """To whom a term is handed over, looked at again when its barrier has returned; None: it is released."""
+        if tenure.release_only:
+            return None
+        if tenure.to is not None and self.takes_it(world, tenure.to, tenure.seat):
+            return tenure.to
+        to = self.others(world, now).get(tenure.seat)
+        return to if to is not None and self.takes_it(world, to, tenure.seat) else None
+
+    def takes_it(self, world: World, to: str, seat: Seat) -> bool:
+        """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
+        member = world.members.get(to)
+        return member is not None and to != self.me and to in self.alive and may_take(world, member, seat)
+
+
+def _step(session_ms: int) -> int:
+    """How long each of those in line waits for the one before it."""
+    return max(MIN_STEP_MS, session_ms // 8) * MS
+
+
+def _one_a_role(takes: list[Take]) -> list[Take]:
+    """At most one claim a role: a second seat of one role would be refused anyway (R3)."""
+    seen: set[str] = set()
+    found: list[Take] = []
+    for take in takes:
+        if take.free or take.seat[0] not in seen:
+            found.append(take)
+            if not take.free:
+                seen.add(take.seat[0])
+    return found

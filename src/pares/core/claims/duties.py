@@ -1,0 +1,79 @@
+"""What some member must do for the group, and who it is: proof of death, snapshots, ends of pauses, beats.
+
+Each of these is harmless when done twice, so nobody is elected to do it: whoever comes first in a fixed order does it, and the
+next in line a little later.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pares.core.lease import MS
+from pares.core.wire.records import Lock
+from pares.core.wire.world import World
+
+STANDBY_BUDGET: Final = 200
+"""Beats a second that all standbys of a group together stay within (R16)."""
+WATCHERS: Final = 2
+"""How many members watch one holder's lock (R7)."""
+SNAPSHOT_TEXT: Final = 200_000
+"""Characters of a world in one part of a snapshot: with escapes well below a record's limit."""
+
+
+def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hurry: bool = False) -> int:
+    """How long until this member's next record is due: a quarter of a session for holders; for standbys a session, or more
+    when so many of them are `alive` that their beats would exceed the budget (R16). [the dead slow the living down] `hurry`:
+    a standby that is needed, and waits for a beat that comes back in time, writes as often as the budget lets it (R18)."""
+    if world.held.get(me):
+        return max(1, session_ms // 4)
+    standbys = sum(1 for id in alive if not world.held.get(id))
+    return max(max(1, session_ms // 4) if hurry else session_ms, standbys * 1000 // STANDBY_BUDGET)
+
+
+def to_watch(world: World, me: str, alive: frozenset[str]) -> dict[str, Lock]:
+    """Whose locks this member watches: the holders right before it in a ring of those on its host, and its own namesakes."""
+    mine = world.members[me].lock
+    if mine is None:
+        return {}
+    ring = _ring(world, mine)
+    found: dict[str, Lock] = {}
+    for place, id in enumerate(ring):
+        member = world.members[id]
+        if id == me or member.lock is None:
+            continue
+        namesake = member.name == world.members[me].name and member.joined < world.members[me].joined
+        if namesake or (world.held[id] and me in _following(ring, place, alive)):
+            found[id] = member.lock
+    return found
+
+
+def watchers(world: World, id: str, alive: frozenset[str]) -> list[str]:
+    """Who watches this holder's lock, in order; without those who watch it as namesakes."""
+    lock = world.members[id].lock
+    if lock is None:
+        return []
+    ring = _ring(world, lock)
+    return _following(ring, ring.index(id), alive)
+
+
+def _ring(world: World, lock: Lock) -> list[str]:
+    """The members on the host of that lock, in the order in which they watch one another."""
+    return sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == lock.boot)
+
+
+def _following(ring: list[str], place: int, alive: frozenset[str]) -> list[str]:
+    return [other for other in ring[place + 1 :] + ring[:place] if other in alive][:WATCHERS]
+
+
+def snapshot_writer(world: World, alive: frozenset[str]) -> str:
+    """Who writes the next snapshot: the first holder that is not overdue; without holders, the first member (R10)."""
+    holders = [id for id in alive if world.held[id]]
+    return min(holders or alive)
+
+
+def snapshot_every_ns(world: World, retention_ns: int | None) -> int:
+    """How often: so that retention, at least ten of the longest sessions, always holds one (R10)."""
+    longest = max((m.session_ms for m in world.members.values()), default=1000) * MS
+    if retention_ns is None:
+        return max(4 * longest, 60_000 * MS)
+    return min(max(2 * longest, retention_ns // 4), 600_000 * MS)

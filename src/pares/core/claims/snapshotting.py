@@ -1,0 +1,87 @@
+"""When a member writes a snapshot for the group, and of which world (R10).
+
+The first of those who could write one does so, often enough that retention always holds one, and when a joiner asks that found
+no way in; for a joiner the next in line do so too, a little later. It is harmless when two write one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pares.core.claims.config import Config
+from pares.core.claims.decisions import Moves
+from pares.core.claims.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
+from pares.core.claims.outbox import Outbox
+from pares.core.events import Effect, Report, Trim
+from pares.core.lease import MS
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import Snapshot
+from pares.core.wire.snapshots import Taken
+
+SNAPSHOT_TRIES: Final = 5
+
+
+class Snapshotting:
+    """The part of `tick.Living` that has to do with snapshots."""
+
+    def __init__(self, config: Config, reader: Reader, outbox: Outbox, moves: Moves) -> None:
+        self.config = config
+        self.reader = reader
+        self.outbox = outbox
+        self.moves = moves
+        self._last_at = 0
+        """When one was last written here, or last found right, by whomever it was."""
+        self._verified = self._trimmed = -1
+        self._snapshots = self._tries = 0
+        self._asked_at = (-1, 0)
+        self._defects = 0
+
+    def begin(self, now: int) -> None:
+        """The join has counted."""
+        self._last_at = now
+
+    def act(self, now: int, wakes: list[int]) -> None:
+        """Writes the world at a place, when it is this member's turn and time (R10). It keeps that world until a snapshot of
+        it, by whomever, has been read: a joiner that is adrift depends on it."""
+        reader, world = self.reader, self.reader.world
+        if reader.verified > self._verified:
+            self._verified, self._last_at, self._tries = reader.verified, now, 0
+        taken = reader.taken
+        if taken is not None and (taken.upto <= reader.verified or self._tries >= SNAPSHOT_TRIES):
+            reader.taken, self._tries, taken = None, 0, None
+        first = snapshot_writer(world, self.moves.alive) == self.config.id
+        if taken is not None and (first or (taken.asked and self._my_turn(taken, now))):
+            self._tries += 1
+            self._last_at = now
+            self._say(taken, now)
+        elif first:
+            retention = self.config.retention_ms
+            every = snapshot_every_ns(world, None if retention is None else retention * MS)
+            reader.wanted = reader.wanted or now >= self._last_at + every
+            if not reader.wanted:
+                wakes.append(self._last_at + every)
+
+    def _my_turn(self, taken: Taken, now: int) -> bool:
+        if self._asked_at[0] != taken.upto:
+            self._asked_at = (taken.upto, now)
+        return self.moves.in_line(self._asked_at[1] + self.config.session_ms * MS // 4, now)
+
+    def _say(self, taken: Taken, now: int) -> None:
+        self._snapshots += 1
+        chunks = [taken.text[i : i + SNAPSHOT_TEXT] for i in range(0, len(taken.text), SNAPSHOT_TEXT)]
+        for part, chunk in enumerate(chunks):
+            fields: dict[str, Any] = {"id": f"{taken.upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
+            self.outbox.write(self.reader.world, Snapshot, now, upto=taken.upto, world=chunk, **fields)
+
+    def report(self, effects: list[Effect]) -> None:
+        """Worlds that differ, to a person; and what nobody needs any more."""
+        reader = self.reader
+        for defect in reader.defects[self._defects :]:
+            text = (
+                f"a snapshot by {defect.author} at {defect.upto} differs from the world that this member has read there"
+            )
+            effects.append(Report("defect", text))
+        self._defects = len(reader.defects)
+        if self._verified > self._trimmed:
+            self._trimmed = self._verified
+            effects.append(Trim(self._verified))

@@ -1,0 +1,433 @@
+"""What a member that is in the group does at a tick, in this order:
+
+    give up    releases and transfers of terms whose time is over: always first, also when the lease has run out
+    decide     only when everything written so far has been read back: say whether it is ready, give terms up by plan, bury
+               the dead, claim seats, declare roles, end pauses, write a snapshot
+    tell       what it did, for people (R17)
+    beat       if nothing else was written and a record is due (R16)
+
+A deaf member stops after the first of these (R2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pares.core import reasons
+from pares.core.claims.config import Config
+from pares.core.claims.decisions import MIN_STEP_MS, Moves
+from pares.core.claims.duties import beat_ms, to_watch, watchers
+from pares.core.claims.outbox import Outbox
+from pares.core.claims.pace import Pace
+from pares.core.claims.placement import place
+from pares.core.claims.readiness import Readiness
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.snapshotting import Snapshotting
+from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.errors import ConfigError
+from pares.core.events import (
+    Ask,
+    Close,
+    Closed,
+    Declare,
+    Died,
+    Effect,
+    Event,
+    HandOver,
+    Marked,
+    PauseFor,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    RewindTo,
+    StepDown,
+    Watch,
+)
+from pares.core.lease import MS
+from pares.core.wire import records
+from pares.core.wire.forgetting import superseded
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import AT_ONCE, Seat
+
+TELL_MS: Final = 5
+"""How long the news of a planned end waits for its barrier: one that returns at once lets it go in one append with the release
+or transfer. [each handover waits for an append that nobody needs]"""
+MARKS: Final = 50
+"""Marks in one record: also with the longest names they fit."""
+
+
+class Living:
+    """The part of `protocol.Claims` that acts; it has no life of its own."""
+
+    def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
+        self.config = config
+        self.me = config.id
+        self.reader = reader
+        self.outbox = outbox
+        self.tenures = tenures
+        self.watches = watches
+        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted)
+        self.readiness = Readiness(config, outbox, self.pace)
+        self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
+        self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
+        self.closing = False
+        self.ending: Effect = Closed()
+        """What a leave leads to: the end, or a new incarnation."""
+        self._requests: list[Event] = []
+        self._served: list[Event] = []
+        """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
+        self._dead: dict[str, int] = {}
+        """Who is proven dead, and since when that is known; 0 = since now."""
+        self._told: list[tuple[Seat, int, str, int, str]] = []
+        self._marks: dict[Seat, tuple[int, int]] = {}
+        """(token, mark) that the world does not show yet."""
+        self._wall_us = 0
+        self._live_at = 0
+        self._undeclared = {role.name: role for role in config.roles}
+        self._watch_key: object = None
+        self._watching: object = None
+
+    def begin(self, now: int) -> None:
+        """The join has counted."""
+        self._live_at = now
+        self.snapshotting.begin(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests wait for a tick that may write."""
+        return bool(self._requests)
+
+    def request(self, event: Event) -> None:
+        """Keeps what the user, or the runtime, wants, until a tick may write."""
+        if type(event) is Close:
+            self.closing, self.ending = True, Closed()
+        elif type(event) is Died:
+            self._dead.setdefault(event.member, 0)
+        elif type(event) is Marked:
+            self._marks[event.seat] = (event.token, event.mark)
+        elif type(event) is Ready:
+            self._ready(event.ready)
+        else:
+            self._requests.append(event)
+
+    def _ready(self, ready: bool) -> None:
+        self.readiness.ready = ready
+        self.tenures.able = self.readiness.able
+        if ready and self.readiness.drained and not self.closing:
+            self.closing, self.ending = True, Restart("ready again")
+
+    def came_back(self, sent_at: int, now: int) -> None:
+        """A record of this member's, handed over at `sent_at`, was read back."""
+        tenures = self.tenures
+        held = bool(tenures.by_seat) or (tenures.held_at is not None and tenures.held_at >= sent_at)
+        for_lost = tenures.lost_unled is not None and sent_at >= tenures.lost_unled
+        self.pace.came_back(sent_at, now, held=held, for_lost=for_lost)
+        if self.pace.slow:
+            tenures.lost_unled = None
+        tenures.able = self.readiness.able
+
+    def ran_out(self, now: int) -> None:
+        """The lease ran out under a term of this member's."""
+        self.pace.ran_out(now)
+        self.tenures.able = self.readiness.able
+
+    def _longest_ms(self) -> int:
+        return max((m.session_ms for m in self.reader.world.members.values() if not m.administrator), default=0)
+
+    def _wanted(self) -> bool:
+        """Whether there are seats that only this member could hold, of those that are ready."""
+        world = self.reader.world
+        me = world.members.get(self.me)
+        if me is None:
+            return False
+        others = [world.members[id] for id in self.moves.crew if id != self.me and id in world.members]
+        mine = (role for role in world.roles.values() if not role.removed and world.may_hold(me, role.name))
+        return any(sum(world.may_hold(other, role.name) for other in others) < role.seats for role in mine)
+
+    def unserved(self) -> list[Event]:
+        """Requests that are not known to stand in the log."""
+        return [*self._served, *self._requests]
+
+    def acked(self) -> None:
+        """What this member has written last stands in the log."""
+        self._served, self._told = [], []
+
+    def failed(self) -> None:
+        """It may not stand there."""
+        self._requests, self._served = self._served + self._requests, []
+        self.tenures.history[:0] = self._told
+        self._told = []
+
+    def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        """One tick. Writes into the outbox; adds effects, and when to be called again."""
+        world = self.reader.world
+        self._wall_us = wall_us
+        self.moves.look(world, now)
+        self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
+        self.outbox.due_ms = self._said_ms(now)
+        if self.outbox.doubtful(now):
+            self._probe(now, wakes)
+            return
+        if not self.tenures.left:
+            self._give_up(now)
+        if self.outbox.deaf(now, self.tenures.until):
+            return
+        if self.tenures.left:
+            self._write(records.Leave, now)
+            return
+        if self.outbox.quiet:
+            self._decide(now, effects, wakes)
+        if not self.tenures.left:
+            if self._may_tell(now):
+                self._tell(now)
+            self._beat(now, wakes)
+        wakes += self.moves.wakes
+        self._watch(effects)
+        self.snapshotting.report(effects)
+
+    def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
+        self.outbox.write(self.reader.world, kind, now, **fields)
+
+    def _probe(self, now: int, wakes: list[int]) -> None:
+        """All that a doubtful member writes: each release once, and then one append, of what is left to release or of a beat,
+        more seldom than its session. It says that its next record is due at once, so that nobody hands it anything."""
+        if not self.tenures.left:
+            self._give_up(now, again=False)
+        at = self.outbox.probe_at()
+        if now < at:
+            wakes.append(at)
+            return
+        self.outbox.due_ms = AT_ONCE
+        if not self.tenures.left:
+            self._give_up(now)
+        if self.outbox.idle:
+            self._write(records.Leave if self.tenures.left else records.Beat, now)
+
+    # Giving up -------------------------------------------------------------------------------------------------------
+
+    def _give_up(self, now: int, *, again: bool = True) -> None:
+        world = self.reader.world
+        for tenure in self.tenures.ready_to_give():
+            if not self.outbox.room():
+                break
+            if tenure.tried and not again:
+                continue
+            tenure.tried = True
+            heir = self.moves.heir(world, tenure, now)
+            mark = self._mark_of(tenure)
+            if heir is None:
+                fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "mark": mark, "down": tenure.down}
+                self._write(records.Release, now, **fields, why=tenure.why)
+            else:
+                fields = {"seat": tenure.seat, "token": tenure.token, "to": heir, "mark": mark, "down": tenure.down}
+                self._write(records.Transfer, now, **fields, pin=tenure.pin, why=tenure.why)
+            tenure.sent_to = self.outbox.next_ticket
+
+    def _mark_of(self, tenure: Tenure) -> int | None:
+        mark = self._marks.get(tenure.seat)
+        return mark[1] if mark is not None and mark[0] == tenure.token else None
+
+    # Deciding --------------------------------------------------------------------------------------------------------
+
+    def _decide(self, now: int, effects: list[Effect], wakes: list[int]) -> None:
+        world = self.reader.world
+        me = world.members[self.me]
+        self._serve(now, effects)
+        if not self.closing:
+            self.readiness.say(world, now)
+        closing = reasons.CLOSED if self.closing else self.readiness.why_not
+        for give in self.moves.gives(world, now, closing=closing):
+            how: dict[str, Any] = {"to": give.to, "pin": give.pin, "release_only": give.release_only}
+            effects += self.tenures.stop(give.tenure, give.why, now, **how)
+        self._give_up(now)
+        if self.closing:
+            self._leave(now)
+            return
+        self._bury(now)
+        if self.readiness.able and not me.draining:
+            self._claim(now)
+        self._declare(now)
+        self._end_pauses(now)
+        self.snapshotting.act(now, wakes)
+
+    def _leave(self, now: int) -> None:
+        """Leaves when every term is given up; until then it drains, so that nobody hands it more."""
+        if all(t.phase is Phase.GIVEN and t.sent_to is not None for t in self.tenures.by_seat.values()):
+            self._tell(now)  # a leave is the last word
+            if not self.tenures.history:
+                self._write(records.Leave, now)
+                self.tenures.left = True
+        elif not self.reader.world.members[self.me].draining:
+            self._write(records.Ask, now, drain=self.me)
+
+    def _serve(self, now: int, effects: list[Effect]) -> None:
+        """What the user asked for. Requests about seats take effect here, the others become records."""
+        requests, self._requests = self._requests, []
+        for request in requests:
+            if not self.outbox.room():
+                self._requests.append(request)
+                continue
+            if not isinstance(request, HandOver | StepDown):
+                self._served.append(request)
+            try:
+                self._serve_one(request, now, effects)
+            except ConfigError as error:
+                effects.append(Report("refused-request", str(error)))
+
+    def _serve_one(self, request: Event, now: int, effects: list[Effect]) -> None:
+        if isinstance(request, HandOver | StepDown):
+            self._move_out(request, now, effects)
+        elif isinstance(request, ResumeNow):
+            for pause in list(self.reader.world.pauses.values()):
+                if pause.scope == request.scope:
+                    self._write(records.Resume, now, pause=pause.offset)
+        elif isinstance(request, Declare):
+            fields: dict[str, Any] = {"seats": request.seats, "weight": request.weight, "spread": request.spread}
+            self._write(records.Role, now, name=request.name, removed=request.removed, **fields)
+        elif isinstance(request, PauseFor):
+            self._write(records.Pause, now, ms=request.ms, scope=request.scope)
+        elif isinstance(request, Ask):
+            self._write(records.Ask, now, seat=request.seat, to=request.to, drain=request.drain)
+        elif isinstance(request, RewindTo):
+            for i in range(0, len(request.marks), MARKS):
+                self._write(records.Rewind, now, marks=request.marks[i : i + MARKS])
+
+    def _move_out(self, request: HandOver | StepDown, now: int, effects: list[Effect]) -> None:
+        world = self.reader.world
+        target = self.moves.others(world, now)
+        to = request.to if isinstance(request, HandOver) else None
+        why = request.why or (reasons.HANDED_OVER if isinstance(request, HandOver) else reasons.STEPPED_DOWN)
+        for tenure in list(self.tenures.by_seat.values()):
+            if request.role is None or tenure.seat[0] == request.role:
+                heir = to or target.get(tenure.seat)
+                able = heir is not None and self.moves.takes_it(world, heir, tenure.seat)
+                if isinstance(request, HandOver) and not able:
+                    reason = f"{to} is overdue, draining or not eligible" if to else "nobody else could take it"
+                    text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
+                    effects.append(Report("not-handed-over", text))
+                else:
+                    effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None, down=True)
+
+    def _bury(self, now: int) -> None:
+        """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7). One
+        watcher writes them at once, an heir if there is one among them; the others would only be in its way (an append
+        waits for the one before it to reach the disk), and wait a little."""
+        world = self.reader.world
+        dead = {id: since for id, since in self._dead.items() if id in world.members}
+        self._dead = dead  # who is still in the world has its obituary yet to come, or again
+        if not dead:
+            return
+        alive = self.moves.alive - dead.keys()
+        target = place(world, alive)
+        now_due: list[str] = []
+        for id in sorted(dead):
+            dead[id] = since = dead[id] or now
+            heirs = {target.get(seat) for seat in world.held[id]}
+            line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
+            turn = line.index(self.me) if self.me in line else len(line)
+            if self.moves.due(since + turn * MIN_STEP_MS * MS, now):
+                self._write(records.Obituary, now, of=id)
+                now_due.append(id)
+        if self.closing or not self.readiness.able:
+            return
+        roles = {seat[0] for seat in world.held.get(self.me, ())}
+        for seat in sorted(seat for id in now_due for seat in world.held[id]):
+            if target.get(seat) == self.me and seat[0] not in roles and self.outbox.room():
+                self._write(records.Claim, now, seat=seat)
+                roles.add(seat[0])
+
+    def _claim(self, now: int) -> None:
+        for take in self.moves.takes(self.reader.world, now):
+            if not self.outbox.room():
+                break
+            self._write(records.Claim, now, seat=take.seat, over=take.over, free=take.free)
+
+    # For the group ---------------------------------------------------------------------------------------------------
+
+    def _declare(self, now: int) -> None:
+        """Roles that this member was made with and that the group does not know yet: once in its life."""
+        world = self.reader.world
+        if not self._undeclared:
+            return
+        missing = [r for name, r in self._undeclared.items() if name not in world.roles or world.roles[name].removed]
+        if not missing:
+            self._undeclared = {}
+        elif self.moves.in_line(self._live_at, now):
+            for role in missing:
+                if not self.outbox.room():
+                    return
+                fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
+                self._write(records.Role, now, name=role.name, **fields)
+
+    def _end_pauses(self, now: int) -> None:
+        """A pause ends when this member's own stopwatch has measured its length since reading it (R14)."""
+        for pause in list(self.reader.world.pauses.values()):
+            if self.moves.in_line(self.watches.paused_until(pause.offset, pause.ms), now):
+                self._write(records.Resume, now, pause=pause.offset)
+
+    # Telling and beating ---------------------------------------------------------------------------------------------
+
+    def _may_tell(self, now: int) -> bool:
+        """False for a moment while barriers run that began just now."""
+        stopped = self.tenures.stopped_at() if self.tenures.history else None
+        return stopped is None or self.moves.due(stopped + TELL_MS * MS, now)
+
+    def _tell(self, now: int) -> None:
+        history = self.tenures.history
+        while history and self.outbox.room():
+            self._told.append(history.pop(0))
+            seat, token, what, at, why = self._told[-1]
+            wall_ms = (self._wall_us - (now - at) // 1000) // 1000
+            self._write(records.Did, now, seat=seat, token=token, what=what, at=max(0, wall_ms), why=why)
+
+    def _due_ms(self) -> int:
+        return beat_ms(self.reader.world, self.me, self.config.session_ms, self.moves.alive, hurry=self.pace.needed)
+
+    def _said_ms(self, now: int) -> int:
+        """What records say of when the next one is due: the truth; or that it is due at once, by a member that does not know
+        that it could lead: also by one that takes itself for a holder, for it may not have read that it is none (R6, R18)."""
+        due, world = self._due_ms(), self.reader.world
+        leads = bool(world.held.get(self.me)) and now < self.tenures.until
+        if leads or world.members[self.me].administrator or self.me in world.unready:
+            return due
+        shown = self.pace.shown(now, max(due, self.config.session_ms)) and not self.pace.slow
+        return due if shown else AT_ONCE
+
+    def _beat(self, now: int, wakes: list[int]) -> None:
+        """Due by the clock. At once for who was given a seat and has no good lease (R16); for who can show now that it could
+        lead, and has not yet (R6); and for whom the group would forget else: a slow member in a busy group (R13), and one
+        that has a successor under its name (R20)."""
+        world, me = self.reader.world, self.reader.world.members[self.me]
+        due_ms = self._due_ms()
+        promised = self.outbox.promised_ms
+        at = self.outbox.last_at + min(due_ms if promised <= AT_ONCE else promised, due_ms) * MS
+        waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and not self.tenures.good(now)
+        shown = self.outbox.due_ms > AT_ONCE and not me.administrator
+        shows = shown and (promised <= AT_ONCE or me.offset == me.joined)
+        fading = world.count - me.count > world.memory() // 4 or superseded(world, me)
+        if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
+            marks = self._new_marks()
+            for i in range(0, max(1, len(marks)), MARKS):
+                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            at = now + due_ms * MS
+        wakes.append(at)
+
+    def _new_marks(self) -> list[tuple[str, int, int, int]]:
+        """The marks of terms that last, as far as the world does not show them; the others are forgotten here (R15)."""
+        seats = self.reader.world.seats
+        for seat, (token, mark) in list(self._marks.items()):
+            state = seats.get(seat)
+            if state is None or state.holder != self.me or state.token != token or state.mark >= mark:
+                del self._marks[seat]
+        return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
+
+    def _watch(self, effects: list[Effect]) -> None:
+        key = (self.reader.world.shape, self.moves.alive)
+        if key == self._watch_key:
+            return
+        self._watch_key = key
+        locks = to_watch(self.reader.world, self.me, self.moves.alive)
+        if locks != self._watching:
+            self._watching = locks
+            effects.append(Watch(locks))

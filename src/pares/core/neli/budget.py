@@ -1,0 +1,91 @@
+"""How often members beat (seeds 000 and 002; design, section 5): F, divided by the groups on a topic, and within a budget.
+
+F is what was asked for: one beat in `wanted` on a partition. The paper divides it by the number of NELI groups on a topic, n.
+Here everybody reckons n, and its own share of what a topic bears, from what it hears:
+
+    interval = max(n * wanted, owners / budget)
+
+An *owner* is a member as one partition hears it that speaks for a tenure of its own there: who owns three partitions is three
+of them. All read the same logs, so all reckon with the same numbers, whatever they run, and nobody is asked for anything.
+
+Where a belief rests on one's own beacons only (exclusive NELI), those of members that own nothing say no more than that they
+are there. They share what the owners leave of the budget, and never beat more often than twice a session. [with eight
+partitions three members wrote 264 records a second, and more members as many times more]
+
+Neither division takes a leader down: where a belief must be renewed so and so often (`slowest`), that is the interval, and if
+it exceeds the budget, a report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pares.core.lease import MS
+from pares.core.neli.partition_log import Track
+
+BUDGET: Final = 200
+"""Beats a second that all members of all groups stay within, on all partitions of a topic together."""
+
+REMEMBERED: Final = 4
+"""Of its own intervals: for so long at the least others are counted after they were heard last. Who has become slower by the
+budget must not drop out of the count for it."""
+LEFT: Final = 4
+"""Of the budget, one part in so many is for those who own nothing, whatever the owners need."""
+SECOND: Final = 1000 * MS
+
+
+class Share:
+    """One member's share of the budget.
+
+    `wanted_ms` is the interval that was asked for (1 / F), `slowest_ns` the longest that its beliefs bear (None: any);
+    `apart_ns` (None: not at all): those who own nothing in a partition are reckoned apart, and beat no more often than this.
+    Promised: the interval is never shorter than the one nor longer than the other; between them it is the share. Not promised:
+    that the sum stays within the budget at every instant. Members hear of each other one by one, and beats are whole.
+    """
+
+    def __init__(
+        self, budget: int, wanted_ms: int, slowest_ns: int | None, memory_ns: int, apart_ns: int | None = None
+    ) -> None:
+        self._budget = budget
+        self._wanted = wanted_ms * MS
+        self._slowest = slowest_ns
+        self._memory = memory_ns
+        self._apart = apart_ns
+        self._next = 0
+        self.interval_ns = self._wanted
+        self.standby_ns = max(self._wanted, apart_ns or 0)
+        """Between two beacons on a partition that it does not own."""
+        self.groups = 1
+        """That were heard lately, its own included."""
+        self.exceeded = False
+        """What this member's beliefs need is more than its share."""
+
+    def reckon(self, tracks: Iterable[Track], me: tuple[str, str], everywhere: bool, now: int) -> None:
+        """Anew, from who was heard lately in each partition; a few times an interval, however often it is called.
+        `everywhere`: `me` (group, member) beats in each partition, and counts there, heard or not."""
+        if now < self._next:
+            return
+        since = now - max(REMEMBERED * self.interval_ns, self._memory)
+        groups, owners, standbys = {me[0]}, 0, 0
+        for track in tracks:
+            there = track.writers(since, now)
+            groups.update(group for group, _ in there)
+            own = sum(1 for writer in there.values() if writer.owns) if self._apart is not None else len(there)
+            owners, standbys = owners + own, standbys + len(there) - own
+            if everywhere and me not in there:
+                owners, standbys = (owners + 1, standbys) if self._apart is None else (owners, standbys + 1)
+        self.groups = len(groups)
+        share = owners * SECOND // self._budget
+        wanted = max(self._wanted * len(groups), share)
+        most = wanted if self._slowest is None else max(self._wanted, self._slowest)
+        self.interval_ns, self.exceeded = min(wanted, most), share > most
+        self._reckon_standbys(owners, standbys)
+        self._next = now + self.interval_ns // 4
+
+    def _reckon_standbys(self, owners: int, standbys: int) -> None:
+        if self._apart is None:
+            self.standby_ns = self.interval_ns
+            return
+        left = max(self._budget * SECOND - owners * SECOND * SECOND // self.interval_ns, self._budget * SECOND // LEFT)
+        self.standby_ns = max(self.interval_ns, self._apart, standbys * SECOND * SECOND // left)

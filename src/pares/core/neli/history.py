@@ -1,0 +1,376 @@
+"""What one partition's log tells of a group that runs NELI or Fast NELI: who led what there, when, and why it ended.
+
+Members judge by `partition_log`; so does this, which adds what is past. Two clocks speak in such a log, and each is taken for
+what it proves. The broker's stamp of a record says when it stood in the log at the latest: from it follows by when a belief
+that rests on it was *over*. A member's own words (`at` of a record that says `lead`, `began` and `ended` of a yield) say when
+it believed. What a member did not live to say is bounded, never guessed:
+
+- a belief begins when its owner says so, and never before the announcement stood in the log;
+- it lasts at least until the last record in which the owner says that it leads;
+- it is over, at the latest, `within` after the stamp of the last record that it can rest on; in exclusive mode none does that
+  stands behind another's announcement. Non-exclusive beliefs rest on anybody's beacon: there it is what is left to an owner
+  that was cut off after its last record, when its next one was due.
+
+A role's term begins and ends with the tenure of its partition, or when the role itself comes and goes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from pares.core.neli.partition_log import Track
+from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
+from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
+from pares.core.wire.neli_records import (
+    NUMBERED,
+    Announce,
+    Beacon,
+    InductionRecord,
+    Place,
+    Pulse,
+    Share,
+    Width,
+    Work,
+    Yield,
+)
+from pares.core.wire.reader import EntryLike
+from pares.core.wire.records import MAX_DUE_MS, Seat
+
+BEACONS: Final = 4
+"""Beacons that a threshold has room for: in non-exclusive mode T follows when the budget makes them seldom (`classic`)."""
+
+
+class Sender(Struct):
+    """A member, as far as this partition's log tells."""
+
+    id: str
+    name: str
+    host: str = ""
+    protocol: str = ""
+    session_ms: int = 0
+    drift: float = 0.0
+    overlap_ms: int = 0
+    """For how long its belief may outlast the group's patience with it: T less the session; 0 in exclusive mode."""
+    first: int = 0
+    first_ms: int = 0
+    last: int = 0
+    last_ms: int = 0
+    due_ms: int = 0
+
+
+class Tenancy(Struct):
+    """A tenure that came to lead."""
+
+    member: str
+    token: int
+    offset: int
+    """Of its announcement; of the log's beginning if that is no longer there (`whole` is False then)."""
+    announced_ms: int
+    whole: bool
+    exclusive: bool
+    roles: dict[str, bool]
+    """Its roles, and whether a record has said that it leads since they came."""
+    began_ms: int | None = None
+    """By its owner's clock; None where its beginning is no longer in the log."""
+    led_ms: int = 0
+    """The stamp of the first record that says that it leads."""
+    said_ms: int = 0
+    """By its owner's clock: when it last said that it leads."""
+    until_ms: int = 0
+    """By the broker's clock: when its belief is over at the latest."""
+    fixed: bool = False
+    """Nothing that comes later prolongs it."""
+    heir: int = 0
+    """The offset of the announcement by which another came to lead; 0: nobody has."""
+    heir_ms: int = 0
+    heir_member: str = ""
+    over: bool = False
+
+
+class Known(Struct, frozen=True):
+    """A member was heard of, or has told more of itself."""
+
+    sender: Sender
+
+
+class Came(Struct, frozen=True):
+    """A role has come to this partition."""
+
+    seat: Seat
+    offset: int
+    at_ms: int
+
+
+class Went(Struct, frozen=True):
+    """It has gone."""
+
+    seat: Seat
+    offset: int
+    at_ms: int
+
+
+class Led(Struct, frozen=True):
+    """`tenancy` leads this seat: said at `at_ms` by its owner's clock (None: before the log begins), from `offset` on."""
+
+    seat: Seat
+    tenancy: Tenancy
+    offset: int
+    stamp_ms: int
+    at_ms: int | None
+
+
+class Over(Struct, frozen=True):
+    """A term of this seat has ended. `ended_ms`: by its owner's clock, if it has said so."""
+
+    seat: Seat
+    tenancy: Tenancy
+    offset: int
+    stamp_ms: int
+    by: str
+    cause: str
+    """yield, handover (non-exclusive: another leads, so it has stopped), superseded, anew (its owner has begun anew), silent
+    (another leads, and the owner has said nothing of it) or removed (the role)."""
+    why: str
+    ended_ms: int | None = None
+
+
+Happening: TypeAlias = Known | Came | Went | Led | Over
+
+
+class Chronicle:
+    """Follows one group in one partition. Feed it entry by entry, in order; a function of the entries alone."""
+
+    def __init__(self, group: str, partition: int, start: int = 0) -> None:
+        self.partition = partition
+        self.track = Track(group)
+        self.track.enter(start, start, 0)
+        self.senders: dict[str, Sender] = {}
+        self.sender: Sender | None = None
+        """Who wrote the last record of the group."""
+        self.first: tuple[int, int] | None = None
+        """(offset, stamp) of the group's first record."""
+        self.last: tuple[int, int] | None = None
+        self._width = 0
+        self._seats = 1
+        self._announced: dict[int, tuple[int, int]] = {}
+        self._led: dict[int, Tenancy] = {}
+        """Those that led, and of whose end nothing was said yet."""
+        self._current: Tenancy | None = None
+        self._roles: dict[str, None] = {}
+
+    @property
+    def current(self) -> Tenancy | None:
+        """Who came to lead last, and has not said that it is over."""
+        return self._current
+
+    @property
+    def seats_of_a_role(self) -> int:
+        return self._seats
+
+    @property
+    def floor(self) -> int:
+        """Tokens below it were given out before the log begins; 0 for a log that is whole."""
+        return 0 if self.track.start == 0 else self.track.base + self.track.start
+
+    def seats(self) -> list[Seat]:
+        """The group's roles that belong here, each with its seat."""
+        return [(role, self._index) for role in self._roles]
+
+    def feed(self, entry: EntryLike) -> list[Happening]:
+        """What the next entry has to tell."""
+        record = self.track.feed(entry, 0)
+        if record is None:
+            return []
+        offset, stamp_ms = entry[0], entry[1]
+        self.first = self.first or (offset, stamp_ms)
+        self.last = (offset, stamp_ms)
+        found: list[Happening] = []
+        self._know(record, offset, stamp_ms, found)
+        if isinstance(record, Width | Work | Announce | Share | Place):
+            self._reshape(record, offset, stamp_ms, found)
+        if isinstance(record, Announce):
+            self._announce(record, offset, stamp_ms, found)
+        elif isinstance(record, Yield):
+            self._yield(record, offset, stamp_ms, found)
+        elif isinstance(record, Pulse | Beacon) and record.term:
+            self._beat(record, offset, stamp_ms, found)
+        return found
+
+    def open(self) -> list[tuple[Seat, Tenancy]]:
+        """The terms of whose end nothing is known."""
+        return [((role, self._index), t) for t in self._led.values() if not t.heir for role in t.roles]
+
+    def finish(self) -> list[Happening]:
+        """What can be said at the end of the log: of those that another has succeeded, without a word of theirs."""
+        found: list[Happening] = []
+        for tenancy in [t for t in self._led.values() if t.heir]:
+            self._over(tenancy, tenancy.heir, tenancy.heir_ms, tenancy.heir_member, "silent", "", None, found)
+        return found
+
+    # Members -------------------------------------------------------------------------------------------------------------
+
+    def _know(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+        sender = self.senders.get(record.m)
+        if sender is None:
+            sender = self.senders[record.m] = Sender(record.m, record.m.rpartition("~")[0] or record.m)
+            sender.first, sender.first_ms = offset, stamp_ms
+            found.append(Known(sender))
+        self.sender = sender
+        sender.last, sender.last_ms, sender.due_ms = offset, stamp_ms, min(record.s, MAX_DUE_MS)
+        if isinstance(record, Announce):
+            sender.name, sender.host = record.name, record.host
+            sender.protocol = record.protocol.removesuffix(NUMBERED)
+            sender.session_ms, sender.drift = record.session or record.within, record.drift
+            self._more_overlap(sender, record.within)
+            found.append(Known(sender))
+
+    def _more_overlap(self, sender: Sender, threshold_ms: int) -> bool:
+        more = threshold_ms - sender.session_ms
+        if sender.protocol != "nele" or more <= sender.overlap_ms:
+            return False
+        sender.overlap_ms = more
+        return True
+
+    # Roles ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _index(self) -> int:
+        return seat_of_partition(self.partition, self._width, self._seats) if self._width else 0
+
+    def _reshape(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+        """The roles that belong here by the number of partitions now in force, against those that did."""
+        before = self._index
+        if isinstance(record, Width | Share | Announce) and record.seats <= record.of and record.of >= self._width:
+            self._width, self._seats = record.of, record.seats
+        moved = before != self._index
+        now = {role: None for role in self.track.roles if self._belongs(role)}
+        for role in [role for role in self._roles if moved or role not in now]:
+            found.append(Went((role, before), offset, stamp_ms))
+            for tenancy in self._led.values():
+                if tenancy.roles.pop(role, False):
+                    at = (offset, stamp_ms, tenancy.member)
+                    found.append(Over((role, before), tenancy, *at, "removed", ""))
+        for role in [role for role in now if moved or role not in self._roles]:
+            found.append(Came((role, self._index), offset, stamp_ms))
+            if self._current is not None:
+                self._current.roles[role] = False
+        self._roles = now
+
+    def _belongs(self, role: str) -> bool:
+        """Where nobody has said yet how many partitions there are, whoever wrote it here is believed."""
+        if not self._width:
+            return True
+        index = self._index
+        of = (self._width, self._seats)
+        return index < self._seats and partition_of_number(self.track.roles[role], *of, index) == self.partition
+
+    # Tenures -------------------------------------------------------------------------------------------------------------
+
+    def _announce(self, record: Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+        self._announced[record.b + offset] = (offset, stamp_ms)
+        for tenancy in list(self._led.values()):
+            if tenancy.member == record.m:
+                at = (tenancy.heir, tenancy.heir_ms) if tenancy.heir else (offset, stamp_ms)
+                self._over(tenancy, *at, record.m, "anew", LEASE_RAN_OUT, None, found)
+            elif tenancy.exclusive:
+                tenancy.fixed = True
+
+    def _beat(self, record: Pulse | Beacon, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+        tenancy = self._led.get(record.term)
+        if tenancy is not None and tenancy.member != record.m:
+            return
+        if tenancy is None:
+            if not record.lead or (self._current is not None and record.term < self._current.token):
+                return
+            tenancy = self._leads(record.m, record.term, record.b, offset, stamp_ms, found)
+            tenancy.began_ms = record.at if tenancy.whole else None
+        sender = self.senders[record.m]
+        threshold = record.within if tenancy.exclusive else max(record.within, BEACONS * record.s)
+        if self._more_overlap(sender, threshold):
+            found.append(Known(sender))
+        if not tenancy.fixed:
+            late = 0 if tenancy.exclusive else record.s
+            tenancy.until_ms = max(tenancy.until_ms, stamp_ms + late + threshold)
+        if record.lead:
+            tenancy.said_ms = max(tenancy.said_ms, record.at)
+            self._tell(tenancy, offset, stamp_ms, record.at, found)
+
+    def _tell(self, tenancy: Tenancy, offset: int, stamp_ms: int, at_ms: int, found: list[Happening]) -> None:
+        """It says that it leads: so it does of each role that had come before."""
+        for role in [role for role, told in tenancy.roles.items() if not told]:
+            tenancy.roles[role] = True
+            found.append(Led((role, self._index), tenancy, offset, stamp_ms, at_ms if tenancy.whole else None))
+
+    def _leads(self, member: str, token: int, base: int, offset: int, stamp_ms: int, found: list[Happening]) -> Tenancy:
+        """A tenure comes to lead: whoever led before is not current any more."""
+        announced = self._announced.pop(token, None)
+        for older in [t for t in self._announced if t < token]:
+            del self._announced[older]
+        place, at_ms = announced or (self.track.start, stamp_ms)
+        protocol, roles = self.senders[member].protocol, dict.fromkeys(self._roles, False)
+        tenancy = Tenancy(member, token, place, at_ms, announced is not None, protocol != "nele", roles)
+        tenancy.led_ms = stamp_ms
+        before = self._current
+        if before is not None and not before.over:
+            before.heir, before.heir_ms, before.heir_member = place, at_ms, member
+            if not before.exclusive:
+                before.until_ms, before.fixed = max(before.until_ms, stamp_ms), True
+        self._current = self._led[token] = tenancy
+        return tenancy
+
+    def _yield(self, record: Yield, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+        self._announced.pop(record.term, None) if not record.led else None
+        tenancy = self._led.get(record.term)
+        if tenancy is None:
+            newer = self._current is not None and record.term < self._current.token
+            if not record.led or not record.began or newer or record.term not in self._announced:
+                return
+            # It led for less than its first word of that took.
+            tenancy = self._leads(record.m, record.term, record.b, offset, stamp_ms, found)
+            tenancy.began_ms = tenancy.said_ms = record.began
+            self._tell(tenancy, offset, stamp_ms, record.began, found)
+        if tenancy.member != record.m:
+            return
+        cause = "yield"
+        if record.why.startswith(SUPERSEDED):
+            cause = "superseded" if tenancy.exclusive else "handover"
+        at = (tenancy.heir, tenancy.heir_ms) if tenancy.heir else (offset, stamp_ms)
+        if tenancy.exclusive and not tenancy.heir:
+            # An announcement ends the terms before it, though its own may be told of later than this.
+            at = min([at, *(place for token, place in self._announced.items() if token > record.term)])
+        self._over(tenancy, *at, record.m, cause, record.why, record.ended or None, found)
+
+    def _over(
+        self,
+        tenancy: Tenancy,
+        offset: int,
+        stamp_ms: int,
+        by: str,
+        cause: str,
+        why: str,
+        ended_ms: int | None,
+        found: list[Happening],
+    ) -> None:
+        for role in list(tenancy.roles):
+            self._over_role(tenancy, role, offset, stamp_ms, by, cause, why, ended_ms, found)
+        tenancy.over = True
+        self._led.pop(tenancy.token, None)
+        if self._current is tenancy:
+            self._current = None
+
+    def _over_role(
+        self,
+        tenancy: Tenancy,
+        role: str,
+        offset: int,
+        stamp_ms: int,
+        by: str,
+        cause: str,
+        why: str,
+        ended_ms: int | None,
+        found: list[Happening],
+    ) -> None:
+        if tenancy.roles.pop(role):
+            found.append(Over((role, self._index), tenancy, offset, stamp_ms, by, cause, why, ended_ms))

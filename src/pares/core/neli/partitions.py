@@ -1,0 +1,312 @@
+"""What a member holds of the partitions that a group shares out, and how that begins and ends (see `induced` for the rules).
+
+The phases are those of `partition`. What the group says comes in here; what the log says leads here too, from `induced`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pares.core.coexistence import Other
+from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Restart, Stop
+from pares.core.lease import MS
+from pares.core.neli.events import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
+from pares.core.neli.numbering import Numbering
+from pares.core.neli.partition import BELIEVING, Part, Phase
+from pares.core.neli.partition_log import Tenure
+from pares.core.neli.role_mapping import partition_of_number, role_number, seat_of_partition
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
+from pares.core.wire.records import Seat
+
+SILENT: Final = "silent"
+"""Why a tenure leads whose predecessor is gone without a word."""
+
+
+class Holding:
+    """The part of `induced.Induced` that has no word with the log."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.me = config.id
+        self.parts = [Part(number, config.group) for number in range(config.partitions)]
+        self.closing = False
+        self.over = False
+        self.live = False
+        """Everything that stood in the logs when they were attached to has been read."""
+        self.numbered = config.numbered
+        """Roles go by the numbers that the log gives to names; else by their hashes, as somebody in the group does. Decided
+        when the logs have been read, and for good."""
+        self.wishes: dict[str, bool] = dict.fromkeys(config.roles, True)
+        """Roles that the group is to have (False: is to have no more), as this member wants it, and that have yet to be told
+        to their partitions."""
+        self._others: dict[tuple[int, int], int] = {}
+        """Tenures, by partition and token, of members that share out another number: when they are over at the latest."""
+
+    # What each protocol says for itself --------------------------------------------------------------------------------
+
+    def _good(self, part: Part, now: int) -> bool:
+        """Whether the lease will do to begin with: a quarter of it is left, or a fresh beat is to come back first."""
+        raise NotImplementedError
+
+    def _silence_ns(self, tenure: Tenure) -> int:
+        """After how long without a record of it nobody can believe in a tenure."""
+        raise NotImplementedError
+
+    def _claims(self, now: int) -> Other | None:
+        """A member of this group that runs the claims protocol and may still believe, as far as this one has read."""
+        found = [p.track.others.present(now, self.config.drift) for p in self.parts]
+        return max((o for o in found if o is not None), key=lambda o: o.lives, default=None)
+
+    # Time --------------------------------------------------------------------------------------------------------------
+
+    def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
+        if part.phase in BELIEVING and now >= part.until:
+            self._fence(part, LEASE_RAN_OUT, min(now, part.until), effects)
+            self._want(part, now)
+        elif part.phase is Phase.STOPPING and now >= part.until:
+            self._fence(part, LEASE_RAN_OUT, now, effects)
+            self._done(part, LEASE_RAN_OUT)
+
+    def _advance(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """From waiting to leading."""
+        if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
+            return
+        part.phase, part.led, part.beat_now, part.began_at = Phase.LEADING, True, True, now
+        part.seats = self._seats_of(part)
+        why = SILENT if self._follows_silence(part, now) else "assigned"
+        effects += [Lead(seat, part.token, part.until, why) for seat in part.seats]
+
+    def _follows_silence(self, part: Part, now: int) -> bool:
+        """Whether a tenure before this one was never closed. To be told, no more: nothing is decided by it."""
+        before = [part.track.open[token] for token in part.before if token in part.track.open]
+        return any(self._is_silent(tenure, now) for tenure in before if tenure.member != self.me)
+
+    def _is_silent(self, tenure: Tenure, now: int) -> bool:
+        """Of an open one before this member's own, when that begins to lead: what it waited for was its silence."""
+        return True
+
+    def _waits_until(self, part: Part) -> int:
+        others = [at for (number, token), at in self._others.items() if token in self.parts[number].track.open]
+        return max([part.ready_at, *others])
+
+    def _retake(self, part: Part, now: int, wakes: list[int]) -> None:
+        """The group still gives this member what another has announced itself for: the other may be gone."""
+        if part.phase is not Phase.SUPERSEDED:
+            return
+        rival = part.track.open.get(part.track.newest)
+        at = now if rival is None or rival.member == self.me else rival.read_at + self._silence_ns(rival)
+        if now >= at:
+            self._want(part, now)
+        else:
+            wakes.append(at)
+
+    def _overdue_barrier(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
+        if part.phase is Phase.STOPPING and now >= part.barrier_until:
+            self._fence(part, BARRIER_TIMED_OUT, now, effects)
+            self._done(part, BARRIER_TIMED_OUT)
+
+    # The group -----------------------------------------------------------------------------------------------------------
+
+    def _assigned(self, event: Assigned, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned = True
+            if part.phase in (Phase.IDLE, Phase.SUPERSEDED, Phase.LINGERING) and not self.closing:
+                if part.phase is Phase.LINGERING:
+                    part.phase = Phase.LEADING  # it came back before anybody else had announced itself
+                else:
+                    part.had = False
+                    self._want(part, now)
+
+    def _revoked(self, event: Revoked, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned, part.answer = False, True
+            self._give_up(part, REVOKED, now, effects)
+            self._answer(part, effects)
+        self._answer_for_unknown(event, effects)
+
+    def _answer_for_unknown(self, event: Revoked, effects: list[Effect]) -> None:
+        effects += [Yielded(number) for number in event.partitions if number >= len(self.parts)]
+
+    def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.assigned = False
+            self._drop(part, LOST, now, effects)
+            self._answer(part, effects)
+
+    def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        """By plan: the belief is over, the barrier may take its time."""
+        if part.phase is Phase.LEADING and part.seats:
+            part.phase, part.returning, part.why, part.ended_at = Phase.STOPPING, set(part.seats), why, now
+            part.barrier_until = now + self.config.barrier_ms * MS
+            for seat in part.seats:
+                effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
+        elif part.phase is not Phase.STOPPING:
+            part.ended_at = now
+            self._done(part, why)
+
+    def _drop(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+        """At once: others may lead already."""
+        self._fence(part, why, now, effects)
+        self._done(part, why)
+
+    def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
+        """The belief ran out before its renewal could be carried out: as in `_expire`."""
+        part = self.parts[self.partition(*event.seat)]
+        if part.phase in BELIEVING and part.token == event.token:
+            self._fence(part, LEASE_RAN_OUT, now, effects)
+            self._want(part, now)
+
+    def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
+        part = self.parts[self.partition(*event.seat)]
+        if part.phase is Phase.STOPPING and part.token == event.token:
+            part.returning.discard(event.seat)
+            if not part.returning:
+                self._done(part, part.why)
+
+    def _close(self, event: Close, now: int, effects: list[Effect]) -> None:
+        self.closing = True
+        for part in self.parts:
+            part.assigned = False
+            self._give_up(part, CLOSED, now, effects)
+            self._answer(part, effects)
+
+    # Roles ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The group's, as far as this member has read: those that belong to the partition that names them."""
+        found = {role for part in self.parts for role in list(part.track.roles) if self._belongs(role, part)}
+        return tuple(sorted(found))
+
+    def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
+        for role in (*event.add, *event.drop):
+            self.wishes.pop(role, None)
+            self.wishes[role] = role in event.add
+        self._place()
+
+    def wanted(self, *, there: bool) -> set[str]:
+        """Roles that this member would have the group have (or not have), and that the log does not say yet."""
+        told = {role for part in self.parts for role in list(part.add if there else part.drop)}
+        return told | {role for role, add in list(self.wishes.items()) if add is there}
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of names, as partition 0 gives them."""
+        return self.parts[0].track.numbering
+
+    def number(self, role: str) -> int | None:
+        """The j of a role; None while the log has yet to give it one."""
+        return self.numbering.number(role) if self.numbered else role_number(role)
+
+    def _place(self) -> None:
+        """Wishes go to the partitions that they concern, as soon as their numbers say which."""
+        if not self.live:
+            return
+        for role, add in list(self.wishes.items()):
+            if self.number(role) is None:
+                if not add and self.numbering.complete:
+                    del self.wishes[role]  # nobody has ever named it
+                continue
+            del self.wishes[role]
+            for seat in range(self.config.seats):
+                part = self.parts[self.partition(role, seat)]
+                (part.drop if add else part.add).pop(role, None)
+                if add is not self._said_already(role, part):
+                    (part.add if add else part.drop)[role] = None
+
+    def _said_already(self, role: str, part: Part) -> bool:
+        number = part.track.roles.get(role)
+        return number is not None and number == self.number(role)
+
+    def _settle_roles(self, part: Part) -> None:
+        """What the log says already need not be said."""
+        for role in [role for role in part.add if self._said_already(role, part)]:
+            del part.add[role]
+        for role in [role for role in part.drop if role not in part.track.roles]:
+            del part.drop[role]
+
+    def _restate(self, part: Part, now: int) -> None:
+        """Who leads writes down anew, now and then, what the group works at: the log may forget who said so first."""
+        if not self.config.restate_ms or part.phase is not Phase.LEADING:
+            return
+        if now >= part.restated_at + self.config.restate_ms * MS:
+            part.restated_at = now
+            part.restating = list(part.track.roles)
+
+    def _reseat(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
+        if part.phase not in BELIEVING:
+            return
+        seats = self._seats_of(part)
+        for seat in part.seats:
+            if seat not in seats:
+                follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
+                effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
+        effects += [Lead(s, part.token, part.until, "role added") for s in seats if s not in part.seats]
+        part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
+        part.seats = seats
+
+    # Ends ----------------------------------------------------------------------------------------------------------------
+
+    def _answer(self, part: Part, effects: list[Effect]) -> None:
+        if part.answer and part.phase in (Phase.IDLE, Phase.LINGERING) and part.owed is None:
+            part.answer = False
+            effects.append(Yielded(part.number))
+
+    def _fence(self, part: Part, why: str, at: int, effects: list[Effect]) -> None:
+        """The belief is over and nothing waits: where a barrier still runs, it is told so."""
+        seats: list[Seat] = []
+        if part.phase in BELIEVING:
+            seats, part.ended_at = part.seats, at
+        elif part.phase is Phase.STOPPING:
+            seats = [seat for seat in part.seats if seat in part.returning]
+        effects += [Follow(seat, part.token, why, True, at) for seat in seats]
+
+    def _done(self, part: Part, why: str) -> None:
+        """This member has nothing more to do here; if a tenure of its own stands, it says so."""
+        part.phase, part.seats, part.returning, part.before = Phase.IDLE, [], set(), {}
+        if part.stands:
+            part.owed = why[:500]
+
+    def _want(self, part: Part, now: int) -> None:
+        part.seats, part.returning, part.before = [], set(), {}
+        part.phase = Phase.WANTED if part.assigned and not self.closing else Phase.IDLE
+        part.looks = 0
+        if part.phase is Phase.IDLE and part.stands:
+            part.owed = LEASE_RAN_OUT
+
+    def _end(self, end: Closed | Restart | Stop, why: str, now: int, effects: list[Effect]) -> None:
+        for part in self.parts:
+            self._fence(part, why, now, effects)
+            part.phase, part.seats, part.owed = Phase.IDLE, [], None
+            self._answer(part, effects)
+        self.over = True
+        effects.append(end)
+
+    def _seats_of(self, part: Part) -> list[Seat]:
+        """All of the group's roles that belong to it; but of one role a member leads one seat."""
+        index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
+        mine = {role for role in part.track.roles if self._belongs(role, part)}
+        if self.config.seats > 1:
+            for other in self.parts:
+                if other is not part and other.phase in (*BELIEVING, Phase.STOPPING):
+                    mine -= {role for role, _ in other.seats}
+        return [(role, index) for role in sorted(mine)]
+
+    def _belongs(self, role: str, part: Part) -> bool:
+        """Also of a log in which others once shared out another number of partitions."""
+        index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
+        here = index < self.config.seats and self.partition(role, index) == part.number
+        return here and self._said_already(role, part)
+
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition of a seat of `role`: by its number, and by the hash of its name while it has none."""
+        number = self.number(role)
+        number = role_number(role) if number is None else number
+        return partition_of_number(number, self.config.partitions, self.config.seats, seat)
+
+    def _parts(self, numbers: tuple[int, ...]) -> list[Part]:
+        """A topic that has grown has more partitions than this member shares out; they are nobody's here."""
+        return [self.parts[number] for number in numbers if number < len(self.parts)]

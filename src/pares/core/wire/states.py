@@ -1,0 +1,108 @@
+"""What the world consists of: one value for each member, seat, role and pause. `world` holds them, and `fold` changes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Due, Index, Int, Join, Lock, Seat, Weight
+
+
+class MemberState(Struct, forbid_unknown_fields=True):
+    """One incarnation in the group: what its `join` said, and what it last wrote."""
+
+    id: str
+    name: str
+    host: str
+    zone: str
+    labels: dict[str, str]
+    rank: Int
+    weight: Weight
+    eligible: tuple[str, ...] | None
+    session_ms: Annotated[int, Meta(ge=MIN_SESSION_MS, le=MAX_SESSION_MS)]
+    drift: Annotated[float, Meta(ge=0, le=0.5)]
+    overlap_ms: Int
+    protocol: str
+    reads: Int
+    lock: Lock | None
+    joined: Int
+    draining: bool
+    offset: Int
+    """Where its last counted record stands; with `n`, `due_ms` and `count` the only fields that a beat changes."""
+    n: Int
+    due_ms: Due
+    count: Int
+
+    @property
+    def administrator(self) -> bool:
+        """Eligible for nothing: it may ask, pause and rewind, and never holds a seat."""
+        return self.eligible == ()
+
+
+class SeatState(Struct, forbid_unknown_fields=True):
+    """One seat. `token` is the last term's when nobody holds it."""
+
+    role: str
+    index: Index
+    holder: str | None
+    token: Int
+    mark: Int
+    taken: Int
+    pinned: bool
+    avoid: str | None
+    """The member that stepped down from it, until somebody else has held it (R13)."""
+    asked: tuple[str | None, Int] | None
+    """A hand-over asked for: to whom (None: anybody else), and the offset of the `ask`."""
+    last: str | None
+    """The name of the holder that lost it by dying or by silence, until somebody holds it again (R8)."""
+
+    @property
+    def seat(self) -> Seat:
+        return (self.role, self.index)
+
+
+def new_seat(role: str, index: int) -> SeatState:
+    """A seat that nobody has held yet."""
+    return SeatState(role, index, None, 0, 0, 0, False, None, None, None)
+
+
+class RoleState(Struct, forbid_unknown_fields=True):
+    name: str
+    seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)]
+    weight: Weight
+    spread: str
+    removed: bool
+
+
+class PauseState(Struct, forbid_unknown_fields=True):
+    offset: Int
+    scope: str | None
+    ms: Int
+    by: str
+
+
+def member_state(join: Join, offset: int, count: int) -> MemberState:
+    """The member that a `join` makes known."""
+    return MemberState(
+        id=join.m,
+        name=join.name,
+        host=join.host,
+        zone=join.zone,
+        labels=dict(join.labels),
+        rank=join.rank,
+        weight=join.weight,
+        eligible=join.eligible,
+        session_ms=join.session,
+        drift=join.drift,
+        overlap_ms=join.overlap,
+        protocol=join.protocol,
+        reads=join.reads,
+        lock=join.lock,
+        joined=offset,
+        draining=False,
+        offset=offset,
+        n=join.n,
+        due_ms=join.s,
+        count=count,
+    )

@@ -1,0 +1,361 @@
+"""The world: what everybody who has read the log up to some place knows (promise 5).
+
+It is data and nothing else: `fold` changes it, record by record, and never looks at a clock. Whatever is not a function of
+the records in order (when something was *read*, for example) is kept elsewhere, so that two readers of one prefix hold
+equal worlds, and equal hashes of them.
+
+A world goes into a snapshot whole (R10). What is derived from it for speed (`held`, `reads`, `names`) is rebuilt when one is
+loaded.
+
+What version 2 of the format adds (R11) is in force from the first record of version 2 that counts: `in_force`. Before that
+place a world is the one that release 0.1 folds, rule by rule, and a snapshot of it has the form that 0.1 loads."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Int, Seat, Text
+from pares.core.wire.silences import Silences
+from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState
+
+FORGET: Final = 10_000
+"""Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
+FORGET_FOR: Final = 200
+"""Members up to which that holds. In a larger group it takes more records, in proportion: standbys beat the more seldom the
+more there are (R16), and a member that beats in order not to be forgotten must not have to do so more often than its share
+allows. In version 2 members count only when they have been in the group for long (R20): the dead add nothing."""
+PLACE_EVERY: Final = 16
+"""A place for snapshots comes when so many records, plus four for each member, have counted since the last one (R10).
+
+Four to a member, because hashing a place costs in proportion to the members; a lone holder, which writes four records in a
+session, still comes to a place every five sessions.
+"""
+
+
+Key = tuple[str, Any]
+"""A part of the world: the name of its table and its key there."""
+
+
+class _Two(Struct, forbid_unknown_fields=True):
+    """What version 2 adds to a world."""
+
+    unready: dict[str, Text]
+    stride: Int
+    elders: Int
+    noted: tuple[Int, Int]
+    followed: dict[str, tuple[Int, Int]]
+
+
+class _Frozen(Struct, forbid_unknown_fields=True):
+    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
+
+    base: Base
+    last: Int
+    count: Int
+    placed: Int
+    highest: Int
+    members: list[MemberState]
+    seats: list[SeatState]
+    roles: list[RoleState]
+    pauses: list[PauseState]
+    gone: dict[str, Int]
+    two: _Two | UnsetType = UNSET
+    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
+
+
+class World:
+    """Members, seats, roles, pauses and the base in force, after some prefix of the log."""
+
+    __slots__ = (
+        "_dirty",
+        "_hashes",
+        "_silences",
+        "_still",
+        "base",
+        "count",
+        "elders",
+        "followed",
+        "gone",
+        "held",
+        "highest",
+        "last",
+        "members",
+        "names",
+        "noted",
+        "pauses",
+        "placed",
+        "reads",
+        "roles",
+        "seats",
+        "shape",
+        "stride",
+        "unready",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.base = 0
+        """0 until a genesis has counted; then part of every record that counts (R9)."""
+        self.last = -1
+        """The offset of the group's last counted record."""
+        self.count = 0
+        self.placed = 0
+        """`count` at the last place for a snapshot."""
+        self.highest = 0
+        """The highest format version among the counted records (R11)."""
+        self.members: dict[str, MemberState] = {}
+        self.seats: dict[Seat, SeatState] = {}
+        self.roles: dict[str, RoleState] = {}
+        self.pauses: dict[int, PauseState] = {}
+        self.gone: dict[str, int] = {}
+        """Who left or was declared dead, with `count` at that time: such an id never returns (R2)."""
+        self.unready: dict[str, str] = {}
+        """Members that have not said that they are ready, or have said that they are not, and why (R19)."""
+        self.stride = 0
+        """How many records there are between the last place and the next one (version 2)."""
+        self.elders = 0
+        """How many members are known to have lived for long (version 2): that joined before the place noted last, and wrote
+        after it."""
+        self.noted = (0, 0)
+        """A place, as (`count`, offset), from which the elders will be counted next."""
+        self.followed: dict[str, tuple[int, int]] = {}
+        """Incarnations that have a successor (version 2): `count` and the offset of the join that they are to answer (R20)."""
+        self.held: dict[str, set[Seat]] = {}
+        self.names: dict[str, list[str]] = {}
+        """The incarnations of each name, in the order of their joins."""
+        self.reads = MAX_INT
+        self.version = 0
+        """Rises with every change that is more than a sign of life."""
+        self.shape = 0
+        """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
+        self._hashes: dict[Key, int] = {}
+        self._still = 0
+        self._dirty: set[Key] = set()
+        self._silences: Silences | None = None
+
+    def changed(self, *keys: Key) -> None:
+        """The fold calls this after a change to anything but marks, with what has changed."""
+        self._dirty.update(keys)
+        self.version += 1
+        self.shape += 1
+
+    def marked(self, seat: Seat) -> None:
+        """The fold calls this after a mark has moved: nobody need think again about who holds what."""
+        self._dirty.add(("seats", seat))
+        self.version += 1
+
+    @property
+    def in_force(self) -> bool:
+        """Whether what version 2 of the format adds is in force here: all members read it, and one has written it."""
+        return self.highest >= 2
+
+    def raise_version(self, version: int) -> None:
+        """The fold calls this when a record of a version has counted that is above all before."""
+        before, self.highest = self.in_force, version
+        if self.in_force and not before:
+            self.stride = PLACE_EVERY + 4 * len(self.members)
+            self.elders, self.noted = len(self.members), (self.count, self.last + 1)
+
+    def place(self) -> None:
+        """The fold calls this at a place, when the silent have been forgotten."""
+        if self.in_force:
+            self.stride = PLACE_EVERY + 4 * len(self.members)
+            if self.count - self.noted[0] >= max(FORGET, self.memory() // 2):
+                # The living write when a quarter of the memory has passed. It shrinks by half at most: a member that has
+                # been silent for a quarter of the old one has still time to write.
+                lived = sum(1 for m in self.members.values() if m.joined < self.noted[1] <= m.offset)
+                self.elders, self.noted = max(lived, self.elders // 2), (self.count, self.last + 1)
+
+    def next_place(self) -> int:
+        """The `count` at which the next place comes, whatever it is that counts. In version 2 it is fixed at the place before.
+        [joins that follow one another closely push it away for ever]"""
+        return self.placed + (self.stride if self.in_force else PLACE_EVERY + 4 * len(self.members))
+
+    def add(self, member: MemberState) -> None:
+        """The fold calls this when a join has counted."""
+        self.members[member.id] = member
+        self.held[member.id] = set()
+        self.names.setdefault(member.name, []).append(member.id)
+        self.reads = min(self.reads, member.reads)
+        if self._silences is not None:
+            self._silences.add(member)
+        self.changed(("members", member.id))
+
+    def let_go(self, member: str, seat: Seat) -> None:
+        """The fold calls this when a member no longer holds a seat."""
+        self.held[member].discard(seat)
+        if self._silences is not None:
+            self._silences.let_go(member)
+
+    def longest_silent(self) -> MemberState | None:
+        """The member without seats of which nothing has counted for longest. Cheap, however many members there are."""
+        if self._silences is None:
+            self._silences = Silences(self.members, self.held)
+        return self._silences.longest()
+
+    def remove(self, member: MemberState) -> None:
+        """The fold calls this for a member without seats that is no longer in the group, for whatever reason."""
+        del self.members[member.id], self.held[member.id]
+        namesakes = self.names[member.name]
+        namesakes.remove(member.id)
+        if not namesakes:
+            del self.names[member.name]
+        if self.unready.pop(member.id, None) is not None:
+            self.changed(("unready", member.id))
+        if self.followed.pop(member.id, None) is not None:
+            self.changed(("followed", member.id))
+        if member.reads <= self.reads:
+            self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self.changed(("members", member.id))
+
+    def quick_view(self, member: str) -> tuple[dict[str, MemberState], int, int, MemberState | None, int]:
+        """What a loop over beats needs, until something else than a beat has counted or a place has come: the members, the
+        base, the newest version of which a record counts without changing more than its sender, `member`, and `next_place`."""
+        members = self.members
+        return members, self.base, min(self.reads, self.highest), members.get(member), self.next_place()
+
+    def memory(self) -> int:
+        """For how many counted records a silent member without seats is remembered."""
+        return max(FORGET, FORGET * (self.elders if self.in_force else len(self.members)) // FORGET_FOR)
+
+    def paused(self, role: str) -> bool:
+        return any(p.scope is None or p.scope == role for p in self.pauses.values())
+
+    def may_hold(self, member: MemberState, role: str) -> bool:
+        """Whether the member is eligible for the role, by its own `join`."""
+        return member.eligible is None or role in member.eligible
+
+    def open(self, seat: Seat) -> bool:
+        """Whether the seat takes holders: its role is there, not removed, and has that many seats (R3a)."""
+        role = self.roles.get(seat[0])
+        return role is not None and not role.removed and seat[1] < role.seats and seat in self.seats
+
+    def holds_in_role(self, member: str, role: str) -> bool:
+        """Whether the member holds a seat of the role, also one that the role no longer has."""
+        held = self.held.get(member)
+        if not held:
+            return False
+        if len(held) >= MAX_SEATS:
+            return any((role, index) in held for index in range(MAX_SEATS))
+        for seat in held:  # noqa: SIM110 - a third of the time that `any` takes, and every claim asks
+            if seat[0] == role:
+                return True
+        return False
+
+    def refresh(self) -> None:
+        """Rebuilds what is derived from the rest."""
+        self.held = {id: set() for id in self.members}
+        self.names = {}
+        for member in sorted(self.members.values(), key=lambda m: m.joined):
+            self.names.setdefault(member.name, []).append(member.id)
+        for seat in self.seats.values():
+            if seat.holder is not None:
+                self.held[seat.holder].add(seat.seat)
+        self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self._hashes, self._still, self._silences = {}, 0, None
+        self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
+        self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
+        self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
+        self.changed(*(("followed", k) for k in self.followed))
+
+    # Hashes and snapshots ------------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """A hash of the whole world, equal for equal worlds however they came about, within one process.
+
+        It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
+        members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
+        hashed again. It never leaves the process (snapshots carry worlds, and whoever reads one hashes it itself), so Python's
+        own keyed hash serves.
+        """
+        for key in self._dirty:
+            part = getattr(self, key[0]).get(key[1])
+            fresh = 0 if part is None else _hash(key, part)
+            self._still += fresh - self._hashes.pop(key, 0)
+            if fresh:
+                self._hashes[key] = fresh
+        self._dirty.clear()
+        moving = sum([hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
+        parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
+        if self.in_force:
+            parts = (*parts, self.stride, self.elders, self.noted)
+        return f"{hash(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
+
+    def dump(self) -> str:
+        """The world as the text that snapshots carry."""
+        frozen = _Frozen(
+            base=self.base,
+            last=self.last,
+            count=self.count,
+            placed=self.placed,
+            highest=self.highest,
+            members=[self.members[id] for id in sorted(self.members)],
+            seats=[self.seats[seat] for seat in sorted(self.seats)],
+            roles=[self.roles[name] for name in sorted(self.roles)],
+            pauses=[self.pauses[offset] for offset in sorted(self.pauses)],
+            gone=self.gone,
+        )
+        if self.in_force:
+            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed)
+        return _encoder.encode(frozen).decode()
+
+    @classmethod
+    def load(cls, text: str) -> World:
+        """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself."""
+        try:
+            frozen = _decoder.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"not a world: {error}") from None
+        world = cls()
+        world.base, world.last, world.count = frozen.base, frozen.last, frozen.count
+        world.placed, world.highest = frozen.placed, frozen.highest
+        world.members = {m.id: m for m in frozen.members}
+        world.seats = {s.seat: s for s in frozen.seats}
+        world.roles = {r.name: r for r in frozen.roles}
+        world.pauses = {p.offset: p for p in frozen.pauses}
+        world.gone = frozen.gone
+        if (frozen.two is UNSET) == world.in_force:
+            raise ValueError("not a world: what version 2 adds stands there where it is in force, and nowhere else")
+        if frozen.two is not UNSET:
+            two = frozen.two
+            world.unready, world.stride, world.elders = two.unready, two.stride, two.elders
+            world.noted, world.followed = two.noted, two.followed
+        _cross_check(world)
+        world.refresh()
+        return world
+
+
+def _cross_check(world: World) -> None:
+    """Raises ValueError for a world that no fold leads to."""
+    held: set[tuple[str, str]] = set()
+    for seat in world.seats.values():
+        if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
+            raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
+        if seat.holder is not None and (seat.holder, seat.role) in held:
+            raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
+        if seat.holder is not None:
+            held.add((seat.holder, seat.role))
+    if (world.unready.keys() | world.followed.keys()) - world.members.keys():
+        raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
+    if world.members.keys() & world.gone.keys():
+        raise ValueError("not a world: a member is in it and gone at once")
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(_Frozen)
+
+
+def _still(part: Any) -> Any:
+    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
+    if type(part) is MemberState:
+        return msgspec.structs.replace(part, n=0, offset=0, due_ms=0, count=0)
+    return part
+
+
+def _hash(key: Key, part: Any) -> int:
+    if type(part) is SeatState:  # what changes most by far, and it can be hashed as it is
+        return hash((key, msgspec.structs.astuple(part)))
+    return hash(_encoder.encode((key, _still(part))))
