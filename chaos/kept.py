@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pares
 from pares.core.wire.changes import SeatChanged
 from pares.ledger.base import Log
-from pares.ledger.sqlite_schema import SHIFT
+from pares.ledger.sqlite.schema import SHIFT
 
 _CHUNK: Final = 2000
 _PARTITION: Final = 0

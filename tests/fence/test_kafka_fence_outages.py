@@ -10,7 +10,7 @@ from kafka_tools import PATIENCE, client, new_topic, read
 from pares.core.errors import LedgerUnavailable
 from pares.dev import Kafka
 from pares.fence import KafkaFence
-from pares.ledger.kafka_seek import _Client  # pyright: ignore[reportPrivateUsage]
+from pares.ledger.kafka.seek import _Client  # pyright: ignore[reportPrivateUsage]
 
 
 def test_no_broker_answers() -> None:

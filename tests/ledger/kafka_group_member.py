@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pares.ledger
 from pares.core.errors import LedgerUnavailable
-from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka.log import KafkaLedger
 
 
 def told(what: str) -> Callable[[Sequence[int]], None]:

@@ -13,7 +13,7 @@ from log_tools import until
 
 import pares.ledger
 from pares.dev import Kafka
-from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka.log import KafkaLedger
 
 admin: Any = confluent_kafka.admin
 

@@ -15,9 +15,10 @@ import pares.ledger
 from kafka_tools import STEADY
 from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Kafka
-from pares.ledger import as_bus, kafka_tail, window
-from pares.ledger.kafka_seek import Seeker
-from pares.ledger.kafka_tail import FRESH
+from pares.ledger import as_bus, window
+from pares.ledger.kafka import tail
+from pares.ledger.kafka.seek import Seeker
+from pares.ledger.kafka.tail import FRESH
 
 
 def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
@@ -79,7 +80,7 @@ def test_who_is_told_asks_for_nothing(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
     # Who hears nothing for so long asks, and is right to: here nobody is to take a slow machine for silence.
-    monkeypatch.setattr(kafka_tail, "FRESH", HANG)
+    monkeypatch.setattr(tail, "FRESH", HANG)
     monkeypatch.setattr(window, "NEAR", HANG)
     ledger, other = opened(cluster, topic, timeout=PATIENT), opened(cluster, topic, timeout=PATIENT)
     bell = ledger.bell()

@@ -21,8 +21,8 @@ from pares.dev.settings import Security
 from pares.ledger import MAX_PAYLOAD, Ledger
 from pares.ledger.address import Options
 from pares.ledger.client_options import CONNECT
-from pares.ledger.kafka import KafkaLedger
-from pares.ledger.kafka_settings import take
+from pares.ledger.kafka.log import KafkaLedger
+from pares.ledger.kafka.settings import take
 from pares.ledger.registry import parse
 from planted_secret import SECRET
 

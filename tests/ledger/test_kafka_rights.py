@@ -18,7 +18,7 @@ from kafka_tools import PATIENCE as WAIT
 from kafka_tools import STEADY, client
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.dev import Kafka, Security
-from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka.log import KafkaLedger
 from planted_secret import SECRET
 
 TOPIC = "work"

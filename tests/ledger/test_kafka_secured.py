@@ -13,7 +13,7 @@ import pares.ledger
 from kafka_tools import make_certificate
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.dev import Kafka, Security
-from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka.log import KafkaLedger
 from planted_secret import SECRET
 
 

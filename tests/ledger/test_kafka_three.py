@@ -16,7 +16,7 @@ from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
 from pares.dev.settings import QUICK_RETURN
 from pares.ledger import Ledger, Log
-from pares.ledger.kafka import KafkaLedger
+from pares.ledger.kafka.log import KafkaLedger
 
 T = TypeVar("T")
 

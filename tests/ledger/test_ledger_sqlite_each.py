@@ -10,7 +10,7 @@ import pytest
 from pares.core.errors import ParesError
 from pares.ledger import open as open_ledger
 from pares.ledger.base import MAX_PAYLOAD
-from pares.ledger.sqlite import SqliteLedger
+from pares.ledger.sqlite.log import SqliteLedger
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from sqlite_tools import open_file, refused
 
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-from pares.ledger import sqlite_schema
-from pares.ledger.sqlite import SqliteLedger
-from pares.ledger.sqlite_schema import inspect
+from pares.ledger.sqlite import schema
+from pares.ledger.sqlite.log import SqliteLedger
+from pares.ledger.sqlite.schema import inspect
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -170,7 +170,7 @@ def test_whoever_waits_for_a_maker_goes_on_when_it_is_through_and_not_for_ever(
     with (tmp_path / "ledger.db-bell").open("w") as maker:
         fcntl.flock(maker, fcntl.LOCK_EX)
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_schema, "_CREATION_PATIENCE", 0.1)
+            patch.setattr(schema, "_CREATION_PATIENCE", 0.1)
             refused(path, LedgerUnavailable, "being made by another process for over 0.1 s: look for a stopped process")
         waiting = threading.Thread(target=lambda: open_file(path).close())
         waiting.start()

@@ -13,7 +13,7 @@ from ledger_stages import SqliteStage, descriptors, in_child, integrity
 
 import pares.ledger
 from pares.core.errors import ForkedError
-from pares.ledger.sqlite import SqliteLedger
+from pares.ledger.sqlite.log import SqliteLedger
 
 HANG = 60.0
 
@@ -84,9 +84,9 @@ def test_forks_beside_busy_threads(sqlite: SqliteStage) -> None:
 
 def test_a_fork_in_the_middle_of_a_transaction(sqlite: SqliteStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a signal handler: the connection can't be closed before the fork, so the child must keep off the file."""
-    from pares.ledger import sqlite_file
+    from pares.ledger.sqlite import connections
 
-    monkeypatch.setattr(sqlite_file, "_FORK_PATIENCE", 0.05)
+    monkeypatch.setattr(connections, "_FORK_PATIENCE", 0.05)
     ledger = sqlite.open()
     assert isinstance(ledger, SqliteLedger)
 

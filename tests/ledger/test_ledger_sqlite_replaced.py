@@ -7,7 +7,7 @@ import pytest
 from ledger_stages import SqliteStage, descriptors, integrity
 
 from pares.core.errors import ClosedError, LedgerRewound, LedgerUnavailable
-from pares.ledger.sqlite import SqliteLedger
+from pares.ledger.sqlite.log import SqliteLedger
 
 
 def test_a_file_that_is_deleted_is_missed(sqlite: SqliteStage) -> None:

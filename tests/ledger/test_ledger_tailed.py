@@ -8,8 +8,8 @@ import pytest
 
 from pares.core.errors import LedgerRewound
 from pares.ledger import Entry
-from pares.ledger.lifetime import Lifetime
-from pares.ledger.tailed import Known, TailedLog
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.service_log import Known, TailedLog
 from pares.ledger.window import Window
 
 

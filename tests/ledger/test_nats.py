@@ -15,7 +15,7 @@ import pares.ledger
 from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Nats
 from pares.ledger import Entry
-from pares.ledger.nats import NatsLedger
+from pares.ledger.nats.log import NatsLedger
 
 
 def opened(server: Server, stream: str, **options: object) -> NatsLedger:

@@ -14,7 +14,7 @@ from nats_stages import OPEN, Server
 from pares.core.errors import CapabilityError, ClosedError, ConfigError, ForkedError, LedgerUnavailable
 from pares.dev import Nats
 from pares.ledger import Bus, open, open_bus
-from pares.ledger.nats_bus import CoreNats
+from pares.ledger.nats.bus import CoreNats
 
 from test_ledger_bus import HANG, Heard  # isort: skip
 from ledger_stages import descriptors, in_child  # isort: skip

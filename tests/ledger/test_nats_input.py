@@ -16,7 +16,7 @@ import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Nats, ports
 from pares.ledger import MAX_PAYLOAD
-from pares.ledger.nats import NatsLedger
+from pares.ledger.nats.log import NatsLedger
 from planted_secret import SECRET, leaks
 
 

@@ -14,7 +14,7 @@ import pares.ledger
 from pares.core.errors import LedgerUnavailable
 from pares.dev import Nats
 from pares.ledger import Ledger
-from pares.ledger.nats import NatsLedger
+from pares.ledger.nats.log import NatsLedger
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ class NeliLog:
         """Gives the log the times that the test has said."""
         import sqlite3
 
-        from pares.ledger.sqlite_schema import SHIFT
+        from pares.ledger.sqlite.schema import SHIFT
 
         self.ledger.close()
         with sqlite3.connect(self.path) as connection:

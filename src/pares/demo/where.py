@@ -22,7 +22,7 @@ from pares.ledger import open as open_ledger
 
 if TYPE_CHECKING:
     from pares.demo.screen import Screen
-    from pares.ledger.kafka import KafkaLedger
+    from pares.ledger.kafka.log import KafkaLedger
 
 OWN_KAFKA: Final = ("kafka", "kafka:", "kafka://")
 """What asks for a Kafka of the demo's own."""
@@ -85,7 +85,7 @@ def divided(url: str, partitions: int) -> str:
 @contextmanager
 def _own_kafka(screen: Screen) -> Iterator[str]:
     from pares.dev import Kafka, jars
-    from pares.ledger.kafka_client import client_module
+    from pares.ledger.kafka.client import client_module
 
     client_module()  # before anything is downloaded: without a client a broker is of no use
     what = f"Fetching Kafka {jars.VERSION} from Maven Central (44 MB, only this once)"
@@ -109,7 +109,7 @@ def _own_kafka(screen: Screen) -> Iterator[str]:
 @contextmanager
 def _topic(given: str, screen: Screen) -> Iterator[Where]:
     """A topic on the user's brokers: the one that the URL names, kept; else a fresh one, deleted at the end."""
-    from pares.ledger.kafka import KafkaLedger
+    from pares.ledger.kafka.log import KafkaLedger
 
     named = parse(given).path.strip("/") != ""
     url = given if named else with_topic(given, fresh_topic())

@@ -39,8 +39,8 @@ from pares.fence.base import Held, check_held
 from pares.fence.kafka_tokens import Tokens
 from pares.fence.kafka_writer import Fenced, Writer
 from pares.ledger.address import Options
-from pares.ledger.kafka_settings import take
-from pares.ledger.lifetime import Lifetime, keep_after_fork
+from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.kafka.settings import take
 from pares.ledger.registry import parse
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import msgspec
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.fence.base import MAX_TOKEN
-from pares.ledger.kafka_seek import Seeker
-from pares.ledger.kafka_settings import Settings
-from pares.ledger.kafka_topic import Topics
+from pares.ledger.kafka.seek import Seeker
+from pares.ledger.kafka.settings import Settings
+from pares.ledger.kafka.topic import Topics
 
 SETTINGS: Final = {
     "cleanup.policy": "compact",

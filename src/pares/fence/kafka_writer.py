@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, ParesError
 from pares.fence.kafka_tokens import Passed, encode, key
-from pares.ledger.kafka_client import client_module, new_client
-from pares.ledger.kafka_errors import TOO_LARGE, unavailable
-from pares.ledger.kafka_settings import Settings, log
-from pares.ledger.lifetime import keep_after_fork
+from pares.ledger.handle_state import keep_after_fork
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import TOO_LARGE, unavailable
+from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

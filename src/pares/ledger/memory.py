@@ -15,6 +15,8 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 from pares.core.errors import LedgerUnavailable
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
 from .base import (
@@ -34,8 +36,6 @@ from .base import (
     rewound,
 )
 from .bell import PipeBell
-from .lifetime import Lifetime
-from .weak import WeakBag
 
 
 @dataclass(slots=True)

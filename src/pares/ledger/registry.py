@@ -164,15 +164,15 @@ def _opener(address: Address) -> Opener:
 
         return MemoryLedger
     if address.scheme == "sqlite":
-        from .sqlite import SqliteLedger
+        from pares.ledger.sqlite.log import SqliteLedger
 
         return SqliteLedger
     if address.scheme == "kafka":
-        from .kafka import KafkaLedger
+        from pares.ledger.kafka.log import KafkaLedger
 
         return KafkaLedger
     if address.scheme == "nats":
-        from .nats import open_nats
+        from pares.ledger.nats.log import open_nats
 
         return open_nats
     for found in _registered().select(name=address.scheme):

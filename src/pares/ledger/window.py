@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from pares.ledger.weak_set import WeakBag
+
 from .base import Entry, limited
 from .bell import PipeBell
-from .weak import WeakBag
 
 FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Final, Literal, Protocol
 
-from pares.ledger.weak import WeakBag
+from pares.ledger.weak_set import WeakBag
 from pares.runtime import proof
 
 log: Final = logging.getLogger("pares.member")

@@ -9,7 +9,7 @@ from typing import Final
 
 from pares.core.errors import ParesError
 from pares.core.reasons import LEASE_RAN_OUT
-from pares.ledger.weak import WeakBag
+from pares.ledger.weak_set import WeakBag
 from pares.runtime.events import Event
 
 log: Final = logging.getLogger("pares.member")

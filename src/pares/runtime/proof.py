@@ -38,7 +38,7 @@ from typing import Final, Protocol
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Lock
 from pares.ledger.localfs import is_local
-from pares.ledger.weak import WeakBag
+from pares.ledger.weak_set import WeakBag
 
 SUFFIX: Final = ".alive"
 UNNAMED: Final = ".taking"

@@ -24,10 +24,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-
-from .lifetime import Lifetime, keep_after_fork
-from .nats_epoch import NO_ANSWERS, Denied, Epoch, Lost
-from .nats_settings import Settings, log
+from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.nats.epoch import NO_ANSWERS, Denied, Epoch, Lost
+from pares.ledger.nats.settings import Settings, log
 
 T = TypeVar("T")
 

@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-
-from .base import MAX_BATCH, MAX_BATCH_BYTES
-from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
-from .kafka_settings import Settings, log
+from pares.ledger.base import MAX_BATCH, MAX_BATCH_BYTES
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
+from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

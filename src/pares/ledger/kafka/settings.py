@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
-
-from .address import Address, Options
-from .base import check_name
-from .client_options import Usual, client_settings, hosts, scrubbed, usual
+from pares.ledger.address import Address, Options
+from pares.ledger.base import check_name
+from pares.ledger.client_options import Usual, client_settings, hosts, scrubbed, usual
 
 log: Final = logging.getLogger("pares.kafka")
 client_log: Final = logging.getLogger("pares.kafka.client")

@@ -6,8 +6,7 @@ import importlib
 from typing import Any
 
 from pares.core.errors import CapabilityError, ConfigError
-
-from .kafka_settings import Settings
+from pares.ledger.kafka.settings import Settings
 
 
 def client_module(name: str = "confluent_kafka") -> Any:

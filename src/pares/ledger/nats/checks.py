@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .base import MAX_PAYLOAD
-from .nats_stream import Stream
+from pares.ledger.base import MAX_PAYLOAD
+from pares.ledger.nats.stream import Stream
 
 GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 _HEADER: Final = 512

@@ -12,9 +12,9 @@ from base64 import b64decode
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from .base import MAX_READ_BYTES, Entry
-from .nats_epoch import Epoch, Lost, Nobody
-from .nats_stream import ApiError, ask
+from pares.ledger.base import MAX_READ_BYTES, Entry
+from pares.ledger.nats.epoch import Epoch, Lost, Nobody
+from pares.ledger.nats.stream import ApiError, ask
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -25,9 +25,8 @@ from typing import Final
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-
-from .bell import make
-from .sqlite_errors import primary, unavailable
+from pares.ledger.bell import make
+from pares.ledger.sqlite.errors import primary, unavailable
 
 APPLICATION_ID: Final = 0x50415245
 """Marks a SQLite database as a pares ledger: "PARE"."""

@@ -4,15 +4,15 @@ What it promises is `Log`'s, and how:
 
 - one total order: a partition's leader gives out the offsets. Foreign transactions and compaction leave holes;
 - acknowledged records stay: `acks=all`, on a topic whose `min.insync.replicas` is 2 and which has no unclean elections (see
-  `kafka_topic`; `pares doctor` says if it is otherwise). How many of the brokers must be lost at once to lose a record is
+  `kafka.topic`; `pares doctor` says if it is otherwise). How many of the brokers must be lost at once to lose a record is
   for the topic to say;
 - all or nothing: an append is one record batch, as long as it is not larger than the topic's `max.message.bytes` (18 MiB on
   topics made here). A larger one goes in several, in order, and may end after any of them. A process that is stopped for
   longer than `timeout` in the very middle of handing over an append may send it in two parts;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
-  ledger to the same partition is acknowledged, never after; see `kafka_append`. There is at most one such append a partition
+  ledger to the same partition is acknowledged, never after; see `kafka.append`. There is at most one such append a partition
   and ledger;
-- a reader is told of appends: a thread waits for them at the brokers (see `kafka_tail`); a bell rings
+- a reader is told of appends: a thread waits for them at the brokers (see `kafka.tail`); a bell rings
   for its own partition alone. An empty answer of `read` is as fresh as the brokers' last word to that thread: milliseconds
   old as a rule, at most a second if it has lost them and doesn't know yet. It never misses what this ledger has appended, or
   what an `end` of it has told of; and after an append that failed it is the leader's own answer.
@@ -30,20 +30,19 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from pares.core.errors import LedgerUnavailable
-
-from .address import Address, Options
-from .base import Entry, Log, Membership, check_partitions, grown_partitions
-from .kafka_append import Appender
-from .kafka_seek import Seeker
-from .kafka_settings import Settings, log, take
-from .kafka_tail import Tails
-from .kafka_topic import Topic, Topics, checks
-from .lifetime import Lifetime, keep_after_fork
-from .tailed import LOOK, Known, TailedLog
-from .window import Window
+from pares.ledger.address import Address, Options
+from pares.ledger.base import Entry, Log, Membership, check_partitions, grown_partitions
+from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.kafka.append import Appender
+from pares.ledger.kafka.seek import Seeker
+from pares.ledger.kafka.settings import Settings, log, take
+from pares.ledger.kafka.tail import Tails
+from pares.ledger.kafka.topic import Topic, Topics, checks
+from pares.ledger.service_log import LOOK, Known, TailedLog
+from pares.ledger.window import Window
 
 if TYPE_CHECKING:
-    from .kafka_topic import Asked
+    from pares.ledger.kafka.topic import Asked
 
 _QUIET: Final = 1.0
 """Seconds after which the brokers are asked for a topic's id when the tail hears nothing: it may not hear of that either."""
@@ -271,9 +270,9 @@ class KafkaLedger(KafkaLog):
         on_lost: Callable[[Sequence[int]], None],
         session: float | None = None,
     ) -> Membership:
-        """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka_group`. `session`: seconds;
+        """Join Kafka's consumer group `group` for the partitions 0 to `partitions - 1`; see `kafka.group`. `session`: seconds;
         None: the client setting `session.timeout.ms`, or 6."""
-        from .kafka_group import KafkaMembership, session_ms
+        from pares.ledger.kafka.group import KafkaMembership, session_ms
 
         self._may_write()
         session_ms(self._shared.settings, session)  # before anything is opened: it may contradict
@@ -292,7 +291,7 @@ class KafkaLedger(KafkaLog):
     @property
     def reassignment_bound(self) -> float:
         """Seconds after which a group of this ledger's may give a silent member's partitions away: its members' session."""
-        from .kafka_group import session_ms
+        from pares.ledger.kafka.group import session_ms
 
         return session_ms(self._shared.settings) / 1000
 

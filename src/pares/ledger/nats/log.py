@@ -10,13 +10,13 @@ What it promises is `Log`'s, and how:
 - all or nothing: an append of up to 1000 payloads is an atomic batch (servers from 2.12 on); more go in several, in order, and
   may end after any of them;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
-  ledger to the same partition is acknowledged, never after; see `nats_append`. There is at most one such append a partition
+  ledger to the same partition is acknowledged, never after; see `nats.append`. There is at most one such append a partition
   and ledger;
-- a reader is told of appends: the server pushes them (see `nats_tail`). An empty answer of `read` is at most 0.3 s old, and
+- a reader is told of appends: the server pushes them (see `nats.tail`). An empty answer of `read` is at most 0.3 s old, and
   only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of;
 - a stream that was deleted and made anew has another identity, and is noticed within a second by whoever follows it.
 
-It is also a `Bus`, of core NATS (see `nats_bus`): what is published there is not kept. Without a stream the URL means that
+It is also a `Bus`, of core NATS (see `nats.bus`): what is published there is not kept. Without a stream the URL means that
 alone: `pares.ledger.open_bus`.
 """
 
@@ -30,21 +30,20 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from pares.core.errors import ConfigError
-
-from .address import Address, Options
-from .base import Entry, Log, check_partitions, grown_partitions
-from .lifetime import Lifetime, keep_after_fork
-from .nats_append import Appender
-from .nats_bus import CoreNats, NatsBus
-from .nats_checks import checks
-from .nats_epoch import Epoch
-from .nats_link import Link
-from .nats_read import fetch
-from .nats_settings import Settings, take
-from .nats_stream import Stream, Streams, stream_of
-from .nats_tail import Tails
-from .tailed import Known, TailedLog
-from .window import Window
+from pares.ledger.address import Address, Options
+from pares.ledger.base import Entry, Log, check_partitions, grown_partitions
+from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.nats.append import Appender
+from pares.ledger.nats.bus import CoreNats, NatsBus
+from pares.ledger.nats.checks import checks
+from pares.ledger.nats.epoch import Epoch
+from pares.ledger.nats.link import Link
+from pares.ledger.nats.read import fetch
+from pares.ledger.nats.settings import Settings, take
+from pares.ledger.nats.stream import Stream, Streams, stream_of
+from pares.ledger.nats.tail import Tails
+from pares.ledger.service_log import Known, TailedLog
+from pares.ledger.window import Window
 
 T = TypeVar("T")
 

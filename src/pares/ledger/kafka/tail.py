@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .base import Entry
-from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, PARTITION_EOF
-from .kafka_seek import READING, to_entry
-from .kafka_settings import Settings, log
-from .window import Window, Windows
+from pares.ledger.base import Entry
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, PARTITION_EOF
+from pares.ledger.kafka.seek import READING, to_entry
+from pares.ledger.kafka.settings import Settings, log
+from pares.ledger.window import Window, Windows
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError
-
-from .base import check_name
-from .kafka_client import new_client
-from .kafka_errors import (
+from pares.ledger.base import check_name
+from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.kafka.client import new_client
+from pares.ledger.kafka.errors import (
     GROUP_AUTHORIZATION,
     GROUP_MAX_SIZE,
     INVALID_GROUP,
@@ -27,8 +27,7 @@ from .kafka_errors import (
     PARTITION_EOF,
     unavailable,
 )
-from .kafka_settings import Settings, log
-from .lifetime import Lifetime, keep_after_fork
+from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, TopicPartition

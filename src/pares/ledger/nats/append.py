@@ -28,10 +28,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-
-from .nats_epoch import Denied, Epoch, Lost, Nobody
-from .nats_link import Link
-from .nats_stream import Streams
+from pares.ledger.nats.epoch import Denied, Epoch, Lost, Nobody
+from pares.ledger.nats.link import Link
+from pares.ledger.nats.stream import Streams
 
 _EXPECT: Final = "Nats-Expected-Last-Subject-Sequence"
 _HEADER: Final = 512

@@ -7,7 +7,7 @@ One partition is one stream, because a log's offsets are its partition's own: pa
 |---|---|---|
 | `num_replicas` | 3; 1 on a server that is alone | a server that is lost takes nothing with it |
 | `storage` | file | a restart is no loss |
-| `subjects` | `pares.log.work.0.*` | each ledger has a subject of its own, see `nats_append` |
+| `subjects` | `pares.log.work.0.*` | each ledger has a subject of its own, see `nats.append` |
 | `allow_atomic` | true | an append of many is taken whole or not at all |
 | `allow_direct` | true | replicas answer those who read a long way back |
 | `max_age` | twice the ledger's `retention` | members trim behind their snapshots; the server deletes after that |
@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-
-from .nats_epoch import Epoch, Nobody
-from .nats_settings import Settings
+from pares.ledger.nats.epoch import Epoch, Nobody
+from pares.ledger.nats.settings import Settings
 
 SMALLEST: Final = 128 << 10
 """A stream or server that takes less than this can't carry a group: one of its records may have 64 KiB, and has headers."""

@@ -3,7 +3,7 @@
 What it promises is `Bus`', and how:
 
 - **nothing old**: what is published without a connection is refused at once, and never sent later; what a connection had not
-  delivered when it ended is dropped with it (see `nats_link`). What stands still on this side of the wire may come late, but by
+  delivered when it ended is dropped with it (see `nats.link`). What stands still on this side of the wire may come late, but by
   no more than one and a half `timeout`; what a server has taken and holds back, without a bound. So messages should say when
   they were sent, and be judged by that;
 - **epochs**: `epoch` is the number of the connection. When it has changed, messages may have been missed, and nobody sends them
@@ -27,12 +27,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from pares.core.errors import ConfigError
-
-from .base import check_name, check_payload
-from .lifetime import Lifetime
-from .nats_epoch import Denied, Epoch, Lost
-from .nats_link import Link
-from .nats_settings import Settings, log
+from pares.ledger.base import check_name, check_payload
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.nats.epoch import Denied, Epoch, Lost
+from pares.ledger.nats.link import Link
+from pares.ledger.nats.settings import Settings, log
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

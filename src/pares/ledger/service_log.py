@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
-
-from .base import Bell, Entry, check_payload, check_payloads, check_records, gap, no_such_partition, rewound
-from .lifetime import Lifetime
-from .window import TailBell, Window
+from pares.ledger.base import Bell, Entry, check_payload, check_payloads, check_records, gap, no_such_partition, rewound
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.window import TailBell, Window
 
 LOOK: Final = 3.0
 """Seconds for which a log's identity is believed while its tail is followed: the tail hears sooner if it is another one."""

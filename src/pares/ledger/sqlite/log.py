@@ -22,9 +22,8 @@ from typing import Final
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-
-from .address import Address, Options
-from .base import (
+from pares.ledger.address import Address, Options
+from pares.ledger.base import (
     DEFAULT_RETENTION,
     MAX_READ_BYTES,
     Bell,
@@ -40,12 +39,12 @@ from .base import (
     no_such_partition,
     rewound,
 )
-from .bell import FileBell, ring
-from .lifetime import Lifetime
-from .localfs import refuse_network
-from .sqlite_checks import checks
-from .sqlite_file import LedgerFile, Side
-from .sqlite_schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
+from pares.ledger.bell import FileBell, ring
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.localfs import refuse_network
+from pares.ledger.sqlite.checks import checks
+from pares.ledger.sqlite.connections import LedgerFile, Side
+from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
 
 _BUSY_TIMEOUT: Final = 1.0
 _TRIM_SLICE: Final = 0.004

@@ -1,7 +1,7 @@
 """One connection to a NATS server, from its beginning to its end: requests, subscriptions, and whether it still answers.
 
 An epoch never reconnects. When it ends, everybody who waits for an answer is told, and what was not sent is dropped, also by
-the system. That is what `nats_link` stands on.
+the system. That is what `nats.link` stands on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .nats_settings import Settings, log
+from pares.ledger.nats.settings import Settings, log
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -22,13 +22,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-
-from .base import MAX_PAYLOAD
-from .client_options import CONNECT, TIMEOUT
-from .kafka_append import LARGEST, OVERHEAD
-from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
-from .kafka_settings import Settings, log
+from pares.ledger.base import MAX_PAYLOAD
+from pares.ledger.client_options import CONNECT, TIMEOUT
+from pares.ledger.kafka.append import LARGEST, OVERHEAD
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
+from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -26,10 +26,9 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from pares.core.errors import ForkedError, LedgerUnavailable, ParesError
-
-from .lifetime import Lifetime
-from .sqlite_errors import is_busy, spoils, unavailable
-from .sqlite_schema import connect, inspect
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.sqlite.errors import is_busy, spoils, unavailable
+from pares.ledger.sqlite.schema import connect, inspect
 
 T = TypeVar("T")
 Inode = tuple[int, int]

@@ -17,10 +17,10 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from .base import MAX_READ_BYTES, Entry, limited
-from .kafka_client import client_module, new_client
-from .kafka_errors import GONE, GROUP_AUTHORIZATION, MOVING, PARTITION_EOF, SILENT, unavailable
-from .kafka_settings import Settings, log
+from pares.ledger.base import MAX_READ_BYTES, Entry, limited
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, MOVING, PARTITION_EOF, SILENT, unavailable
+from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import ParesError
-
-from .base import Entry
-from .nats_epoch import Denied, Epoch, Lost, Nobody
-from .nats_link import Link
-from .nats_settings import log
-from .nats_stream import ApiError, Streams, ask, stream_of
-from .window import Window, Windows
+from pares.ledger.base import Entry
+from pares.ledger.nats.epoch import Denied, Epoch, Lost, Nobody
+from pares.ledger.nats.link import Link
+from pares.ledger.nats.settings import log
+from pares.ledger.nats.stream import ApiError, Streams, ask, stream_of
+from pares.ledger.window import Window, Windows
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

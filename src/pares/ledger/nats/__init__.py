@@ -1,0 +1,1 @@
+"""NATS JetStream as a ledger, and core NATS as a bus."""

@@ -1,0 +1,1 @@
+"""The embedded ledger: one SQLite file for all processes of one host."""
