@@ -29,7 +29,7 @@ from pares.core.neli.budget import BUDGET
 from pares.core.wire.neli_records import Foreign, decode
 from pares.core.wire.records import BadRecord
 from pares.runtime.clock import stopwatch
-from pares.runtime.protocols import Partitioned
+from pares.runtime.config.protocols import Partitioned
 
 BEGIN, END = "<!-- figures of NELI -->", "<!-- end of figures of NELI -->"
 SIZES: Final = (1, 2, 5, 10, 20, 50)

@@ -16,7 +16,7 @@ from typing import Final
 from process_beliefs import Belief
 from process_judge import Write, falling_tokens, overlaps, zombie_writes
 
-from pares.runtime.induction_settings import CLOCK_ERROR
+from pares.runtime.neli.settings import CLOCK_ERROR
 
 DRIFT: Final = 0.1
 """A member's usual one."""

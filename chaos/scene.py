@@ -24,7 +24,7 @@ from pares.dev import Kafka, jars
 from pares.dev.process import Started, start
 from pares.dev.settings import QUICK_RETURN
 from pares.ledger.batches import batches
-from pares.runtime.which import newest
+from pares.runtime.detect import newest
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -10,7 +10,7 @@ from bench.on_neli import SETTINGS, SIZES, cases, longest_gap_ms
 from bench_run import is_spread, measured
 
 from pares import FastNeli
-from pares.runtime.induction_settings import usual_deadline_ms
+from pares.runtime.neli.settings import usual_deadline_ms
 
 
 def test_the_longest_silence_counts_from_the_windows_beginning_to_its_end() -> None:

@@ -22,7 +22,8 @@ import pytest
 from doc_pages import PAGES, ROOT, Snippet, snippets
 
 import pares
-from pares.runtime import forks, stuck
+from pares.runtime.death import exit_hooks
+from pares.runtime.work import hang_watcher
 
 if TYPE_CHECKING:
     from pares.dev import Kafka, Nats, Postgres
@@ -121,8 +122,8 @@ class Yours:
 def yours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yours]:
     """An empty folder, short sleeps, and afterwards nothing is left of what the program did to this process."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(forks, "_leaver", forks._Leaver())  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(stuck, "LINGER", 0.1)
+    monkeypatch.setattr(exit_hooks, "_leaver", exit_hooks._Leaver())  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(hang_watcher, "LINGER", 0.1)
     wait_lost = pares.Term.wait_lost
     monkeypatch.setattr(pares.Term, "wait_lost", lambda term, timeout=None: wait_lost(term, min(timeout or 0.02, 0.02)))
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import pares
 from pares.core.errors import ConfigError
 from pares.metrics.table import SPLITS, TIMES, VALUES
-from pares.runtime.measures import CAUSES
+from pares.runtime.driver.counters import CAUSES
 
 PATIENCE = 30.0
 

@@ -245,7 +245,7 @@ def _on_allcall(folder: Path) -> Iterator[str]:
     """Two sides of a split, who each say that they lead. What a command hears is said while it listens."""
     from pares.cli import allcall as command
     from pares.ledger import open_bus
-    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllcallObserver
 
     url = f"sqlite:///{folder}/calls.db"
     open_bus(url).close()
@@ -277,7 +277,7 @@ def _on_allcall(folder: Path) -> Iterator[str]:
 
     yield "\n# On a group that runs ALLCALL, and two of it say that they lead"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pares.runtime.allcall_observer.AllcallObserver", Listening)
+        patch.setattr("pares.runtime.allcall.observer.AllcallObserver", Listening)
         patch.setattr(command.time, "sleep", said)
         for words in (("watch",), ("doctor",)):
             ended = Ended(*words, "--ledger", url, "--group", "g", "--protocol", "allcall", "--json")

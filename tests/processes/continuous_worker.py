@@ -18,7 +18,7 @@ from process_beliefs import Recorder
 import pares
 from pares.core.events import Follow, Lead
 from pares.runtime.clock import stopwatch
-from pares.runtime.protocols import protocol_of
+from pares.runtime.config.protocols import protocol_of
 
 LOOK_EVERY: Final = 0.004
 STALL: Final = 500_000_000

@@ -46,7 +46,7 @@ from pathlib import Path
 import msgspec
 from pares.runtime.child import FORWARDED, Supervisor
 from pares.runtime.child_watchdog import now_ns
-from pares.runtime.proof import DeathLock
+from pares.runtime.death.lock import DeathLock
 
 book_path, folder, session, grace, *command = sys.argv[1:]
 book = os.open(book_path, os.O_RDWR)

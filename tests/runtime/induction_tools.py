@@ -9,7 +9,7 @@ from typing import Any
 from runtime_tools import PATIENCE, Crew
 
 import pares
-from pares.runtime.protocols import Protocol
+from pares.runtime.config.protocols import Protocol
 
 ROLES = ("0", "1")
 """One for each of two partitions."""

@@ -11,7 +11,7 @@ from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, ids, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
-from pares.runtime.requests import Requests
+from pares.runtime.driver.requests import Requests
 
 
 @pytest.fixture

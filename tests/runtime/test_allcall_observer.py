@@ -12,7 +12,7 @@ import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import Change, MemberJoined, MemberLeft, SeatChanged
 from pares.ledger import as_bus
-from pares.runtime.allcall_observer import AllcallObserver
+from pares.runtime.allcall.observer import AllcallObserver
 
 
 def test_it_hears_who_leads_and_who_is_there(any_crew: Crew) -> None:

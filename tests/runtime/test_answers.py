@@ -16,7 +16,7 @@ from runtime_tools import PATIENCE, Crew, Faulty, until
 import pares
 from pares.core.errors import ClosedError, LedgerUnavailable, ParesError
 from pares.core.events import Closed, Stop
-from pares.runtime.answers import Answers
+from pares.runtime.driver.answers import Answers
 
 ROUNDS = 2000
 

@@ -14,9 +14,9 @@ from runtime_tools import PATIENCE, QUICK, Crew, until
 import pares
 from pares.core.events import Restart
 from pares.core.neli.events import Assigned, Lost, Revoked
-from pares.runtime.assignment import Assignment, Callbacks
-from pares.runtime.claims_group import ClaimsGroup
 from pares.runtime.clock import stopwatch
+from pares.runtime.neli.assignment import Assignment, Callbacks
+from pares.runtime.neli.claims_group import ClaimsGroup
 
 MOMENT = 0.3
 """Seconds that one thread stands still for another to get ahead of it, if it can."""

@@ -11,7 +11,7 @@ import pytest
 from runtime_tools import PATIENCE, Crew, Recorder, pares_threads, until
 
 import pares
-from pares.runtime.barriers import Barriers, Body
+from pares.runtime.work.barriers import Barriers, Body
 
 
 def barrier_threads() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from child_tools import CHILD, COMMAND, ESCAPED, GRACE, Wrapper, alive, beater, python
 
-from pares.runtime.proof import prove
+from pares.runtime.death.lock import prove
 
 pytestmark = pytest.mark.processes
 

@@ -12,7 +12,7 @@ from runtime_tools import PATIENCE
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
-from pares.runtime.environment import VARIABLES, Environment, variable_of
+from pares.runtime.config.environment import VARIABLES, Environment, variable_of
 
 ALL = {
     "PARES_LEDGER": "memory://unused",

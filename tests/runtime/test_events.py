@@ -13,8 +13,8 @@ from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 import pares
 from pares.core.events import Closed, Moved
 from pares.core.wire.changes import MemberJoined, MemberLeft
-from pares.runtime.barriers import Barriers
-from pares.runtime.life import Life
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.work.barriers import Barriers
 
 
 class Listener:

@@ -12,7 +12,7 @@ import pytest
 from runtime_tools import PATIENCE, QUICK, Crew, ids, until
 from script_tools import Script
 
-from pares.runtime import forks
+from pares.runtime.death import exit_hooks
 
 pytestmark = pytest.mark.processes
 
@@ -120,7 +120,7 @@ class Guest:
 
     def close(self, timeout: float | None = None) -> None:
         self.left.set()
-        forks.unregister(self)
+        exit_hooks.unregister(self)
 
     def _die_in_child(self) -> None:
         pass
@@ -130,11 +130,11 @@ def test_a_member_may_come_at_any_moment_while_all_leave() -> None:
     """At every line of whoever closes them another thread makes one more; those that were there before do leave."""
     here, coming = [Guest() for _ in range(3)], list[Guest]()
     for guest in here:
-        forks.register(guest)
+        exit_hooks.register(guest)
 
     def comes() -> None:
         coming.append(Guest())
-        forks.register(coming[-1])
+        exit_hooks.register(coming[-1])
 
     def at_every_line(frame: Any, event: str, _: object) -> Any:
         if event == "line" and "threading" not in frame.f_code.co_filename:
@@ -146,33 +146,33 @@ def test_a_member_may_come_at_any_moment_while_all_leave() -> None:
     before = sys.gettrace()
     sys.settrace(at_every_line)
     try:
-        forks.leave_all(timeout=1)
+        exit_hooks.leave_all(timeout=1)
     finally:
         sys.settrace(before)
         for guest in coming:
-            forks.unregister(guest)
+            exit_hooks.unregister(guest)
     assert coming
     assert all(guest.left.wait(PATIENCE) for guest in here)
 
 
 def test_a_member_that_is_just_being_made_can_be_closed_with_all(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    raised, registered = list[BaseException](), forks.register
+    raised, registered = list[BaseException](), exit_hooks.register
 
     def leave() -> None:
         try:
-            for member in list(forks._members):  # pyright: ignore
+            for member in list(exit_hooks._members):  # pyright: ignore
                 member.close(PATIENCE)
         except RuntimeError as error:
             raised.append(error)
 
     leaving = threading.Thread(target=leave)
 
-    def register(member: forks.Leaver) -> None:
+    def register(member: exit_hooks.Leaver) -> None:
         registered(member)
         leaving.start()
         leaving.join(0.3)
 
-    monkeypatch.setattr(forks, "register", register)
+    monkeypatch.setattr(exit_hooks, "register", register)
     me = crew.member("a")
     leaving.join(2 * PATIENCE)
     assert not raised

@@ -20,9 +20,9 @@ import pares
 from pares.core.errors import ConfigError
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.wire.neli_records import Foreign, Pulse, decode, encode
-from pares.runtime import induction
-from pares.runtime.incarnation import default_name
-from pares.runtime.induction_settings import usual_deadline_ms
+from pares.runtime.death.incarnation import default_name
+from pares.runtime.neli import driver
+from pares.runtime.neli.settings import usual_deadline_ms
 from standstill import stop_between_writes
 
 # Names, settings, events ---------------------------------------------------------------------------------------------
@@ -241,14 +241,14 @@ def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty, monkeypatch: p
     me = leader(crew, barrier=barrier, session=3.0)
     term = me.term(ROLE)
     assert term is not None
-    real = induction.wall_us
+    real = driver.wall_us
     for hours in (-30, 30, 0):
-        monkeypatch.setattr(induction, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
+        monkeypatch.setattr(driver, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
         beats = me.health().beats
         until(lambda beats=beats: me.health().beats >= beats + 3, f"it beats on, {hours} hours off")
         assert term, f"{hours} hours"
     until(lambda: barrier.kinds() == ["Acquired"], "nothing else was told")
-    monkeypatch.setattr(induction, "wall_us", lambda: real() - 30 * 3_600_000_000)
+    monkeypatch.setattr(driver, "wall_us", lambda: real() - 30 * 3_600_000_000)
     faulty.away()
     until(lambda: barrier.kinds() == ["Acquired", "Fenced"], "a step back does not put off the end")
     assert not term
@@ -272,7 +272,7 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
 
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
-    monkeypatch.setattr(induction, "TRIM_EVERY", 50_000_000)
+    monkeypatch.setattr(driver, "TRIM_EVERY", 50_000_000)
     crew = Crew(f"{memory}?retention=2")
     me = leader(crew, session=1.0)
     ledger = pares.open(f"{memory}?retention=2")

@@ -16,7 +16,7 @@ import pares
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
 from pares.ledger import Group, Ledger, Membership
 from pares.ledger.memory import MemoryLedger
-from pares.runtime.claims_group import ClaimsGroup, group_of
+from pares.runtime.neli.claims_group import ClaimsGroup, group_of
 
 M = 4
 QUICK = 0.5

@@ -21,7 +21,7 @@ from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.memory import MemoryLedger
-from pares.runtime.protocols import ProtocolName
+from pares.runtime.config.protocols import ProtocolName
 
 PROTOCOLS = ("fast-neli", "neli")
 

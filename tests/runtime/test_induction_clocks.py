@@ -11,8 +11,8 @@ from induction_tools import member
 from runtime_tools import PATIENCE, Crew, until
 
 from pares.core.neli.events import Extend, Heard
-from pares.runtime import induction
 from pares.runtime.clock import stopwatch, wall_us
+from pares.runtime.neli import driver
 
 PAUSE = 0.1
 
@@ -44,7 +44,7 @@ def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch:
         return effects
 
     monkeypatch.setattr(core, "step", watched)
-    monkeypatch.setattr(induction, "wall_us", slow)
+    monkeypatch.setattr(driver, "wall_us", slow)
     until(lambda: len(over) >= 6, "beliefs were prolonged", 2 * PATIENCE)
     monkeypatch.undo()
     assert max(over) <= 1, f"milliseconds after the newest beacon's time + T: {over}"

@@ -14,8 +14,8 @@ from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
 import pares
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import Group
-from pares.runtime import assignment
-from pares.runtime.protocols import ProtocolName
+from pares.runtime.config.protocols import ProtocolName
+from pares.runtime.neli import assignment
 
 Told = Callable[[Sequence[int]], None]
 FULL = "the group is full, by the test"

@@ -17,8 +17,8 @@ from kafka_tools import new_topic
 from pares.core.neli.classic import BEACONS, Neli
 from pares.core.wire.neli_records import Beacon, Pulse, decode
 from pares.dev import Kafka
-from pares.runtime import induction_settings
-from pares.runtime.protocols import Protocol
+from pares.runtime.config.protocols import Protocol
+from pares.runtime.neli import settings
 
 pytestmark = pytest.mark.brokers
 ROLES = ("0", "1", "2", "3")
@@ -117,7 +117,7 @@ def test_groups_that_share_a_topic_divide_its_beats(
     NELI's deadline does not, and bears no interval much longer than this one (0.6 s of 2 s). Three groups want F / 3, which is
     more than the budget has for them."""
     groups = 3
-    monkeypatch.setattr(induction_settings, "BUDGET", budget)
+    monkeypatch.setattr(settings, "BUDGET", budget)
     topic = new_topic(kafka, partitions=2, settings={"message.timestamp.type": "LogAppendTime"})
     url = f"kafka://{kafka.bootstrap}/{topic}?partitions=2"
     members = [Crew(url, new_group()).member(f"m{number}", ("0", "1"), protocol=protocol) for number in range(groups)]

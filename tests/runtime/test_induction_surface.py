@@ -12,7 +12,7 @@ from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
-from pares.runtime.protocols import ProtocolName
+from pares.runtime.config.protocols import ProtocolName
 
 
 @pytest.fixture(params=["fast-neli", "neli"])

@@ -14,8 +14,8 @@ import pares
 from pares.core.events import Follow, Jumped, Lead, Renew
 from pares.core.neli.events import Extend
 from pares.core.reasons import LEASE_RAN_OUT
-from pares.runtime.beliefs import Beliefs
 from pares.runtime.clock import stopwatch
+from pares.runtime.driver.beliefs import Beliefs
 from pares.runtime.term import Term
 
 SECOND = 10**9

@@ -10,7 +10,7 @@ from runtime_tools import PATIENCE
 
 import pares
 from pares.core.errors import ConfigError
-from pares.runtime import incarnation
+from pares.runtime.death import incarnation
 
 
 def test_the_locks_are_where_it_was_said(memory: str, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from runtime_tools import PATIENCE, Crew, fresh_url, until
 import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import DidChanged, MemberJoined, SeatChanged
-from pares.runtime.tenures import Tenures
-from pares.runtime.which import runs_induced
+from pares.runtime.detect import runs_induced
+from pares.runtime.neli.world import Tenures
 from pares.view import TenureStory, state, story_of
 
 MODES: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ import pares
 from pares.core.events import Event, Jumped, Read
 from pares.ledger import Entry
 from pares.runtime.clock import stopwatch
-from pares.runtime.proof import prove
+from pares.runtime.death.lock import prove
 
 
 class Altered(Faulty):

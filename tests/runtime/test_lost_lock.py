@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from runtime_tools import PATIENCE, Crew, Recorder, in_child, until
 
-from pares.runtime.proof import DeathLock, prove
+from pares.runtime.death.lock import DeathLock, prove
 
 SESSION = 20.0
 """Beyond what any test waits: nothing here happens because a lease ran out."""

@@ -18,7 +18,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, fresh_u
 
 import pares
 from pares.ledger import as_bus
-from pares.runtime.measures import Histogram, Measures
+from pares.runtime.driver.counters import Histogram, Measures
 
 
 def measures(me: pares.Member) -> Measures:

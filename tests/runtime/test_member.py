@@ -10,7 +10,7 @@ from runtime_tools import CALM, PATIENCE, Crew, ids, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LeadershipLost
-from pares.runtime.life import Life
+from pares.runtime.driver.lifecycle import Life
 
 
 def test_a_lone_member_leads_what_it_declares(any_crew: Crew) -> None:

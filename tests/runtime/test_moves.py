@@ -15,7 +15,7 @@ import pares
 from pares.core.errors import ConfigError
 from pares.core.events import Ask
 from pares.ledger.memory import drop
-from pares.runtime.loop import Loop
+from pares.runtime.driver.loop import Loop
 
 
 def test_a_handover_goes_to_whom_it_names_and_stays(any_crew: Crew) -> None:

@@ -14,8 +14,8 @@ from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.wire.changes import DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.ledger.memory import drop
 from pares.runtime import observer as looking
+from pares.runtime.detect import runs_induced
 from pares.runtime.observer import holders as looking_holders
-from pares.runtime.which import runs_induced
 
 
 def test_it_sees_who_leads(any_crew: Crew) -> None:

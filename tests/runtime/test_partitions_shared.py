@@ -10,7 +10,7 @@ from runtime_tools import PATIENCE, Crew, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
-from pares.runtime.idle import uneven
+from pares.runtime.neli.idle import uneven
 
 KINDS = ("fast-neli", "neli", "nele")
 

@@ -17,9 +17,9 @@ import pytest
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Lock
-from pares.runtime import proof
-from pares.runtime.deathwatch import DeathWatch
-from pares.runtime.proof import DeathLock, boot_id, forget, prove, sweep
+from pares.runtime.death import lock as proof
+from pares.runtime.death.lock import DeathLock, boot_id, forget, prove, sweep
+from pares.runtime.death.watcher import DeathWatch
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +27,7 @@ HOLDER = """
 import os, sys, time
 from pathlib import Path
 import msgspec
-from pares.runtime.proof import DeathLock
+from pares.runtime.death.lock import DeathLock
 lock = DeathLock.take(Path(sys.argv[1]), sys.argv[2])
 print(msgspec.json.encode(lock.statement).decode(), flush=True)
 exec(sys.argv[3])

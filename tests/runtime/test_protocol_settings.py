@@ -14,8 +14,8 @@ from runtime_tools import CALM, PATIENCE, Crew
 import pares
 from pares.core.errors import ConfigError
 from pares.ledger import Log
-from pares.runtime import induction_settings
-from pares.runtime.protocols import PROTOCOLS, protocol_of
+from pares.runtime.config.protocols import PROTOCOLS, protocol_of
+from pares.runtime.neli import settings
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
     "T no number": (lambda: pares.Neli(T="long"), "T is 'long': give seconds from 0.001 to 120"),  # type: ignore[arg-type]
@@ -156,12 +156,12 @@ def test_neles_threshold_is_within_what_a_record_can_say_also_where_brokers_allo
         "overlap_ms": 0,
         "seats": 1,
     }
-    usual = induction_settings.config(pares.Neli(clock_error=1.0), checked, topic, 300.0)
+    usual = settings.config(pares.Neli(clock_error=1.0), checked, topic, 300.0)
     assert usual.threshold_ms + usual.error_ms == 120_000
     with pytest.raises(ConfigError, match=r"T is 120 s and clock_error 1 s.*use T=119 or less"):
-        induction_settings.config(pares.Neli(T=120, clock_error=1.0), checked, topic, 300.0)
+        settings.config(pares.Neli(T=120, clock_error=1.0), checked, topic, 300.0)
     with pytest.raises(ConfigError, match=r"3 sessions of 300 s each .*: use a session of 40 s at the most$"):
-        induction_settings.config(pares.Nele(), checked, topic, 300.0)
+        settings.config(pares.Nele(), checked, topic, 300.0)
 
 
 def test_neles_own_example_runs(crew: Crew) -> None:

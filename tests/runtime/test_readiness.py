@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pares.runtime import readiness
-from pares.runtime.readiness import Readiness
+from pares.runtime.work import readiness
+from pares.runtime.work.readiness import Readiness
 
 MOMENT = 0.3
 """Seconds that one thread stands still for another to get ahead of it, if it can."""

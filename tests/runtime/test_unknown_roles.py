@@ -10,7 +10,7 @@ from runtime_tools import PATIENCE, Crew, Faulty, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.runtime.protocols import ProtocolName
+from pares.runtime.config.protocols import ProtocolName
 
 SAID = "has no role 'misspelt'; it has: 0; name it in a member's roles=, or add_role\\(\\) it"
 

@@ -12,7 +12,7 @@ from runtime_tools import PATIENCE, Crew, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.runtime import stuck
+from pares.runtime.work import hang_watcher
 
 
 def test_only_runs_while_leading(crew: Crew) -> None:
@@ -265,7 +265,7 @@ def test_a_task_that_is_stuck_can_end_the_term(crew: Crew) -> None:
 
 
 def test_who_watches_over_work_ends_with_its_member(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stuck, "LINGER", 10 * PATIENCE)  # as if the next piece of work came soon
+    monkeypatch.setattr(hang_watcher, "LINGER", 10 * PATIENCE)  # as if the next piece of work came soon
     me = crew.leader("a")
     done = threading.Event()
     me.background(done.set, "A", stuck_after=60.0)

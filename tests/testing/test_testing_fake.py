@@ -8,7 +8,7 @@ import pytest
 import pares
 from pares.core.errors import ConfigError, LeadershipLost
 from pares.core.events import Event
-from pares.runtime.answers import Answer
+from pares.runtime.driver.answers import Answer
 from pares.testing import FakeMember
 
 

@@ -10,8 +10,8 @@ from inspect import signature
 from pathlib import Path
 
 import pares
-from pares.runtime.arguments import AnySettings
-from pares.runtime.environment import VARIABLES
+from pares.runtime.config.arguments import AnySettings
+from pares.runtime.config.environment import VARIABLES
 
 HERE = Path(__file__).parent
 WANTED = 26

@@ -17,7 +17,7 @@ from pares.core.wire.shown import short_token
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllcallObserver
     from pares.view.checkup import Finding
 
 LISTEN: Final = 3.0
@@ -61,7 +61,7 @@ def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[Al
     from pares.core.errors import ConfigError
     from pares.ledger import open_bus, parse
     from pares.ledger.registry import LOOK_ONLY
-    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllcallObserver
 
     url = existing(ledger)
     address = parse(url)

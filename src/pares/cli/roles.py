@@ -67,7 +67,7 @@ def add(
     from pares.cli.steer import need_known, report, steering, wait
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
-    from pares.runtime.settings import Spread
+    from pares.runtime.config.settings import Spread
 
     def check(story: Story) -> None:
         need_known(story)

@@ -10,7 +10,7 @@ from pares.core.wire.states import new_seat
 from pares.core.wire.world import World
 from pares.demo.quotes import now_ms
 from pares.ledger import Log
-from pares.runtime.allcall_observer import AllcallObserver
+from pares.runtime.allcall.observer import AllcallObserver
 from pares.view import Move, Story
 
 OTHER: Final = "another's claim counts now"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pares.demo.schedule import OVERLAP, SESSION
-from pares.runtime.protocols import AllCall, Nele, ProtocolName, protocol_of
+from pares.runtime.config.protocols import AllCall, Nele, ProtocolName, protocol_of
 
 
 @dataclass(frozen=True, slots=True)

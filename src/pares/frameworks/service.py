@@ -13,7 +13,7 @@ from typing import Unpack
 
 from pares.ledger import Bus, Ledger
 from pares.runtime import aio
-from pares.runtime.arguments import SettingsOfOneRole
+from pares.runtime.config.arguments import SettingsOfOneRole
 
 
 async def serve(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from pares.runtime import Health, Member
-from pares.runtime.incarnation import is_default_name
-from pares.runtime.measures import Histogram, Measures
+from pares.runtime.death.incarnation import is_default_name
+from pares.runtime.driver.counters import Histogram, Measures
 
 Labelled = Mapping[str, float]
 

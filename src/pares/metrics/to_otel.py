@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pares.core.errors import CapabilityError
 from pares.metrics.table import SPLITS, TIMES, VALUES, labels_of, measures_of, over
 from pares.runtime import Member
-from pares.runtime.measures import BOUNDS
+from pares.runtime.driver.counters import BOUNDS
 
 try:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation, get_meter

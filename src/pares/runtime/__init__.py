@@ -2,11 +2,11 @@
 
 from pares.runtime.admin import Admin
 from pares.runtime.clock import stopwatch
+from pares.runtime.config.protocols import AllCall, FastNeli, Nele, Neli
+from pares.runtime.death.exit_hooks import leave_on_signals
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
-from pares.runtime.forks import leave_on_signals
 from pares.runtime.member import Member
 from pares.runtime.observer import Observer
-from pares.runtime.protocols import AllCall, FastNeli, Nele, Neli
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
 

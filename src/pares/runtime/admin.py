@@ -11,12 +11,12 @@ from pares.core.events import Ask, RewindTo
 from pares.core.wire.records import MAX_INT
 from pares.ledger import Ledger, partition_of
 from pares.ledger import open as open_ledger
-from pares.runtime.incarnation import default_name
+from pares.runtime.config.numbers import whole
+from pares.runtime.config.settings import Spread
+from pares.runtime.death.incarnation import default_name
+from pares.runtime.detect import check_no_allcall, runs_induced
 from pares.runtime.member import Member
-from pares.runtime.numbers import whole
-from pares.runtime.settings import Spread
-from pares.runtime.tenure_admin import TenureAdmin
-from pares.runtime.which import check_no_allcall, runs_induced
+from pares.runtime.neli.admin import TenureAdmin
 
 
 class Admin:

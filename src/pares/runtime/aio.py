@@ -18,15 +18,15 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from pares.core.errors import ClosedError
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
-from pares.runtime.arguments import AnySettings, check_arguments
-from pares.runtime.barriers import Body
-from pares.runtime.environment import Environment
+from pares.runtime.config.arguments import AnySettings, check_arguments
+from pares.runtime.config.environment import Environment
+from pares.runtime.config.settings import Spread
+from pares.runtime.driver.requests import UnknownRole
 from pares.runtime.member import Member as SyncMember
-from pares.runtime.requests import UnknownRole
-from pares.runtime.settings import Spread
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer, State
-from pares.runtime.work import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
+from pares.runtime.work.barriers import Body
+from pares.runtime.work.tasks import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
 R = TypeVar("R")

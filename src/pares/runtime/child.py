@@ -36,7 +36,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.runtime import child_watchdog
 from pares.runtime.child_grace import Limits, check_grace, limits, rhythm
 from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
-from pares.runtime.protocols import ProtocolName
+from pares.runtime.config.protocols import ProtocolName
 
 CLOSE_SECONDS: Final = 10.0
 FORWARDED: Final = (

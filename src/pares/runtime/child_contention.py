@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from pares.core.errors import ConfigError
 from pares.ledger import parse
 from pares.runtime.child_grace import rhythm
-from pares.runtime.protocols import ProtocolName, protocol_of
+from pares.runtime.config.protocols import ProtocolName, protocol_of
 
 SESSION: Final = 5.0
 GROUP_SESSION: Final = 6.0
@@ -40,7 +40,7 @@ def contention(protocol: str, session: float | None, seats: int, url: str) -> Co
         raise ConfigError(f"a session of {session:g} s can't be with protocol {name!r}: give 0.05 to 60 s")
     clock_error = 0.0
     if name == "neli":
-        from pares.runtime.induction_settings import CLOCK_ERROR, HOST_CLOCK
+        from pares.runtime.neli.settings import CLOCK_ERROR, HOST_CLOCK
 
         clock_error = 0.0 if scheme in HOST_CLOCK else CLOCK_ERROR
         if session / 1.1 <= 4 * clock_error:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pares.core.errors import ConfigError
 from pares.core.lease import lease_ns
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
-from pares.runtime.protocols import LEASE_BEATS, AllCall, FastNeli, Nele, Neli, Protocol, ProtocolName
+from pares.runtime.config.protocols import LEASE_BEATS, AllCall, FastNeli, Nele, Neli, Protocol, ProtocolName
 
 SECOND: Final = 1_000_000_000
 BEAT: Final = 1 / 4
@@ -64,7 +64,7 @@ def rhythm(name: ProtocolName, session: float, drift: float = 0.1, clock_error: 
     from pares.core.neli.classic import BEACONS
     from pares.core.neli.fast import BEATS
     from pares.core.wire.neli_records import MAX_THRESHOLD_MS
-    from pares.runtime.induction_settings import NELE_SESSIONS
+    from pares.runtime.neli.settings import NELE_SESSIONS
 
     bound = session / (1 + drift)  # the least after which a group may give a silent member's partitions away
     if name == "nele":

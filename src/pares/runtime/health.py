@@ -9,9 +9,9 @@ from pares.runtime.views import Health
 
 if TYPE_CHECKING:
     from pares.core.claims.protocol import Claims
-    from pares.runtime.life import Life
-    from pares.runtime.loop import Loop
-    from pares.runtime.world_view import View
+    from pares.runtime.driver.lifecycle import Life
+    from pares.runtime.driver.loop import Loop
+    from pares.runtime.driver.view import View
 
 SHORTEST: Final = 1.0
 """Seconds without a look at the ledger that are no illness, however short the session."""

@@ -16,24 +16,24 @@ from pares.core.reasons import CLOSED
 from pares.core.wire.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
-from pares.runtime import forks
-from pares.runtime.assembly import Engine, Medium, assemble, check_own, open_medium
-from pares.runtime.barriers import Barriers, Callback
 from pares.runtime.clock import stopwatch
+from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
+from pares.runtime.config.protocols import AllCall, Protocol, moved_keywords, protocol_of
+from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
+from pares.runtime.death import exit_hooks
+from pares.runtime.death.lock import DeathLock
+from pares.runtime.driver.build import Engine, Medium, assemble, check_own, open_medium
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
-from pares.runtime.life import Life
-from pares.runtime.numbers import number, one_of, seconds_to_ms, whole
-from pares.runtime.proof import DeathLock
-from pares.runtime.protocols import AllCall, Protocol, moved_keywords, protocol_of
-from pares.runtime.readiness import Readiness
-from pares.runtime.requests import Requests
-from pares.runtime.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
-from pares.runtime.work import Background, only_while
+from pares.runtime.work.barriers import Barriers, Callback
+from pares.runtime.work.readiness import Readiness
+from pares.runtime.work.tasks import Background, only_while
 
 if TYPE_CHECKING:
-    from pares.runtime.arguments import AnySettings
+    from pares.runtime.config.arguments import AnySettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,7 +137,7 @@ class Member:
             return assemble(own, medium.ledger, checked, given, self._life)
 
         if connect == "background":
-            from pares.runtime.connecting import connecting
+            from pares.runtime.driver.connecting import connecting
 
             check_own(own, given)
             eligible_for = checked["eligible"] if own is None or isinstance(own, AllCall) else None
@@ -151,7 +151,7 @@ class Member:
                 if medium.own:
                     medium.ledger.close()
                 raise
-        forks.begin(self, self._loop.thread)
+        exit_hooks.begin(self, self._loop.thread)
 
     def _adopt(self, medium: Medium | None, engine: Engine) -> None:
         """From now on this member is driven by `engine`."""
@@ -172,7 +172,7 @@ class Member:
         Raises `ConfigError` for a variable whose value can't be, by its name and value, and when neither the arguments nor the
         environment say which ledger or which group; what `Member` raises else.
         """
-        from pares.runtime.environment import Environment
+        from pares.runtime.config.environment import Environment
 
         return Environment(ledger, settings).make(cls)
 
@@ -435,7 +435,7 @@ class Member:
                 thread.join(self.session + 1.0)
         self._barriers.watch.close()
         self._close_ledger()
-        forks.unregister(self)
+        exit_hooks.unregister(self)
 
     def __enter__(self) -> Self:
         return self

@@ -15,9 +15,9 @@ from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
 from pares.ledger import open as open_ledger
-from pares.runtime.tenures import Tenures
+from pares.runtime.detect import newest, runs_induced
+from pares.runtime.neli.world import Tenures
 from pares.runtime.views import Holder
-from pares.runtime.which import newest, runs_induced
 
 CHUNK: Final = 1000
 
@@ -38,7 +38,7 @@ class Observer:
     def __new__(cls, *_: Any, **given: Any) -> Any:
         if cls is not Observer or given.get("protocol") != "allcall":
             return super().__new__(cls)
-        from pares.runtime.allcall_observer import AllcallObserver
+        from pares.runtime.allcall.observer import AllcallObserver
 
         return object.__new__(AllcallObserver)
 

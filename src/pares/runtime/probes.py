@@ -1,5 +1,5 @@
 """Answers to probes over HTTP: `answer` says what, `HealthApp` says it as an ASGI application of its own, without a framework.
-(`probe_server` says it without ASGI.)"""
+(`pares.supervise.probe_server` says it without ASGI.)"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from typing import Final
 from pares.core.errors import ConfigError
 from pares.core.neli.role_mapping import stable_hash
 from pares.core.wire.records import MAX_NAME, MAX_ROLES, check_name
+from pares.runtime.config.numbers import whole
 from pares.runtime.member import Member
-from pares.runtime.numbers import whole
 from pares.runtime.term import Term
 from pares.runtime.views import Holder
 

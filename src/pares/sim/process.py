@@ -1,4 +1,4 @@
-"""A simulated process: the real kernel, driven as the real loop drives it (runtime/loop.py), by virtual time.
+"""A simulated process: the real kernel, driven as the real loop drives it (runtime/driver/loop.py), by virtual time.
 
 A round reads what is new, and then ticks with the clock read again; answers to appends come before. A process can be killed
 at any instant, and frozen at any instant: also between a fetch and its tick, and between a tick and the append that it made.

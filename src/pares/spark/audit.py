@@ -23,7 +23,7 @@ from urllib.parse import quote
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.registry import open as open_ledger
-from pares.runtime.which import runs_induced
+from pares.runtime.detect import runs_induced
 from pares.spark import intervals, verdict
 from pares.spark import writes as sink
 from pares.spark.logs import open_to_read

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.runtime import aio
-from pares.runtime.numbers import whole
+from pares.runtime.config.numbers import whole
 from pares.testing.fake import FakeMember as SyncFakeMember
 from pares.testing.fake import check_call
 

@@ -10,9 +10,9 @@ from pares.core.errors import ConfigError
 from pares.core.events import Ask, Close, Event, HandOver, Ready, StepDown
 from pares.core.reasons import DRAINED, HANDED_OVER
 from pares.core.wire.records import Seat
-from pares.runtime.allcall_settings import check_foreign, settings_of
-from pares.runtime.protocols import AllCall, ProtocolSettings
-from pares.runtime.settings import SESSION, settings
+from pares.runtime.allcall.settings import check_foreign, settings_of
+from pares.runtime.config.protocols import AllCall, ProtocolSettings
+from pares.runtime.config.settings import SESSION, settings
 from pares.sim.allcall.knobs import Bounds, Weather, draw
 from pares.sim.allcall.net import Cut
 from pares.sim.allcall.process import NEVER, AllCallProcess

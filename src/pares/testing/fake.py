@@ -9,18 +9,18 @@ from typing import Any, Final, TypedDict, Unpack, cast
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.events import BarrierReturned
 from pares.core.wire.records import check_name
-from pares.runtime import forks
-from pares.runtime.arguments import check_arguments
-from pares.runtime.barriers import Barriers, Callback
-from pares.runtime.life import Life
-from pares.runtime.loop import Loop
+from pares.runtime.config.arguments import check_arguments
+from pares.runtime.config.numbers import whole
+from pares.runtime.config.protocols import Protocol, protocol_of
+from pares.runtime.config.settings import Eligible, Roles, settings
+from pares.runtime.death import exit_hooks
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.loop import Loop
+from pares.runtime.driver.requests import Requests
+from pares.runtime.driver.view import WorldView
 from pares.runtime.member import Member
-from pares.runtime.numbers import whole
-from pares.runtime.protocols import Protocol, protocol_of
-from pares.runtime.requests import Requests
-from pares.runtime.settings import Eligible, Roles, settings
 from pares.runtime.term import Term
-from pares.runtime.world_view import WorldView
+from pares.runtime.work.barriers import Barriers, Callback
 from pares.testing.puppet import Puppet
 
 _MOVES: Final = ("add_role", "remove_role", "hand_over", "step_down", "drain", "pause", "resume", "mark")
@@ -108,7 +108,7 @@ class FakeMember(Member):
         self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
         self._view = WorldView(self._loop, self._life)
         self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"])
-        forks.begin(self, self._puppet.thread)
+        exit_hooks.begin(self, self._puppet.thread)
         self._puppet.perform(lambda: None)
 
     # For tests -------------------------------------------------------------------------------------------------------

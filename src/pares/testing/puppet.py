@@ -40,8 +40,8 @@ from pares.core.wire.changes import Change
 from pares.core.wire.fold import fold
 from pares.core.wire.records import Seat
 from pares.core.wire.world import World
-from pares.runtime.answers import Answer, Answers
 from pares.runtime.clock import stopwatch
+from pares.runtime.driver.answers import Answer, Answers
 
 BASE: Final = 1_000_000
 OTHER: Final = "somebody-else~1"

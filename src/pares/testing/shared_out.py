@@ -12,10 +12,10 @@ from pares.core.errors import ConfigError
 from pares.core.events import Event
 from pares.core.neli.events import Roles
 from pares.ledger import Log
-from pares.runtime.induction_settings import check_seats, check_shape, check_sum
-from pares.runtime.induction_settings import config as config_of
-from pares.runtime.protocols import FastNeli, Nele, Partitioned, ProtocolSettings, protocol_of
-from pares.runtime.settings import settings
+from pares.runtime.config.protocols import FastNeli, Nele, Partitioned, ProtocolSettings, protocol_of
+from pares.runtime.config.settings import settings
+from pares.runtime.neli.settings import check_seats, check_shape, check_sum
+from pares.runtime.neli.settings import config as config_of
 from pares.sim.engine import SECOND, Stopwatch, WallClock
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene

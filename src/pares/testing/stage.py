@@ -25,7 +25,7 @@ from pares.core.errors import ConfigError
 from pares.core.wire import records
 from pares.core.wire.records import AnyRecord
 from pares.core.wire.world import World
-from pares.runtime.protocols import AllCall, Protocol, ProtocolSettings, protocol_of
+from pares.runtime.config.protocols import AllCall, Protocol, ProtocolSettings, protocol_of
 from pares.sim.checker import Checker
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.scene import GROUP, Scene

@@ -11,7 +11,7 @@ from pares.view.story import name_of
 if TYPE_CHECKING:
     from pares.core.allcall.election import Known
     from pares.core.allcall.listener import Overheard, Speaker
-    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllcallObserver
 
 SECOND = 1e9
 

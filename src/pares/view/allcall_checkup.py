@@ -10,7 +10,7 @@ from pares.view.allcall import heard_state
 from pares.view.checkup import GOOD, NOTE, PROBLEM, WARNING, Finding
 
 if TYPE_CHECKING:
-    from pares.runtime.allcall_observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllcallObserver
 
 Found = Iterator[tuple[str, str]]
 

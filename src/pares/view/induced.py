@@ -30,11 +30,11 @@ from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
 from pares.core.wire.neli_records import Foreign, decode
 from pares.core.wire.records import BadRecord
 from pares.ledger import Log
-from pares.runtime.claims_group import SUFFIX
-from pares.runtime.idle import uneven
-from pares.runtime.induction_settings import HOST_CLOCK
-from pares.runtime.induction_settings import config as config_of
-from pares.runtime.protocols import FastNeli, Nele, Neli
+from pares.runtime.config.protocols import FastNeli, Nele, Neli
+from pares.runtime.neli.claims_group import SUFFIX
+from pares.runtime.neli.idle import uneven
+from pares.runtime.neli.settings import HOST_CLOCK
+from pares.runtime.neli.settings import config as config_of
 from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.wire.world import World
 from pares.ledger.base import Log
-from pares.runtime.tenures import Tenures
-from pares.runtime.which import runs_induced
+from pares.runtime.detect import runs_induced
+from pares.runtime.neli.world import Tenures
 from pares.view.story import KEPT, Move, Story
 
 

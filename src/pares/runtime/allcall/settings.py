@@ -1,0 +1,112 @@
+"""What a member that runs ALLCALL is made with, checked, and what it speaks over; see `settings` for what all members have."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, cast
+
+from pares.core.allcall.events import Settings
+from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
+from pares.core.errors import CapabilityError, ConfigError
+from pares.ledger import Bus, Ledger, as_bus, open_bus
+from pares.runtime.config.protocols import AllCall
+from pares.runtime.config.settings import SESSION, Usual
+
+_INSTEAD: Final = "leave it out, or use protocol='claims'"
+_FOREIGN: Final[dict[str, tuple[object, str]]] = {
+    "session": (SESSION, "leaders have a lease here: protocol=pares.AllCall(lease=, heartbeat=)"),
+    "overlap": (0.0, "two may lead while messages don't pass, by its nature: leave it out"),
+    "drift": (0.1, "it allows for clocks by a skew: leave drift out, or give protocol=pares.AllCall(skew=)"),
+    "zone": (None, f"nothing is placed by zones here: {_INSTEAD}"),
+    "labels": (None, f"members don't tell labels here: {_INSTEAD}"),
+    "weight": (1, f"the lowest rank leads, whatever a role weighs: {_INSTEAD}"),
+    "eligible": (None, f"a member may lead the roles that it is made with: {_INSTEAD}"),
+    "lock_folder": (None, f"no death is proven here: {_INSTEAD}"),
+    "settle": (None, f"nothing is balanced here: {_INSTEAD}"),
+}
+"""Settings of other protocols: what they are when nobody gives them, and what to do instead."""
+
+
+class Medium(Bus, Protocol):
+    """A bus that can be closed."""
+
+    def close(self) -> None: ...
+
+
+def medium(ledger: object, options: Mapping[str, Any] | None) -> Medium:
+    """What members speak over: a bus, or the bus that any log gives. Closing it leaves an opened ledger open."""
+    if isinstance(ledger, str):
+        opened = open_bus(ledger, **(options or {}))
+        if getattr(opened, "readonly", False):
+            opened.close()
+            raise _read_only(ledger)
+        return opened
+    if getattr(ledger, "readonly", False):
+        raise _read_only(getattr(ledger, "url", "it"))
+    return medium_of(ledger)
+
+
+def medium_of(ledger: object) -> Medium:
+    """The bus that something opened is, or gives. Raises `ConfigError` for what is neither bus nor ledger."""
+    if isinstance(ledger, Bus):
+        return cast("Medium", ledger)
+    if isinstance(ledger, Ledger):
+        return cast("Medium", as_bus(ledger))
+    raise ConfigError(
+        f"ledger is {ledger!r}: give a URL such as nats://localhost:4222, or an opened ledger or bus (pares.ledger.open_bus)"
+    )
+
+
+def _read_only(where: object) -> CapabilityError:
+    return CapabilityError(f"{where} is opened read-only, and a member speaks: use an Observer to look on")
+
+
+def check_foreign(given: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` for a setting that ALLCALL has no use for: one that does nothing would be found out too late."""
+    for what, (usual, instead) in _FOREIGN.items():
+        if given[what] is not usual and (given[what] != usual or isinstance(usual, Usual)):
+            raise ConfigError(f"{what} is {given[what]!r}, and protocol 'allcall' has none: {instead}")
+    if given["seats"] != 1:
+        raise CapabilityError(
+            f"seats is {given['seats']!r}, and ALLCALL gives each role one leader: use protocol='claims', or a "
+            "role for each seat"
+        )
+
+
+def settings_of(checked: Mapping[str, Any], own: AllCall) -> Settings:
+    """One incarnation's. Raises `ConfigError` for what does not fit into a call."""
+    beat = round(1000 * own.heartbeat)
+    made = Settings(
+        group=checked["group"],
+        id=f"{checked['name']}~{os.urandom(4).hex()}",
+        rank=checked["rank"],
+        roles=tuple(role.name for role in checked["roles"]),
+        heartbeat_ms=beat,
+        lease_ms=round(1000 * own.lease),
+        skew_ms=round(1000 * own.skew),
+        order=own.order,
+        when_isolated=own.when_isolated,
+        init_ms=None if own.silence is None else round(1000 * own.silence),
+        phase_ms=random.randrange(beat),
+        barrier_ms=max(1, checked["barrier_ms"]),
+        host=checked["host"],
+    )
+    _check_size(made)
+    return made
+
+
+def _check_size(made: Settings) -> None:
+    """The largest call of such members must be one that all will hear."""
+    if len(made.roles) > MAX_ROLES:
+        raise ConfigError(f"{len(made.roles)} roles are over ALLCALL's limit of {MAX_ROLES}: use protocol='claims'")
+    big = 2**52
+    claims = [Claim(role, made.id, made.rank, MAX_TERM - 1, big, made.lease_ms, big) for role in made.roles]
+    call = Call(VERSION, "ping", made.group, made.id, big, big, made.rank, "ping", [*made.roles], claims * 2, made.host)
+    size = len(encode(call))
+    if size > MAX_CALL:
+        raise ConfigError(
+            f"a call of this member may take {size} bytes, for {len(made.roles)} roles, and the limit is {MAX_CALL}: give it "
+            "fewer roles or shorter names, or use protocol='claims'"
+        )

@@ -1,0 +1,109 @@
+"""What a member that runs ALLCALL tells of its group: whom it has heard lately, and what they say."""
+
+from __future__ import annotations
+
+from pares.core.allcall.messages import token
+from pares.core.errors import CapabilityError
+from pares.core.wire.records import Seat
+from pares.runtime.allcall.loop import AllcallLoop, name_of
+from pares.runtime.clock import stopwatch
+from pares.runtime.death.lock import DeathLock
+from pares.runtime.driver.view import no_partitions
+from pares.runtime.views import Holder, Peer
+
+_HAS_NOT = frozenset({"pause", "resume", "mark"})
+
+
+class AllcallView:
+    """See `driver.view.View`. Nothing is written down anywhere: known is what was heard."""
+
+    def __init__(self, loop: AllcallLoop) -> None:
+        self._loop = loop
+
+    @property
+    def id(self) -> str:
+        return self._loop.settings.id
+
+    @property
+    def lock(self) -> DeathLock | None:
+        return None
+
+    @property
+    def no_proof(self) -> str | None:
+        return "ALLCALL proves no deaths: the lease decides"
+
+    @property
+    def linger(self) -> float:
+        return 0.0
+
+    @property
+    def bad_records(self) -> int:
+        return self._loop.core.bad
+
+    @property
+    def uncounted_records(self) -> int:
+        return self._loop.core.stale + self._loop.lost
+
+    def held(self) -> list[Seat]:
+        """There is no log that says who holds what."""
+        return []
+
+    def members(self) -> list[Peer]:
+        """Who was heard lately, and whom each of them takes for the leader of each role (`Peer.views`)."""
+        settings, found = self._loop.settings, self._loop.core.peers()
+        leaders = {role: held[0].member for role in self.roles() if (held := self.leaders(role))}
+        everybody = {m: (p.host, p.rank, dict(p.views)) for m, p in found.items()}
+        everybody[settings.id] = (settings.host, settings.rank, leaders)
+        lease = settings.lease_ms / 1000
+        return [
+            Peer(id, name_of(id), host, "", {}, rank, 1.0, lease, False, _led_by(id, leaders), views)
+            for id, (host, rank, views) in sorted(everybody.items())
+        ]
+
+    def leaders(self, role: str) -> list[Holder]:
+        claim = self._loop.core.claim(role, stopwatch())
+        if claim is None:
+            return []
+        peer = self._loop.core.peers().get(claim.holder)
+        mine = claim.holder == self._loop.settings.id
+        host = self._loop.settings.host if mine else "" if peer is None else peer.host
+        name = token(claim.term, claim.holder)
+        return [Holder(claim.holder, name_of(claim.holder), host, role, 0, name, self._loop.since.get(role))]
+
+    def roles(self) -> dict[str, int]:
+        """Its own, and those that somebody leads now."""
+        return dict.fromkeys(sorted({*self._loop.settings.roles, *self._loop.core.led(stopwatch())}), 1)
+
+    def partition(self, role: str, seat: int) -> int:
+        raise no_partitions("allcall", role)
+
+    def known(self, role: str) -> bool:
+        return role in self._loop.settings.roles
+
+    def paused(self, role: str) -> bool:
+        """Never: see `check`."""
+        return False
+
+    def expects(self, role: str) -> bool:
+        return True
+
+    def resolve(self, member: str, group: str) -> str:
+        raise CapabilityError(
+            f"to is {member!r}, and ALLCALL has nobody chosen: of those who are there the lowest rank leads next; leave it "
+            "out, give the member a lower rank, or use protocol='claims'"
+        )
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """Roles can't be added at all: the loop says so."""
+
+    def check(self, what: str) -> None:
+        """Raises `CapabilityError` for what needs a log."""
+        if what in _HAS_NOT:
+            raise CapabilityError(
+                f"{what} is not in protocol 'allcall', which keeps nothing: who joins later could not know of it; use "
+                "protocol='claims'" + (", or step_down() and ready=" if what != "mark" else "")
+            )
+
+
+def _led_by(id: str, leaders: dict[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(role for role, leader in leaders.items() if leader == id))

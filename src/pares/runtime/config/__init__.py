@@ -1,0 +1,1 @@
+"""What a member is made with, checked: arguments, the environment, and the settings of its protocol."""

@@ -1,0 +1,193 @@
+"""Watching the few members whose death this member should notice first (R7), inside the member's own loop.
+
+The proof is the lock (proof.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process
+that stated it: readable as soon as the process has ended, by which time the kernel has closed its files. But a pid is
+a hint. It may mean another process here (another pid namespace, a number used again), so it is believed only if the
+kernel's own list of locks shows that pid with that inode; and even then the lock is tried now and then all the same.
+Without a pidfd, and after one that fired while the lock is still held (by a forked child, by the command of `pares
+run`), the lock is tried every few milliseconds: one system call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pares.core.wire.records import Lock
+from pares.runtime.death.lock import Candidate, forks
+
+SOON_NS: Final = 5_000_000
+"""Between attempts when nothing will wake us."""
+AT_ONCE_NS: Final = 500_000
+"""Between the first attempts after a pidfd fired: the lock is free, unless somebody is just removing the file."""
+AT_ONCE_TRIES: Final = 8
+SELDOM_NS: Final = 250_000_000
+"""Between attempts while a pidfd is there to wake us: in case it means another process."""
+NEVER_NS: Final = 2**63
+"""Of a member whose lock file is not there: nothing will ever be proven of it."""
+
+
+class _Watched:
+    """One member that is watched."""
+
+    def __init__(self, statement: Lock, candidate: Candidate | None) -> None:
+        self.statement = statement
+        self.candidate = candidate
+        self.pidfd = -1
+        self.due = 0
+        """When the lock is to be tried next; 0 = at the next check."""
+        self.hurry = 0
+        """How many attempts are still to be made at once."""
+        self.deaf = True
+        """Whether nothing will wake us any more: there is no pidfd, or it has fired."""
+
+
+class DeathWatch:
+    """Which of a changing set of members are proven dead.
+
+    Promised: a member that `check` returns is gone for good. Not promised: that a death is noticed at all (see
+    `prove`); when the lock is free and somebody calls `check` as `filenos` and `poll_interval` ask for, it is noticed
+    within milliseconds, or a quarter of a second when the process can't be watched by its pid. No thread, no waiting.
+    Not safe for several threads.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._watched: dict[str, _Watched] = {}
+        self._proven: dict[str, Lock] = {}
+        self._pids: dict[int, _Watched] = {}
+        self._spent: list[_Watched] = []
+        """Of who was proven dead: closed later, as whoever has just heard of a death has better things to do."""
+        with forks.guard:
+            self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "pidfd_open") else None
+            forks.add(self)
+
+    def watch(self, members: Mapping[str, Lock]) -> None:
+        """Watches exactly these members, by what their `join` stated; who is watched already goes on being watched."""
+        while self._spent:
+            self._close(self._spent.pop())
+        for member in [m for m, w in self._watched.items() if members.get(m) != w.statement]:
+            self._drop(member)
+        for member in [m for m, statement in self._proven.items() if members.get(m) != statement]:
+            del self._proven[member]
+        for member, statement in members.items():
+            if member not in self._watched and member not in self._proven:
+                self._add(member, statement)
+
+    @property
+    def proven(self) -> frozenset[str]:
+        """The members that are watched and were proven dead, whether `check` has just said so or long ago."""
+        return frozenset(self._proven)
+
+    def filenos(self) -> list[int]:
+        """What to select for reading: readable when a watched process has ended. The same for the life of this watch,
+        however the set changes; empty where the system has no pidfd."""
+        return [] if self._epoll is None else [self._epoll.fileno()]
+
+    def check(self, now_ns: int | None = None) -> list[str]:
+        """The members proven dead since the last check; each is returned once. `now_ns`: any stopwatch, but always the
+        same one. Call it when `filenos` are readable and when `poll_interval` has passed."""
+        now = time.monotonic_ns() if now_ns is None else now_ns
+        self._woken()
+        dead: list[str] = []
+        for member, watched in self._watched.items():
+            if watched.due > now:
+                continue
+            if watched.candidate is None:
+                watched.due = NEVER_NS
+            elif watched.candidate.attempt():
+                dead.append(member)
+            elif watched.hurry > 0:
+                watched.hurry -= 1
+                watched.due = now + AT_ONCE_NS
+            else:
+                watched.due = now + (SOON_NS if watched.deaf else SELDOM_NS)
+        for member in dead:
+            gone = self._watched.pop(member)
+            self._spent.append(gone)
+            self._proven[member] = gone.statement
+        return dead
+
+    def poll_interval(self, now_ns: int | None = None) -> float | None:
+        """Seconds after which to check again, without being woken; None when nobody is watched of whom anything can be
+        proven."""
+        due = min((watched.due for watched in self._watched.values()), default=NEVER_NS)
+        if due == NEVER_NS:
+            return None
+        now = time.monotonic_ns() if now_ns is None else now_ns
+        return max(0, due - now) / 1e9
+
+    def close(self) -> None:
+        """Stops watching. May be called twice."""
+        with forks.guard:
+            self.close_in_child()
+
+    def close_in_child(self) -> None:
+        for watched in (*self._watched.values(), *self._spent):
+            if watched.candidate is not None:
+                watched.candidate.close_in_child()
+            if watched.pidfd >= 0:
+                os.close(watched.pidfd)
+        self._watched.clear()
+        self._spent.clear()
+        self._pids.clear()
+        self._proven.clear()
+        if self._epoll is not None:
+            self._epoll.close()
+            self._epoll = None
+
+    def _add(self, member: str, statement: Lock) -> None:
+        with forks.guard:
+            candidate = Candidate.open(self._folder, member, statement)
+            watched = _Watched(statement, candidate)
+            if candidate is not None and self._epoll is not None and _holds_lock(statement):
+                with contextlib.suppress(OSError):
+                    watched.pidfd = os.pidfd_open(statement.pid)
+                    # Once: having fired, it would fire for ever, and has nothing more to say.
+                    self._epoll.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
+                    self._pids[watched.pidfd] = watched
+                    watched.deaf = False
+            self._watched[member] = watched
+
+    def _drop(self, member: str) -> None:
+        self._close(self._watched.pop(member))
+
+    def _close(self, watched: _Watched) -> None:
+        with forks.guard:
+            if watched.pidfd >= 0:
+                self._pids.pop(watched.pidfd, None)
+                if (
+                    self._epoll is not None
+                ):  # closing is not enough: a child forked behind Python's back may have it open
+                    with contextlib.suppress(OSError):
+                        self._epoll.unregister(watched.pidfd)
+                os.close(watched.pidfd)
+                watched.pidfd = -1
+            if watched.candidate is not None:
+                watched.candidate.close()
+
+    def _woken(self) -> None:
+        """Notes whose pidfd has fired."""
+        if self._epoll is None or not self._pids:
+            return
+        for pidfd, _ in self._epoll.poll(0):
+            watched = self._pids[pidfd]
+            watched.due, watched.hurry, watched.deaf = 0, AT_ONCE_TRIES, True
+
+
+def _holds_lock(statement: Lock) -> bool:
+    """Whether the kernel says that this pid, as seen from here, holds a lock on that inode; False if it can't be
+    asked."""
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
+            lines = locks.readlines()
+    except OSError:
+        return False
+    pid, inode = str(statement.pid), ":" + statement.inode
+    fields = (line.split() for line in lines)
+    return any(len(f) > 5 and f[1] == "FLOCK" and f[4] == pid and f[5].endswith(inode) for f in fields)

@@ -1,0 +1,253 @@
+"""A member whose ledger may be away when it is made (`connect="background"`): it is there at once, and keeps trying.
+
+Until the ledger is opened, this stands where the protocol's loop will stand, and says of everything that needs the log why it
+can't be had yet. It hands over what was asked meanwhile, and its thread becomes the loop's: so what waits for the one waits for
+the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Final, cast
+
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
+from pares.core.events import Close, Closed, Declare, Event, Stop
+from pares.core.wire.records import Seat
+from pares.runtime.clock import stopwatch
+from pares.runtime.death.lock import DeathLock, forks
+from pares.runtime.driver.answers import Answer, Answers
+from pares.runtime.driver.build import Engine, Medium
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.loop import Loop
+from pares.runtime.views import Holder, Peer
+from pares.runtime.work.barriers import Key
+
+log: Final = logging.getLogger("pares.member")
+
+FIRST_PAUSE: Final = 0.1
+"""Seconds from one attempt to the next; twice as long each time."""
+LONGEST_PAUSE: Final = 5.0
+
+
+class NoBell:
+    """Nothing rings while there is no ledger."""
+
+    def ring(self) -> None: ...
+
+    def close_in_child(self) -> None: ...
+
+
+class Connecting:
+    """Opens the ledger, again and again, until it is there or the member is closed.
+
+    `opens`: opens it. `build`: puts the protocol together on it. `adopt`: gives the member what was built. All three are called
+    on threads of this. An error other than `LedgerUnavailable` ends the member as failed.
+    """
+
+    def __init__(
+        self,
+        life: Life,
+        name: str,
+        opens: Callable[[], Medium],
+        build: Callable[[Medium], Engine],
+        adopt: Callable[[Medium, Engine], None],
+    ) -> None:
+        self._life = life
+        self._opens, self._build, self._adopt = opens, build, adopt
+        self._lock = threading.Lock()
+        """Requests come before the loop is there or after it: none is lost in between."""
+        self._asked: list[tuple[Event, Answer | None]] = []
+        self._engine: Engine | None = None
+        self._told: SimpleQueue[Medium | BaseException | None] = SimpleQueue()
+        """What became of an attempt; None: the member is to end."""
+        self._answers = Answers()
+        self._closing = False
+        life.id = name
+        self.unreachable: str | None = "the ledger is being opened"
+        self.unwritten: str | None = None
+        self.failure: BaseException | None = None
+        self.joined = False
+        self.read_back_at: int | None = None
+        self.read_at = stopwatch()
+        self.each_round: Callable[[], None] | None = None
+        self.doorbell = NoBell()
+        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+
+    # As a loop -------------------------------------------------------------------------------------------------------
+
+    def request(self, event: Event, answer: Answer | None = None) -> None:
+        with self._lock:
+            if self._engine is None:
+                self._asked.append((event, answer))
+                if isinstance(event, Close):
+                    self._end()
+                if answer is not None and self._closing:
+                    self._answers.ask(answer)
+                return
+        self._engine.loop.request(event, answer)
+
+    def read_first(self, answer: Answer) -> None:
+        answer(True)
+
+    def abandon(self) -> None:
+        with self._lock:
+            if self._engine is None:
+                self._end()
+                return
+        self._engine.loop.abandon()
+
+    def _end(self) -> None:
+        self._closing = True
+        self._told.put(None)
+
+    def _run(self) -> None:
+        engine: Engine | None = None
+        try:
+            engine = self._connect()
+        except ParesError as error:
+            log.error("%s can't begin: %s", self._life.who, error)
+            misconfigured, cannot = isinstance(error, ConfigError), isinstance(error, CapabilityError)
+            kind = "misconfigured" if misconfigured else "cannot" if cannot else "refused"
+            self._life.carry(Stop(kind, str(error)))
+        except BaseException as error:
+            log.critical("%s can't begin: %r", self._life.who, error, exc_info=error)
+            self.failure = error
+            self._life.fail(error)
+            self._life.carry(Stop("failed", repr(error)))
+        else:
+            if engine is None:
+                self._life.carry(Closed())
+        if engine is None:
+            with self._lock:
+                self._closing = True
+                for _, answer in self._asked:
+                    if answer is not None:
+                        self._answers.ask(answer)
+            self._answers.end()
+        else:
+            engine.loop._run()  # pyright: ignore[reportPrivateUsage]
+
+    def _connect(self) -> Engine | None:
+        """None: the member was closed before."""
+        pause = FIRST_PAUSE
+        while not self._closing:
+            threading.Thread(target=self._attempt, name=f"{self._life.who}: opening", daemon=True).start()
+            came = self._told.get()
+            try:
+                if isinstance(came, Medium):
+                    return self._begin(came)
+                if came is not None:
+                    raise came
+            except LedgerUnavailable as error:
+                if self.unreachable != str(error):
+                    log.warning("%s: the ledger is out of reach: %s", self._life.who, error)
+                self.unreachable = str(error)
+                try:
+                    self._told.get(timeout=pause)
+                except Empty:
+                    pause = min(2 * pause, LONGEST_PAUSE)
+        return None
+
+    def _attempt(self) -> None:
+        """On a thread of its own: a client may take its time, and the member may be closed at any time."""
+        try:
+            medium = self._opens()
+        except BaseException as error:
+            self._told.put(error)
+            return
+        with self._lock:
+            if not self._closing:
+                self._told.put(medium)
+                return
+        if medium.own:
+            medium.ledger.close()
+
+    def _begin(self, medium: Medium) -> Engine:
+        try:
+            engine = self._build(medium)
+        except BaseException:
+            if medium.own:
+                medium.ledger.close()
+            raise
+        engine.loop.thread = threading.current_thread()
+        # A child that is forked has the one or the other, and knows which.
+        with forks.guard, self._lock:
+            self._adopt(medium, engine)
+            self._engine, asked = engine, self._asked
+        for event, answer in asked:
+            try:
+                if isinstance(event, Declare) and not event.removed:
+                    engine.view.check_role(event.seats, event.weight, event.spread)
+                engine.loop.request(event, answer)
+            except ParesError as error:
+                log.warning("%s: %s", self._life.who, error)
+        return engine
+
+
+class NoView:
+    """What a member tells of its group before its ledger is opened: see `driver.view.View`."""
+
+    def __init__(self, loop: Connecting, name: str) -> None:
+        self._loop = loop
+        self.id = name
+        self.lock: DeathLock | None = None
+        self.no_proof: str | None = None
+        self.linger = 0.0
+        self.bad_records = self.uncounted_records = 0
+
+    def held(self) -> list[Seat]:
+        return []
+
+    def members(self) -> list[Peer]:
+        return []
+
+    def leaders(self, role: str) -> list[Holder]:
+        return []
+
+    def roles(self) -> dict[str, int]:
+        return {}
+
+    def partition(self, role: str, seat: int) -> int:
+        raise self._unavailable()
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """What can't be is said when there is a ledger."""
+
+    def known(self, role: str) -> bool:
+        raise self._unavailable()
+
+    def paused(self, role: str) -> bool:
+        return False
+
+    def expects(self, role: str) -> bool:
+        return True
+
+    def resolve(self, member: str, group: str) -> str:
+        raise self._unavailable()
+
+    def check(self, what: str) -> None:
+        raise self._unavailable()
+
+    def _unavailable(self) -> LedgerUnavailable:
+        return LedgerUnavailable(f"{self._loop.thread.name} has no ledger yet: {self._loop.unreachable}")
+
+
+def connecting(
+    life: Life,
+    name: str,
+    eligible: tuple[str, ...] | None,
+    session: float,
+    opens: Callable[[], Medium],
+    build: Callable[[Medium], Engine],
+    adopt: Callable[[Medium, Engine], None],
+) -> Engine:
+    """What a member is driven by until its ledger is opened. `eligible`, `session`: as asked for."""
+    loop = Connecting(life, name, opens, build, adopt)
+
+    def work_over(key: Key) -> None:
+        """There are no terms yet."""
+
+    return Engine(cast("Loop", loop), NoView(loop, name), work_over, eligible, session)

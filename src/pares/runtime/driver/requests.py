@@ -1,0 +1,137 @@
+"""What a member is asked by its user: checked before it is handed to the loop, and waited for where the log must say it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
+from pares.core.events import Event, StepDown
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.loop import Loop
+from pares.runtime.driver.view import View
+
+TIMEOUT: Final = 10.0
+"""Seconds within which the ledger must have taken a request."""
+
+
+class UnknownRole(ConfigError):
+    """The group has no such role, as far as the log says by now."""
+
+
+class Requests:
+    """Of one member. Each check raises what the member's methods raise, or says nothing."""
+
+    def __init__(self, group: str, life: Life, loop: Loop, view: View, eligible: tuple[str, ...] | None) -> None:
+        self._group = group
+        self._life = life
+        self._loop = loop
+        self._view = view
+        life.beginnings.give_up = lambda role, why: loop.request(StepDown(role, why))
+        self.eligible = eligible
+        """The roles that this member may lead; None: any."""
+        self._awaited = set[str]()
+        """Roles that were there when somebody began to wait for them. One that is removed may come again."""
+
+    def check_process(self) -> None:
+        """Not in a forked child."""
+        if self._life.forked:
+            raise self._life.failure()
+
+    def check_usable(self) -> None:
+        if self._life.state == "failed":
+            raise self._life.failure()
+        if self._life.state == "closed":
+            raise ClosedError(f"{self._life.who} was closed; make a new one")
+
+    def check_eligible(self, role: str) -> None:
+        """This member may lead `role`."""
+        self.check_process()
+        if self.eligible is not None and role not in self.eligible:
+            mine = ", ".join(map(repr, self.eligible[:5])) or "none"
+            raise ConfigError(
+                f"this member never leads {role!r}: it is eligible for {mine}; name it in roles= or eligible="
+            )
+
+    def check_known(self, role: str) -> None:
+        """The group has such a role."""
+        if not self._view.known(role):
+            self.check_process()
+            there = ", ".join(sorted(self._view.roles())[:10]) or "none"
+            raise UnknownRole(
+                f"group {self._group!r} has no role {role!r}; it has: {there}; name it in a member's roles=, or add_role() it"
+            )
+
+    def check_there(self, role: str) -> None:
+        """The group has such a role, or is about to, as far as members that may lead any role have come to know."""
+        if self._life.state == "live" and not self._view.expects(role):
+            self.check_known(role)
+
+    def awaits(self, role: str) -> bool:
+        """Whether there is any sense in waiting for `role`, as far as this member has read. Before it has read its group's log
+        nobody can say that there is none."""
+        if role not in self._awaited and self._life.state == "live":
+            if not self._view.expects(role):
+                return False
+            self._awaited.add(role)
+        return True
+
+    def there_was(self, role: str) -> None:
+        """This member has led it, whatever it had read by then."""
+        self._awaited.add(role)
+
+    def check_awaited(self, role: str) -> None:
+        """Somebody waits for a role that is not known: what stands in the log is read first, as it may just have been added.
+        Raises `ConfigError` if the group has none of that name then; with the ledger out of reach nobody can say, and it is
+        waited for."""
+        if threading.current_thread() is not self._loop.thread:
+            self._read_first()
+        if self.awaits(role):
+            return
+        if self._loop.unreachable is None:
+            self.check_known(role)
+        self._awaited.add(role)
+
+    def _read_first(self) -> None:
+        """What stands in the log by now, if the ledger lets it be read in time."""
+        answers: SimpleQueue[bool] = SimpleQueue()
+        self._loop.read_first(answers.put)
+        with suppress(Empty):
+            answers.get(timeout=TIMEOUT)
+
+    def resolve(self, member: str) -> str:
+        """The id of a member given by id or name (of several incarnations the newest). For one that is not known, what stands
+        in the log is read first: it may have joined just now."""
+        try:
+            return self._view.resolve(member, self._group)
+        except ConfigError:
+            if threading.current_thread() is self._loop.thread:
+                raise
+        self._read_first()
+        try:
+            return self._view.resolve(member, self._group)
+        except ConfigError as error:
+            if self._loop.unreachable is None:
+                raise
+            raise LedgerUnavailable(f"{error}, as far as could be read: {self._loop.unreachable}") from None
+
+    def perform(self, request: Event, timeout: float = TIMEOUT) -> None:
+        """Makes a request, and waits until what it writes stands in the log and has been read."""
+        self.check_usable()
+        if threading.current_thread() is self._loop.thread:
+            raise ParesError("this call would wait for the thread that it is made on: make it from another one")
+        answers: SimpleQueue[bool] = SimpleQueue()
+        self._loop.request(request, answers.put)
+        try:
+            done = answers.get(timeout=timeout)
+        except Empty:
+            why = self._loop.unreachable or self._loop.unwritten or f"the member is still {self._life.state}"
+            raise LedgerUnavailable(
+                f"not done within {timeout:g} s ({why}); it may still happen", unknown=True
+            ) from None
+        if not done:
+            if self._life.state == "failed":
+                raise self._life.failure()
+            raise ClosedError(f"{self._life.who} was closed before this was done; it may still happen")

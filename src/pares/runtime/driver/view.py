@@ -1,0 +1,159 @@
+"""What a member tells of its group: a view of what its loop has read. One kind for each family of protocols."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire.records import Seat
+from pares.runtime.death.lock import DeathLock
+from pares.runtime.observer import holders
+from pares.runtime.views import Holder, Peer
+
+if TYPE_CHECKING:
+    from pares.runtime.driver.lifecycle import Life
+    from pares.runtime.driver.loop import Loop
+
+
+def no_partitions(protocol: str, role: str) -> CapabilityError:
+    """What to tell somebody who asks where a role is led under a protocol that leads roles by themselves."""
+    return CapabilityError(
+        f"role {role!r} has no partition: protocol {protocol!r} gives out each role by itself; partitions are shared out by "
+        "'neli', 'nele' and 'fast-neli'"
+    )
+
+
+class View(Protocol):
+    """What `Member` asks of what its loop has read."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def lock(self) -> DeathLock | None: ...
+
+    @property
+    def no_proof(self) -> str | None: ...
+
+    @property
+    def linger(self) -> float:
+        """Seconds that leaving may take beyond barriers and appends."""
+        ...
+
+    @property
+    def bad_records(self) -> int: ...
+
+    @property
+    def uncounted_records(self) -> int: ...
+
+    def held(self) -> list[Seat]:
+        """What this member holds in the log, led or not; nothing where no log says so."""
+        ...
+
+    def members(self) -> list[Peer]: ...
+
+    def leaders(self, role: str) -> list[Holder]: ...
+
+    def roles(self) -> dict[str, int]: ...
+
+    def partition(self, role: str, seat: int) -> int:
+        """Raises `CapabilityError` if the protocol shares out no partitions."""
+        ...
+
+    def known(self, role: str) -> bool: ...
+
+    def paused(self, role: str) -> bool:
+        """Whether nobody is to lead the role for now, by `pause`."""
+        ...
+
+    def expects(self, role: str) -> bool:
+        """Whether there is any sense in waiting for this role: always, where members say what they are eligible for."""
+        ...
+
+    def resolve(self, member: str, group: str) -> str: ...
+
+    def check(self, what: str) -> None:
+        """Raises `CapabilityError` if the protocol has no such thing."""
+        ...
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """Raises `CapabilityError` if a role can't be added with these."""
+        ...
+
+
+class WorldView:
+    """The claims protocol's: everything is in the world."""
+
+    def __init__(self, loop: Loop, life: Life) -> None:
+        self._loop = loop
+        self._life = life
+
+    @property
+    def id(self) -> str:
+        return self._loop.claims.me
+
+    @property
+    def lock(self) -> DeathLock | None:
+        return self._loop.incarnation.lock
+
+    @property
+    def no_proof(self) -> str | None:
+        return self._loop.incarnation.no_proof
+
+    @property
+    def linger(self) -> float:
+        return 0.0
+
+    @property
+    def bad_records(self) -> int:
+        return sum(self._loop.claims.reader.bad.values())
+
+    @property
+    def uncounted_records(self) -> int:
+        return self._loop.claims.reader.uncounted
+
+    def held(self) -> list[Seat]:
+        return list(self._loop.claims.reader.world.held.get(self.id, ()))
+
+    def members(self) -> list[Peer]:
+        world = self._loop.claims.reader.world
+        found: list[Peer] = []
+        for m in sorted(world.members.values(), key=lambda m: m.id):
+            if not m.administrator or m.id == self.id:
+                roles = tuple(sorted(role for role, _ in list(world.held.get(m.id, ()))))
+                session = m.session_ms / 1000
+                found.append(Peer(m.id, m.name, m.host, m.zone, m.labels, m.rank, m.weight, session, m.draining, roles))
+        return found
+
+    def leaders(self, role: str) -> list[Holder]:
+        return holders(self._loop.claims.reader.world, role, self._life.since)
+
+    def roles(self) -> dict[str, int]:
+        world = self._loop.claims.reader.world
+        return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
+
+    def partition(self, role: str, seat: int) -> int:
+        raise no_partitions("claims", role)
+
+    def known(self, role: str) -> bool:
+        return role in self._loop.claims.reader.world.roles
+
+    def paused(self, role: str) -> bool:
+        pauses = list(self._loop.claims.reader.world.pauses.values())
+        return any(pause.scope is None or pause.scope == role for pause in pauses)
+
+    def expects(self, role: str) -> bool:
+        return True
+
+    def resolve(self, member: str, group: str) -> str:
+        found = [m for m in list(self._loop.claims.reader.world.members.values()) if member in (m.id, m.name)]
+        if not found:
+            there = ", ".join(sorted({p.name for p in self.members()})[:10]) or "none"
+            raise ConfigError(f"group {group!r} has no member {member!r}; it has: {there}")
+        return max(found, key=lambda m: m.joined).id
+
+    def check(self, what: str) -> None:
+        """The claims protocol has everything."""
+
+    def check_role(self, seats: int, weight: float, spread: str) -> None:
+        """And takes all of them."""

@@ -1,0 +1,1 @@
+"""NELI, NELE and Fast NELI on real ledgers."""

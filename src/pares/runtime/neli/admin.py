@@ -1,0 +1,145 @@
+"""Steering a group that runs NELI or Fast NELI from outside.
+
+Its roles stand in the logs of its partitions, and whoever writes there that one comes or goes is heeded. Whoever has a
+partition is the group's matter: where claims share partitions out, an administrator of *that* group can move and pause them; a
+broker's own service takes no wishes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, Work, encode
+from pares.core.wire.records import check_name
+from pares.ledger import Ledger, Log
+from pares.runtime.death.incarnation import default_name
+from pares.runtime.detect import newest
+from pares.runtime.neli.claims_group import SUFFIX
+from pares.runtime.neli.world import Tenures
+
+if TYPE_CHECKING:
+    from pares.runtime.admin import Admin
+
+NOTHING_DUE: Final = 600_000
+
+
+class TenureAdmin:
+    """See `Admin`. `admin`: makes an administrator of the group that shares the partitions out."""
+
+    def __init__(self, log: Ledger, group: str, name: str | None, admin: Callable[[str], Admin]) -> None:
+        self._log, self.group = log, group
+        self._tenures = Tenures(log, group)
+        self._tenures.read()
+        self._id = f"{name or f'admin-{default_name()}'}~{os.urandom(4).hex()}"
+        self._numbers: dict[int, int] = {}
+        self._make = admin
+        self._partitions: Admin | None = None
+
+    def roles(self) -> dict[str, int]:
+        self._tenures.read()
+        roles = self._tenures.world.roles.values()
+        return {role.name: role.seats for role in sorted(roles, key=lambda r: r.name)}
+
+    def add_role(self, name: str, seats: int, weight: float, spread: str) -> None:
+        check_name("a role's name", name)
+        of = self._tenures.seats
+        if (seats, weight, spread) != (of, 1, "host") and (seats, weight, spread) != (1, 1, "host"):
+            raise CapabilityError(
+                f"group {self.group!r} runs {self._protocol()!r}, where all roles have {of} seats, on different hosts, and no "
+                "weights: leave seats, weight and spread out, or use protocol='claims'"
+            )
+        if self._tenures.numbered and self._tenures.number(name) is None:
+            self._append(0, Number, names=(name,))
+            self._tenures.read()
+        for seat in range(of):
+            partition = self._tenures.partition(name, seat)
+            if self._tenures.numbered:
+                number = self._tenures.numbers.get(name, -1)
+                self._append(partition, Place, roles=(name,), numbers=(number,))
+            else:
+                self._append(partition, Work, add=(name,))
+        self._tenures.read()
+
+    def remove_role(self, name: str) -> None:
+        self._known(name)
+        for seat in range(self._tenures.seats):
+            self._append(self._tenures.partition(name, seat), Work, drop=(name,))
+        self._tenures.read()
+
+    def pause(self, role: str | None, *, seconds: float) -> None:
+        self._of_partitions("pause").pause(self._partition(role), seconds=seconds)
+
+    def resume(self, role: str | None) -> None:
+        self._of_partitions("resume").resume(self._partition(role))
+
+    def hand_over(self, role: str, to: str | None, seat: int | None) -> None:
+        self._known(role)
+        steered = self._of_partitions("hand_over")
+        self._tenures.read()
+        held = sorted(i for (r, i), s in self._tenures.world.seats.items() if r == role and s.holder is not None)
+        if not held or (seat is not None and seat not in held):
+            what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
+            raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
+        name = None if to is None else to.rpartition("~")[0] or to
+        steered.hand_over(self._partition(role) or "0", name, held[0] if seat is None else seat)
+
+    def drain(self, member: str) -> None:
+        self._of_partitions("drain").drain(member.rpartition("~")[0] or member)
+
+    def cannot(self, what: str) -> CapabilityError:
+        return CapabilityError(
+            f"{what} is not in protocol {self._protocol()!r}, whose records carry no marks: use protocol='claims'"
+        )
+
+    def close(self) -> None:
+        if self._partitions is not None:
+            self._partitions.close()
+
+    # How -----------------------------------------------------------------------------------------------------------------
+
+    def _protocol(self) -> str:
+        return next((m.protocol for m in self._tenures.world.members.values() if m.protocol), "neli")
+
+    def _known(self, role: str) -> None:
+        if role not in self.roles():
+            raise ConfigError(f"group {self.group!r} has no role {role!r}; it has: {', '.join(self.roles()) or 'none'}")
+
+    def _partition(self, role: str | None) -> str | None:
+        """The role that stands for it where partitions are shared out."""
+        if role is None:
+            return None
+        self._tenures.read()
+        return str(self._tenures.partition(role))
+
+    def _of_partitions(self, what: str) -> Admin:
+        if self._partitions is None:
+            group = self.group + SUFFIX
+            if not has_group(self._log, group):
+                raise CapabilityError(
+                    f"{what} is not in protocol {self._protocol()!r} on {self._log.url}: its own service gives out "
+                    "partitions, to whom it likes, and takes no wishes; use another ledger, or protocol='claims'"
+                )
+            self._partitions = self._make(group)
+        return self._partitions
+
+    def _append(self, partition: int, kind: Callable[..., InductionRecord], **fields: Any) -> None:
+        """A record as any member writes it, by a sender that owns nothing."""
+        n = self._numbers[partition] = self._numbers.get(partition, 0) + 1
+        at = time.time_ns() // 1_000_000
+        record = kind(v=1, g=self.group, m=self._id, n=n, b=0, s=NOTHING_DUE, at=at, **fields)
+        self._log.append(encode(record), partition)
+
+
+def has_group(log: Log, group: str) -> bool:
+    """Whether partition 0 has records of this claims group: the newest of them, as it beats while it lives."""
+    start, end = log.start(0), log.end(0)
+    while end > start:
+        low = max(start, end - NAMES * 30)
+        if newest(log.read(low, 0, end - low), group) is False:
+            return True
+        end = low
+    return False

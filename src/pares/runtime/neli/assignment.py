@@ -1,0 +1,247 @@
+"""A member's place in a `Group`, polled by a thread of its own: a revocation blocks here and nowhere else.
+
+Who has not been let in yet keeps the reason that was heard last until it is: a group's service answers only now and then.
+
+Callbacks become events of the protocol. `on_revoked` waits until the protocol has yielded each partition, for no longer than
+the barrier's limit and what a release takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pares.core.errors import ClosedError, LedgerUnavailable
+from pares.core.neli.events import Assigned, Lost, Revoked
+from pares.ledger import Membership
+from pares.runtime.clock import stopwatch
+from pares.runtime.neli.claims_group import ClaimsMembership
+
+log: Final = logging.getLogger("pares.member")
+
+POLL: Final = 0.1
+"""Seconds of one poll: how late this thread may notice that it is to leave. Callbacks come within a poll, as soon as the group
+calls, however long that is."""
+LONG_POLL: Final = 1.0
+"""The same where a poll can be ended."""
+PAUSE: Final = 0.05
+"""Seconds between two looks while this member is out of its group, or that is out of reach."""
+SILENCE: Final = 10.0
+"""Seconds at the least, beside twice the group's bound, after which it is no longer usual not to have been let in."""
+LASTING: Final = 1_000_000_000
+"""Nanoseconds out of the group, with a reason, after which a person should know of it."""
+GRACE: Final = 5.0
+"""Seconds beyond the barrier's limit for the record that says that it is over."""
+
+Hear = Callable[[Assigned | Revoked | Lost], None]
+Join = Callable[["Callbacks"], Membership]
+
+
+class Callbacks:
+    """What a `Group` calls. Made before there is a membership, as some groups call while they are being joined."""
+
+    def __init__(self, hear: Hear, limit: float) -> None:
+        self._hear = hear
+        self._limit = limit
+        self._lock = threading.Lock()
+        """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. Who would
+        hear it then may be another incarnation, of which it is not true."""
+        self._waiting: dict[int, threading.Event] = {}
+        self._over = False
+        """Nobody answers any more."""
+
+    def assigned(self, numbers: Sequence[int]) -> None:
+        with self._lock:
+            if not self._over:
+                self._hear(Assigned(tuple(numbers)))
+
+    def revoked(self, numbers: Sequence[int]) -> None:
+        with self._lock:
+            if self._over:
+                return
+            waits = [self._waiting.setdefault(number, threading.Event()) for number in numbers]
+            self._hear(Revoked(tuple(numbers)))
+        end = stopwatch() + int(self._limit * 1e9)
+        for wait in waits:
+            wait.wait(max(0.0, (end - stopwatch()) / 1e9))
+        with self._lock:
+            for number in numbers:
+                self._waiting.pop(number, None)
+
+    def lost(self, numbers: Sequence[int]) -> None:
+        with self._lock:
+            if not self._over:
+                self._hear(Lost(tuple(numbers)))
+
+    def yielded(self, number: int) -> None:
+        """The protocol has given it up."""
+        with self._lock:
+            wait = self._waiting.get(number)
+        if wait is not None:
+            wait.set()
+
+    def end(self) -> None:
+        with self._lock:
+            self._over = True
+            waits = list(self._waiting.values())
+        for wait in waits:
+            wait.set()
+
+
+class Assignment:
+    """Joins, polls, leaves; and joins again when it was only left for a while."""
+
+    def __init__(
+        self,
+        join: Join,
+        callbacks: Callbacks,
+        who: str,
+        wanted: Callable[[], bool],
+        left: Callable[[], None],
+        changed: Callable[[], None],
+        after: Assignment | None = None,
+    ) -> None:
+        """`after`: an earlier incarnation's, which is leaving. Who joined before it has left would find itself twice in its
+        group, and be warned of itself."""
+        self._join = join
+        self._callbacks = callbacks
+        self._who = who
+        self._wanted = wanted
+        """Whether its user wants this member in its group."""
+        self._left = left
+        """Called when the group was left for good."""
+        self._changed = changed
+        """Called when it has been let in, or is out."""
+        self._after = after
+        self._membership: Membership | None = join(callbacks) if after is None else None
+        told = after or self._membership
+        assert told is not None
+        self.bound: float = told.bound if isinstance(told, Assignment) else told.reassignment_bound
+        self.callback_limit: float = told.callback_limit
+        self.unreachable: str | None = None
+        self._out_since = stopwatch()
+        """Since when it wants to be in its group, and is not; 0 while it is."""
+        self._away_until = 0
+        """Out of the group until then. Written by users alone."""
+        self._leaving = False
+        self._stopped = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"{who}: group", daemon=True)
+
+    @property
+    def membership(self) -> Membership | None:
+        """None while this member is out of the group."""
+        return self._membership
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is in its group; or out of it because it is to be."""
+        membership = self._membership
+        return self.away or (membership is not None and membership.joined)
+
+    @property
+    def away(self) -> bool:
+        """Whether it is to be out of its group, for a while or for as long as its user wants."""
+        return stopwatch() < self._away_until or not self._wanted()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it is not in its group, if that has lasted."""
+        since = self._out_since
+        return self.unreachable if since and stopwatch() >= since + LASTING else None
+
+    def stay_away(self, seconds: float) -> None:
+        """Leaves the group for so long."""
+        self._away_until = stopwatch() + int(seconds * 1e9)
+        self.look()
+
+    def leave(self) -> None:
+        """For good."""
+        self._leaving = True
+        self.look()
+
+    def stop(self) -> None:
+        """No revocation is waited for any more: there is no more time."""
+        self._callbacks.end()
+        self._stopped.set()
+        self.look()
+
+    def look(self) -> None:
+        """Something has changed that this thread is to heed at once."""
+        membership = self._membership
+        if isinstance(membership, ClaimsMembership):
+            membership.wake()
+
+    def give_up(self) -> None:
+        """Of a member that was never begun."""
+        if self._membership is not None:
+            self._membership.leave()
+
+    def _run(self) -> None:
+        while self._after is not None and not self._stopped.is_set():
+            self._after.thread.join(PAUSE)
+            if not self._after.thread.is_alive():
+                self._after = None
+        while not self._stopped.is_set():
+            try:
+                self._round()
+                if self._leaving:
+                    break
+                if self.joined:
+                    self.unreachable = None
+                elif self.unreachable is None:
+                    self.unreachable = self._silence()
+            except (LedgerUnavailable, ClosedError) as error:
+                if self.unreachable is None:
+                    log.warning("the group is out of reach: %s", error)
+                self.unreachable = str(error)
+                if self._leaving:
+                    break
+                self._stopped.wait(PAUSE)
+            except Exception as error:
+                log.exception("the group's callbacks failed")
+                self.unreachable = repr(error)
+                self._stopped.wait(PAUSE)
+            self._look()
+        try:
+            self._go()  # also without time for it: nobody is to keep what nobody here works at
+        except Exception as error:
+            log.info("the group was not left in order: %s", error)
+        self._left()
+
+    def _look(self) -> None:
+        joined = self.joined
+        if joined == bool(self._out_since):
+            self._out_since = 0 if joined else stopwatch()
+            self._changed()
+
+    def _silence(self) -> str | None:
+        """What there is to say when the group has said nothing for too long."""
+        patience = max(SILENCE, 2 * self.bound)
+        if not self._out_since or stopwatch() < self._out_since + int(patience * 1e9):
+            return None
+        text = (
+            f"{self._who} asked to join, and its group has not let it in for {patience:g} s: another member's barrier may hold "
+            "that up, whoever coordinates the group may be out of reach, or the group's name may be in use for something "
+            "else; look at its members, and at the service"
+        )
+        log.warning("%s", text)
+        return text
+
+    def _round(self) -> None:
+        if self.away:
+            self._go()
+            self._stopped.wait(PAUSE)
+            return
+        if self._membership is None:
+            if not self._leaving:
+                self._membership = self._join(self._callbacks)
+            return  # whoever wanted something meanwhile found no poll to end
+        # By claims there is a way to end a poll; a client library has none.
+        self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
+
+    def _go(self) -> None:
+        membership, self._membership = self._membership, None
+        if membership is not None:
+            membership.leave()

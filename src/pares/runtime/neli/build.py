@@ -1,0 +1,46 @@
+"""How a member of NELI or Fast NELI is put together: its settings, the way into its group, and the loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pares.core.neli.events import Config
+from pares.ledger import Group, Ledger, Membership
+from pares.runtime.config.protocols import FastNeli, Partitioned, protocol_of
+from pares.runtime.config.settings import Usual
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.neli.assignment import GRACE, Callbacks
+from pares.runtime.neli.claims_group import CALLBACK_LIMIT, group_of
+from pares.runtime.neli.driver import InductionLoop
+from pares.runtime.neli.settings import check_seats, check_shape, check_sum
+from pares.runtime.neli.settings import config as config_of
+
+
+def begin_induction(
+    ledger: Ledger, own: Partitioned, checked: dict[str, Any], given: dict[str, Any], life: Life
+) -> InductionLoop:
+    """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
+    seats: int = given["seats"]
+    checked = checked | {"seats": seats}
+    native = isinstance(ledger, Group) and seats == 1
+    name, _ = protocol_of(own)
+    check_shape(name, given, native)
+    check_seats(ledger, seats)
+    settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
+    settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
+    settings["lock_folder"] = given["lock_folder"]
+    settings["callback_limit"] = max(CALLBACK_LIMIT, life.barrier_limit + 2 * GRACE)
+    session = None if native else settings["session"]
+
+    def join(callbacks: Callbacks) -> Membership:
+        told = (callbacks.assigned, callbacks.revoked, callbacks.lost)
+        asked = {} if isinstance(given["session"], Usual) else {"session": given["session"]}
+        return group_of(ledger, seats, **settings).join(checked["group"], ledger.partitions, *told, **asked)
+
+    def make(bound: float, seen: int) -> tuple[str, Config]:
+        made = config_of(own, checked, ledger, bound, session, seen)
+        if not isinstance(own, FastNeli):
+            check_sum(made, bound, bound if session is None else session)
+        return name, made
+
+    return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)

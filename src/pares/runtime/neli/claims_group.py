@@ -1,0 +1,266 @@
+"""A `Group` for every log that has none of its own: the claims kernel assigns the partitions, as roles "0" to "M-1".
+
+So NELI and Fast NELI run wherever there is a log. The assignment is a claims group beside the user's, under a name of its own;
+a partition is assigned when its role is held, revoked when the kernel moves it (which waits for the callback), lost when the
+lease has run out or somebody else has it. It has what the kernel has: assignment is sticky, balanced within one, and, unlike a
+broker's, exclusive by proof, also where a member can't hear; a death that can be proven moves partitions at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
+from pares.core.wire.records import MAX_NAME
+from pares.ledger import Group, Ledger
+from pares.runtime.config.settings import LONGEST_BARRIER
+from pares.runtime.events import Acquired, Event, Fenced, Revoked
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.runtime.views import Peer
+
+SUFFIX: Final = "/partitions"
+CALLBACK_LIMIT: Final = 300.0
+"""Seconds that `on_revoked` may take, as on Kafka, unless said otherwise."""
+
+LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at whether the assignment is in reach."""
+
+Told = Callable[[Sequence[int]], None]
+
+
+def group_of(ledger: Ledger, seats: int = 1, **settings: Any) -> Group:
+    """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`. With several seats it is
+    always by claims: no broker's assignment keeps the partitions of one role apart, least of all by host."""
+    return ledger if isinstance(ledger, Group) and seats == 1 else ClaimsGroup(ledger, seats, **settings)
+
+
+class ClaimsGroup:
+    """Assigns partitions by claims in the ledger's log.
+
+    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `callback_limit`: seconds that
+    `on_revoked` may take. `seats`: partitions are as many
+    blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
+    there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
+    of the claims protocol (docs/guarantees.md).
+    """
+
+    def __init__(self, ledger: Ledger, seats: int = 1, **settings: Any) -> None:
+        self._ledger = ledger
+        self._seats = seats
+        self._settings = {"session": 1.0, "drift": 0.1, **settings}
+
+    def join(
+        self,
+        group: str,
+        partitions: int,
+        on_assigned: Told,
+        on_revoked: Told,
+        on_lost: Told,
+        session: float | None = None,
+    ) -> ClaimsMembership:
+        """Joins `group` for the partitions 0 to `partitions - 1`; see `pares.ledger.Group`."""
+        if len(group) + len(SUFFIX) > MAX_NAME:
+            raise ConfigError(
+                f"group {group[:40]!r}... has {len(group)} characters, and its assignment needs {len(SUFFIX)} more: "
+                f"use at most {MAX_NAME - len(SUFFIX)}"
+            )
+        told = (on_assigned, on_revoked, on_lost)
+        settings = self._settings if session is None else self._settings | {"session": session}
+        return ClaimsMembership(self._ledger, group, partitions, told, settings, self._seats)
+
+
+class _Call:
+    """A notice that waits for `poll`."""
+
+    __slots__ = ("done", "kind", "number", "token")
+
+    def __init__(self, kind: str, number: int, token: int) -> None:
+        self.kind = kind
+        self.number = number
+        self.token = token
+        self.done = threading.Event()
+
+
+class ClaimsMembership:
+    """One member's place. Callbacks run in `poll` and `leave` only, on the caller's thread."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        group: str,
+        partitions: int,
+        callbacks: tuple[Told, Told, Told],
+        settings: dict[str, Any],
+        seats: int = 1,
+    ) -> None:
+        from pares.runtime.member import Member  # which makes use of this file
+
+        self._on_assigned, self._on_revoked, self._on_lost = callbacks
+        self._calls: deque[_Call] = deque()
+        self._come = threading.Condition()
+        self._held: dict[int, int] = {}
+        """partition -> token, of what the user was told that it has."""
+        self._ended: dict[int, int] = {}
+        """partition -> the greatest token that is known to be over."""
+        self._left = False
+        self._given_up = False
+        """What was held when it left is nobody's here any more, and no call is waited for."""
+        self._woken = False
+        self._session: float = settings["session"]
+        self._bound = self._session / (1 + settings["drift"])
+        settings = dict(settings)
+        self._limit: float = min(settings.pop("callback_limit", CALLBACK_LIMIT), LONGEST_BARRIER)
+        self._block = partitions // seats
+        """Partition `number` is seat `number // block` of role `number % block`."""
+        self._member: Member = Member(
+            ledger,
+            group=group + SUFFIX,
+            roles=[str(number) for number in range(self._block)],
+            seats=seats,
+            barrier=self._told,
+            barrier_timeout=self._limit,
+            **settings,
+        )
+
+    @property
+    def reassignment_bound(self) -> float:
+        """A challenger waits for a session by its own stopwatch, which may be fast."""
+        return self._bound
+
+    @property
+    def callback_limit(self) -> float:
+        return self._limit
+
+    def read_first(self, answer: Callable[[bool], object]) -> None:
+        self._member._loop.read_first(answer)  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def joined(self) -> bool:
+        return not self._left and self._member.state == "live"
+
+    def poll(self, timeout: float = 0.0) -> None:
+        if self._left:
+            raise ClosedError("this member has left its group: join again")
+        deadline = time.monotonic() + timeout
+        while True:
+            self._serve()
+            health = self._member.health()
+            if health.state == "failed":
+                raise LedgerUnavailable(f"the assignment of partitions has ended: {health.failure or health.problems}")
+            if health.unreachable is not None:
+                raise LedgerUnavailable(health.unreachable)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            with self._come:
+                if not self._calls and not self._woken:
+                    self._come.wait(min(left, LOOK_EVERY))
+                if self._woken:
+                    self._woken = False
+                    return
+
+    def wake(self) -> None:
+        """Ends a poll, or the next one. From any thread."""
+        with self._come:
+            self._woken = True
+            self._come.notify_all()
+
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        try:
+            held, self._held = sorted(self._held), {}
+            if held:
+                # Before it is given up: whoever gets it next must not find this member still at work.
+                self._on_revoked(held)
+        finally:
+            with self._come:
+                self._given_up = True
+                calls, self._calls = list(self._calls), deque()
+            for call in calls:
+                call.done.set()
+            self._member.close(timeout=2 * self._session + 1.0)
+
+    # Steering: from any thread --------------------------------------------------------------------------------------------
+
+    def peers(self) -> list[Peer]:
+        """Who is in the group."""
+        return self._member.members()
+
+    def hand_over(self, number: int, to: str | None, why: str) -> None:
+        """Hands a partition that this member has to the member of that name, or else to whoever has the fewest. (Placement may
+        name this member itself.) It stays there until that member leaves."""
+        if to is None:
+            others = [p for p in self._member.members() if p.id != self._member.id and not p.draining]
+            to = min(others, key=lambda p: (len(p.roles), p.name)).name if others else None
+        self._member.hand_over(str(number % self._block), to, why)
+
+    def pause(self, number: int | None, seconds: float) -> None:
+        """Nobody has the partition (None: any), nor those of its other seats."""
+        self._member.pause(None if number is None else str(number % self._block), seconds=seconds)
+
+    def paused(self, number: int) -> bool:
+        """Whether nobody is to have the partition for now, as far as was read."""
+        view = self._member._view  # pyright: ignore[reportPrivateUsage]
+        return view.paused(str(number % self._block))
+
+    def resume(self, number: int | None) -> None:
+        self._member.resume(None if number is None else str(number % self._block))
+
+    # On the caller's thread ----------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while True:
+            with self._come:
+                if not self._calls:
+                    return
+                call = self._calls.popleft()
+                calls = [call]
+                while call.kind == "assigned" and self._calls and self._calls[0].kind == "assigned":
+                    calls.append(self._calls.popleft())
+            try:
+                self._serve_some(call.kind, calls)
+            finally:
+                for call in calls:
+                    call.done.set()
+
+    def _serve_some(self, kind: str, calls: list[_Call]) -> None:
+        if kind == "assigned":
+            fresh = {c.number: c.token for c in calls if c.token > self._ended.get(c.number, -1)}
+            self._held |= fresh
+            if fresh:
+                self._on_assigned(sorted(fresh))
+            return
+        (call,) = calls
+        self._ended[call.number] = max(call.token, self._ended.get(call.number, -1))
+        if self._held.get(call.number) == call.token:
+            del self._held[call.number]
+            (self._on_revoked if kind == "revoked" else self._on_lost)([call.number])
+
+    # On the threads of the member's barriers -----------------------------------------------------------------------------
+
+    def _told(self, event: Event) -> None:
+        if isinstance(event, Acquired):
+            self._enqueue("assigned", event)
+        elif isinstance(event, Revoked):
+            call = self._enqueue("revoked", event)
+            call.done.wait(self._limit)
+        elif isinstance(event, Fenced):
+            self._enqueue("lost", event)
+
+    def _enqueue(self, kind: str, event: Acquired | Revoked | Fenced) -> _Call:
+        call = _Call(kind, event.seat * self._block + int(event.role), event.token)
+        with self._come:
+            if self._given_up:
+                call.done.set()
+                return call
+            self._calls.append(call)
+            self._come.notify_all()
+        return call

@@ -1,0 +1,1 @@
+"""Users' code under leadership: barriers, work that runs only while a member leads, and what watches it."""
