@@ -44,8 +44,8 @@ HARNESS = """
 import json, os, signal, sys, threading
 from pathlib import Path
 import msgspec
-from pares.runtime.child import FORWARDED, Supervisor
-from pares.runtime.child_watchdog import now_ns
+from pares.supervise.child import FORWARDED, Supervisor
+from pares.supervise.watchdog import now_ns
 from pares.runtime.death.lock import DeathLock
 
 book_path, folder, session, grace, *command = sys.argv[1:]

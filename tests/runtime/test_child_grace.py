@@ -6,9 +6,9 @@ import pytest
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
-from pares.runtime.child_contention import contention
-from pares.runtime.child_grace import check_grace, limits, rhythm, room_for_grace, usual_grace
 from pares.runtime.config.protocols import PROTOCOLS, ProtocolName
+from pares.supervise.contention import contention
+from pares.supervise.grace import check_grace, limits, rhythm, room_for_grace, usual_grace
 
 
 def test_a_grace_that_does_not_fit_is_refused_with_the_sum() -> None:

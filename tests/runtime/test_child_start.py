@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pares.core.errors import ConfigError
-from pares.runtime.child import Supervisor
-from pares.runtime.child_watchdog import now_ns
+from pares.supervise.child import Supervisor
+from pares.supervise.watchdog import now_ns
 
 pytestmark = pytest.mark.processes
 

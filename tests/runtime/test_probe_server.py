@@ -14,7 +14,7 @@ from runtime_tools import PATIENCE, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.runtime.probe_server import AT_ONCE, ProbeServer
+from pares.supervise.probe_server import AT_ONCE, ProbeServer
 
 Made = list[pares.Member]
 

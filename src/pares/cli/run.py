@@ -2,7 +2,7 @@
 
 The wrapper is a member with one role. It starts the command when it leads, and the seat goes on only when nothing of the
 command is left: a planned handover waits in its barrier until the command has ended, and when the lease is about to run out
-the command is ended before (pares.runtime.child). Then the wrapper waits to lead again.
+the command is ended before (pares.supervise.child). Then the wrapper waits to lead again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pares.core.errors import ConfigError, ParesError
 
 if TYPE_CHECKING:
     from pares.runtime import Member
-    from pares.runtime.child_hook import Hook
+    from pares.supervise.hook import Hook
 
 SETTINGS: Final = {"allow_interspersed_args": False}
 """For the parser: what follows CMD is CMD's, also without a `--` before it."""
@@ -147,9 +147,9 @@ def run(
     Linux only.
     """
     from pares.runtime import Member
-    from pares.runtime.child import Supervisor
-    from pares.runtime.child_contention import contention
-    from pares.runtime.child_grace import usual_grace
+    from pares.supervise.child import Supervisor
+    from pares.supervise.contention import contention
+    from pares.supervise.grace import usual_grace
 
     with _told(json):
         _check_program(command[0], "after --")
@@ -215,7 +215,7 @@ def _probes(wrapper: Wrapper, host: str, port: int | None, role: str) -> Iterato
     if port is None:
         yield found
         return
-    from pares.runtime.probe_server import ProbeServer
+    from pares.supervise.probe_server import ProbeServer
 
     server = ProbeServer(lambda: found[0] if found else None, port, host=host, role=role)
     if port == 0:
@@ -228,7 +228,7 @@ def _probes(wrapper: Wrapper, host: str, port: int | None, role: str) -> Iterato
 
 def _hook(words: list[str], json: bool) -> Hook:
     from pares.cli.output import say
-    from pares.runtime.child_hook import Hook
+    from pares.supervise.hook import Hook
 
     return Hook(words, lambda text: line("on-lost", message=text) if json else say(f"pares: {text}"))
 

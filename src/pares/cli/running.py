@@ -16,8 +16,8 @@ from pares.cli.output import FAILED, say
 
 if TYPE_CHECKING:
     from pares.runtime import Event, Member, Term
-    from pares.runtime.child import Outcome, Supervisor
-    from pares.runtime.child_hook import Hook
+    from pares.supervise.child import Outcome, Supervisor
+    from pares.supervise.hook import Hook
 
 LOOK_SECONDS: Final = 0.1
 """How often a wrapper that waits to lead looks for signals."""
@@ -90,7 +90,7 @@ class Wrapper:
     def _run(self, term: Term) -> Outcome:
         believed = _Believed(term)
         if not believed.deadline_ns:
-            from pares.runtime.child import Outcome
+            from pares.supervise.child import Outcome
 
             return Outcome(FAILED, "lost")
         ran: list[bool] = []
@@ -146,7 +146,7 @@ class Wrapper:
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
         """Hears the signals that are passed on. One that this process was started to ignore (nohup) stays ignored."""
-        from pares.runtime.child import FORWARDED
+        from pares.supervise.child import FORWARDED
 
         before = {number: signal.getsignal(number) for number in FORWARDED}
         for number, handler in before.items():

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from pares.core.errors import ConfigError
 from pares.ledger import parse
-from pares.runtime.child_grace import rhythm
 from pares.runtime.config.protocols import ProtocolName, protocol_of
+from pares.supervise.grace import rhythm
 
 SESSION: Final = 5.0
 GROUP_SESSION: Final = 6.0

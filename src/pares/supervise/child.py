@@ -33,10 +33,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.runtime import child_watchdog
-from pares.runtime.child_grace import Limits, check_grace, limits, rhythm
-from pares.runtime.child_watchdog import Deadline, adopt_orphans, now_ns, signal_group
 from pares.runtime.config.protocols import ProtocolName
+from pares.supervise import watchdog as child_watchdog
+from pares.supervise.grace import Limits, check_grace, limits, rhythm
+from pares.supervise.watchdog import Deadline, adopt_orphans, now_ns, signal_group
 
 CLOSE_SECONDS: Final = 10.0
 FORWARDED: Final = (

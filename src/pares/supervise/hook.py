@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pares.core.errors import ConfigError
-from pares.runtime.child import Outcome, Supervisor
-from pares.runtime.child_watchdog import now_ns
+from pares.supervise.child import Outcome, Supervisor
+from pares.supervise.watchdog import now_ns
 
 SECONDS: Final = 10.0
 GRACE: Final = 1.0

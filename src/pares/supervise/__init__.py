@@ -1,0 +1,1 @@
+"""`pares run`: a command that runs only while its member leads."""
