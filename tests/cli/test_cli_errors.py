@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_log import BASE, HandLog, pares, pares_here
 
-from pares.cli.output import plain_errors
+from pares.cli.common.output import plain_errors
 from pares.core.wire import records as r
 
 NEWER = r.READS + 1

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pares.cli.knobs import WIDTH, knob_lines
+from pares.cli.common.knobs import WIDTH, knob_lines
 from pares.sim.runs import PROTOCOLS, knobs_of
 
 

@@ -243,7 +243,7 @@ def _on_neli(folder: Path) -> Iterator[str]:
 
 def _on_allcall(folder: Path) -> Iterator[str]:
     """Two sides of a split, who each say that they lead. What a command hears is said while it listens."""
-    from pares.cli import allcall as command
+    from pares.cli.common import allcall as command
     from pares.ledger import open_bus
     from pares.runtime.allcall.observer import AllcallObserver
 

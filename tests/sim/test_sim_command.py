@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from pares.cli.output import plain_errors
+from pares.cli.common.output import plain_errors
 from pares.cli.sim import sim
 from pares.sim.mutants import MUTANTS
 

@@ -7,18 +7,18 @@ from typing import Annotated, Final
 import typer
 
 from pares.cli.audit import audit
+from pares.cli.common.output import plain_errors
+from pares.cli.common.usage import Family, Plain, Wrapping
 from pares.cli.demo import demo
-from pares.cli.dev import dev
+from pares.cli.dev.app import dev
 from pares.cli.doctor import doctor
 from pares.cli.drain import drain
 from pares.cli.handover import handover
 from pares.cli.history import history
-from pares.cli.output import plain_errors
 from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
-from pares.cli.usage import Family, Plain, Wrapping
 from pares.cli.watch import watch
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
-from pares.cli.output import console, print_json, say
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
+from pares.cli.common.output import console, print_json, say
 from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:

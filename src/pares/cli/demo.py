@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import Create, beginnable, check_folder
-from pares.cli.output import console, print_json
+from pares.cli.common.options import Create, beginnable, check_folder
+from pares.cli.common.output import console, print_json
 from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from pares.cli.allcall import LISTEN, Listen, examine_allcall, listens
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, opened
-from pares.cli.output import FAILED, console, print_json
+from pares.cli.common.allcall import LISTEN, Listen, examine_allcall, listens
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, opened
+from pares.cli.common.output import FAILED, console, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table

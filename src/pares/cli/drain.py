@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
 
 if TYPE_CHECKING:
     from pares.view import Story
@@ -25,7 +25,7 @@ def drain(
 
     The last member that could lead a role gives it up all the same: a drained group has no leaders.
     """
-    from pares.cli.steer import held, need_known, need_member, report, steering, wait
+    from pares.cli.common.steer import held, need_known, need_member, report, steering, wait
 
     def check(story: Story) -> None:
         need_known(story)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
 
 if TYPE_CHECKING:
     from pares.view import Story
@@ -28,7 +28,7 @@ def handover(
 
     With --to the role then stays with that member until it leaves.
     """
-    from pares.cli.steer import held, need_known, need_member, need_role, report, steering, wait
+    from pares.cli.common.steer import held, need_known, need_member, need_role, report, steering, wait
     from pares.core.errors import ConfigError, ParesError
     from pares.core.wire.shown import short_token
     from pares.view import name_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, told
-from pares.cli.output import console, print_json
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, told
+from pares.cli.common.output import console, print_json
 
 if TYPE_CHECKING:
     from pares.view import Story

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout
 
 if TYPE_CHECKING:
     from pares.view import Story
@@ -31,7 +31,7 @@ def pause(
 
     Leaders release what they hold after their barriers have returned; claims fail.
     """
-    from pares.cli.steer import held, need_known, need_role, report, steering, wait
+    from pares.cli.common.steer import held, need_known, need_role, report, steering, wait
 
     def check(story: Story) -> None:
         need_known(story)
@@ -65,7 +65,7 @@ def resume(
 
     Without --role it ends the pauses of the whole group, not those of single roles.
     """
-    from pares.cli.steer import need_known, need_role, report, steering, wait
+    from pares.cli.common.steer import need_known, need_role, report, steering, wait
     from pares.core.errors import ParesError
 
     def scoped(story: Story) -> list[int]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout, told
-from pares.cli.output import console, print_json
-from pares.cli.usage import Family, Plain
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, Timeout, told
+from pares.cli.common.output import console, print_json
+from pares.cli.common.usage import Family, Plain
 
 if TYPE_CHECKING:
     from pares.view import Story
@@ -64,7 +64,7 @@ def add(
     json: AsJson = False,
 ) -> None:
     """Add a role, or change the seats, weight and spread of one that is there."""
-    from pares.cli.steer import need_known, report, steering, wait
+    from pares.cli.common.steer import need_known, report, steering, wait
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
     from pares.runtime.config.settings import Spread
@@ -93,7 +93,7 @@ def remove(
     role: Name, ledger: LedgerUrl = None, group: Group = DEFAULT_GROUP, timeout: Timeout = 30.0, json: AsJson = False
 ) -> None:
     """Remove a role: it takes no new leader, and is gone when its holder has run its barrier and released it."""
-    from pares.cli.steer import need_known, need_role, report, steering, wait
+    from pares.cli.common.steer import need_known, need_role, report, steering, wait
 
     def check(story: Story) -> None:
         need_known(story)

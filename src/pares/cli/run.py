@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pares.cli.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable, chosen
-from pares.cli.output import FAILED, USAGE
+from pares.cli.common.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable, chosen
+from pares.cli.common.output import FAILED, USAGE
 from pares.cli.running import Wrapper, line, lines_only
 from pares.core.errors import ConfigError, ParesError
 
@@ -227,7 +227,7 @@ def _probes(wrapper: Wrapper, host: str, port: int | None, role: str) -> Iterato
 
 
 def _hook(words: list[str], json: bool) -> Hook:
-    from pares.cli.output import say
+    from pares.cli.common.output import say
     from pares.supervise.hook import Hook
 
     return Hook(words, lambda text: line("on-lost", message=text) if json else say(f"pares: {text}"))

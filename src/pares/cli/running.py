@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from pares.cli.output import FAILED, say
+from pares.cli.common.output import FAILED, say
 
 if TYPE_CHECKING:
     from pares.runtime import Event, Member, Term

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pares.cli.knobs import knob_lines
-from pares.cli.options import AsJson
+from pares.cli.common.knobs import knob_lines
+from pares.cli.common.options import AsJson
 
 if TYPE_CHECKING:
     from pares.sim.runs import Result, Tally
@@ -72,7 +72,7 @@ def sim(
 def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
     from msgspec import to_builtins
 
-    from pares.cli.output import BROKEN, print_json
+    from pares.cli.common.output import BROKEN, print_json
     from pares.sim.runs import mutant_named, perform
 
     outcome = perform(seed, mutant_named(mutant, protocol), told=True, protocol=protocol)
@@ -93,7 +93,7 @@ def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
 def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
     from time import perf_counter
 
-    from pares.cli.output import BROKEN, print_json, say
+    from pares.cli.common.output import BROKEN, print_json, say
     from pares.sim.runs import knobs_of
 
     say(
@@ -136,7 +136,7 @@ def _play(protocol: str, seeds: range, mutant: str | None, jobs: int, what: str,
     """Plays the seeds, with a bar where somebody looks on."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from pares.cli.output import console
+    from pares.cli.common.output import console
     from pares.sim.runs import Tally, results
 
     tally = Tally()
@@ -154,7 +154,7 @@ def _play(protocol: str, seeds: range, mutant: str | None, jobs: int, what: str,
 
 
 def _mutants(protocol: str, name: str, seeds: range, jobs: int, json: bool) -> None:
-    from pares.cli.output import FAILED, print_json
+    from pares.cli.common.output import FAILED, print_json
     from pares.sim.runs import mutant_named, mutants, perform
 
     there = mutants(protocol)
@@ -183,7 +183,7 @@ def _mutants(protocol: str, name: str, seeds: range, jobs: int, json: bool) -> N
 
 
 def _list(protocol: str, json: bool) -> None:
-    from pares.cli.output import print_json
+    from pares.cli.common.output import print_json
     from pares.sim.runs import mutants
 
     there = mutants(protocol)

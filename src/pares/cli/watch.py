@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pares.cli.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
-from pares.cli.keys import quit_key
-from pares.cli.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
-from pares.cli.output import clock, console, print_json, seconds
+from pares.cli.common.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
+from pares.cli.common.keys import quit_key
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
+from pares.cli.common.output import clock, console, print_json, seconds
 from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:

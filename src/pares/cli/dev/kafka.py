@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pares.cli.dev_show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
-from pares.cli.options import AsJson
-from pares.cli.output import console, say
-from pares.cli.usage import Family, Plain
+from pares.cli.common.options import AsJson
+from pares.cli.common.output import console, say
+from pares.cli.common.usage import Family, Plain
+from pares.cli.dev.show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
 
 if TYPE_CHECKING:
     from pares.dev.jars import Progress

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from pares.cli.dev_kafka import kafka
-from pares.cli.dev_nats import nats
-from pares.cli.usage import Family
+from pares.cli.common.usage import Family
+from pares.cli.dev.kafka import kafka
+from pares.cli.dev.nats import nats
 
 dev = typer.Typer(
     cls=Family, no_args_is_help=True, help="Start and end real servers on this machine, for trying and testing."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pares.cli.output import console, print_json, say
+from pares.cli.common.output import console, print_json, say
 
 if TYPE_CHECKING:
     from pares.dev.cluster import LocalCluster

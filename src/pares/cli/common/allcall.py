@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pares.cli.keys import quit_key
-from pares.cli.options import existing
-from pares.cli.output import console, print_json, seconds
+from pares.cli.common.keys import quit_key
+from pares.cli.common.options import existing
+from pares.cli.common.output import console, print_json, seconds
 from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Listen = Annotated[
 
 def listens(ledger: str | None, protocol: str | None) -> bool:
     """Whether a command is to listen, and not to read a log. Raises `ConfigError` for a protocol that is none."""
-    from pares.cli.options import chosen
+    from pares.cli.common.options import chosen
     from pares.core.errors import ConfigError
     from pares.ledger import parse
 

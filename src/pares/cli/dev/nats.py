@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from pares.cli.dev_show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
-from pares.cli.options import AsJson
-from pares.cli.usage import Family, Plain
+from pares.cli.common.options import AsJson
+from pares.cli.common.usage import Family, Plain
+from pares.cli.dev.show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
 
 nats = typer.Typer(cls=Family, no_args_is_help=False, invoke_without_command=True, help="A real NATS, without docker.")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.cli.options import check_readable, told
-from pares.cli.output import FAILED, print_json, say
+from pares.cli.common.options import check_readable, told
+from pares.cli.common.output import FAILED, print_json, say
 from pares.core.errors import ConfigError, ParesError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""`pares dev`: real servers on this machine, for trying and testing."""
