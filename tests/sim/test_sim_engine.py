@@ -6,7 +6,7 @@ import pytest
 
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import SimLog
-from pares.sim.story import Line, Story
+from pares.sim.trace import Line, Story
 from pares.sim.wire import Flight, Owner, Weather, Wire
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pares.sim.checker import Broken
 from pares.sim.engine import SECOND, Engine
-from pares.sim.story import Story
+from pares.sim.trace import Story
 
 
 class Outcome(Struct, frozen=True):

@@ -11,14 +11,14 @@ from pares.core.claims import duties, outbox, snapshotting
 from pares.core.claims.protocol import RoleSpec
 from pares.core.events import Close, HandOver, Ready, Stop
 from pares.core.wire import reader, world
-from pares.sim.acts import Acts
 from pares.sim.checkers import everything
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
+from pares.sim.faults.storm import Storm
+from pares.sim.faults.user_actions import Acts
 from pares.sim.knobs import Knobs
 from pares.sim.outcome import Outcome, judged
 from pares.sim.process import NEVER, Process
 from pares.sim.scene import Scene
-from pares.sim.storm import Storm
 from pares.sim.wire import fair, slowed
 
 PROBES: Final = (0.45, 0.72)

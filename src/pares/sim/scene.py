@@ -35,7 +35,7 @@ from pares.sim.checker import HOOKS, Checker, Landed
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
 from pares.sim.process import Process
-from pares.sim.story import Story, seat_name
+from pares.sim.trace import Story, seat_name
 from pares.sim.wire import CALM, Weather
 
 GROUP: Final = "stage"

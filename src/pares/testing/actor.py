@@ -21,7 +21,7 @@ from pares.core.events import (
 )
 from pares.core.wire.records import Seat
 from pares.sim.engine import SECOND
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 from pares.sim.wire import FATES
 
 if TYPE_CHECKING:

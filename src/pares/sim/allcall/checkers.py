@@ -13,7 +13,7 @@ from pares.sim.allcall.net import LONG_AGO, Message
 from pares.sim.allcall.process import AllCallProcess
 from pares.sim.allcall.scene import AllCallChecker, AllCallScene
 from pares.sim.engine import MS
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 FRESH: Final = 0.15
 """Leases: a call that is no older counts for everybody, whatever the clocks say within their limits."""

@@ -14,7 +14,7 @@ from pares.sim.allcall.net import Message, Net
 from pares.sim.allcall.process import AllCallProcess
 from pares.sim.checker import Broken
 from pares.sim.engine import Engine, Stopwatch, WallClock
-from pares.sim.story import Story
+from pares.sim.trace import Story
 
 GROUP: Final = "stage"
 TIE_BITS: Final = 22

@@ -11,8 +11,8 @@ from pares.core.allcall.messages import Call, encode
 from pares.sim.allcall.knobs import FAULTS
 from pares.sim.allcall.net import Cut, Message
 from pares.sim.allcall.process import AllCallProcess
-from pares.sim.chance import Chance
 from pares.sim.engine import MS
+from pares.sim.faults.random_events import Chance
 
 if TYPE_CHECKING:
     from pares.sim.allcall.play import AllCallPlay

@@ -13,7 +13,7 @@ from pares.core.wire.records import Seat
 from pares.sim.checker import Checker
 from pares.sim.process import Process
 from pares.sim.scene import Scene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Exclusive(Checker):

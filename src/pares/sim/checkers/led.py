@@ -24,7 +24,7 @@ from pares.sim.checker import Checker, Landed
 from pares.sim.checkers.liveness import fit
 from pares.sim.engine import MS
 from pares.sim.process import Process
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 if TYPE_CHECKING:
     from pares.sim.play import Play

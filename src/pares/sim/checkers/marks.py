@@ -8,7 +8,7 @@ from pares.core.wire.changes import Began, SeatChanged
 from pares.core.wire.records import Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Marks(Checker):

@@ -9,7 +9,7 @@ from pares.core.wire.changes import Began, PauseChanged, SeatChanged
 from pares.core.wire.records import Pause, Resume
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class _Paused(Struct):

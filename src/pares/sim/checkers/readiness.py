@@ -9,7 +9,7 @@ from pares.core.events import Lead
 from pares.sim.checker import Checker
 from pares.sim.engine import MS
 from pares.sim.process import Process
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Readiness(Checker):

@@ -10,7 +10,7 @@ from pares.core.wire.changes import Began, MemberJoined, MemberLeft, SeatChanged
 from pares.core.wire.records import Claim, Leave, Obituary, Release, Role, Seat, Transfer
 from pares.sim.checker import Checker, Landed
 from pares.sim.scene import Scene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Seats(Checker):

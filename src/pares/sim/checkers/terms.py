@@ -12,7 +12,7 @@ from pares.core.wire.records import Leave, Release, Seat, Transfer, decode
 from pares.sim.checker import Checker
 from pares.sim.process import Process
 from pares.sim.scene import Scene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 ROUTINE = (b'{"k":"beat"', b'{"k":"did"', b'{"k":"claim"')
 

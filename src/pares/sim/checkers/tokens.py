@@ -13,7 +13,7 @@ from pares.sim.checker import Checker, Landed
 from pares.sim.process import Process
 from pares.sim.scene import Scene
 from pares.sim.sink import Sink
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Tokens(Checker):

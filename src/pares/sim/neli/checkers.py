@@ -11,7 +11,7 @@ from pares.core.wire.records import BadRecord, Seat
 from pares.sim.engine import MS, SECOND
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 if TYPE_CHECKING:
     from pares.sim.neli.knobs import NeliKnobs

@@ -21,7 +21,7 @@ from pares.sim.engine import MS, SECOND
 from pares.sim.neli.checkers import decoded
 from pares.sim.neli.process import NeliProcess
 from pares.sim.neli.scene import NeliChecker, NeliScene
-from pares.sim.story import seat_name
+from pares.sim.trace import seat_name
 
 
 class Meeting(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pares.core.wire.records import Seat
-from pares.sim.chance import Chance
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
+from pares.sim.faults.random_events import Chance
 from pares.sim.log import SimLog
 from pares.sim.neli.checkers import Barriers, Emergence, Frugal, NoGap, OneLeader, Tokens
 from pares.sim.neli.knobs import FAULTS, NeliKnobs

@@ -26,7 +26,7 @@ from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
 from pares.sim.neli.group import Coordinator
 from pares.sim.neli.process import NeliProcess
-from pares.sim.story import Story
+from pares.sim.trace import Story
 from pares.sim.wire import CALM, Weather
 
 GROUP: Final = "stage"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.events import Ask, Declare, Event, HandOver, Marked, PauseFor, ResumeNow, RewindTo, StepDown
 from pares.core.wire.records import Seat
-from pares.sim.chance import Chance
 from pares.sim.engine import MS
+from pares.sim.faults.random_events import Chance
 
 if TYPE_CHECKING:
     from pares.sim.play import Play

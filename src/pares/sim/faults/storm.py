@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.events import Close, Ready
 from pares.core.wire.records import Done, Seat, Take
-from pares.sim import vandals
-from pares.sim.chance import Chance
 from pares.sim.engine import MS
+from pares.sim.faults import intruders
+from pares.sim.faults.random_events import Chance
 
 if TYPE_CHECKING:
     from pares.sim.play import Play
@@ -200,25 +200,25 @@ class Storm(Chance["Process"]):
                 self.engine.after(self.span(0, 1), self.scene.log.append, [entry[2]], self.engine.now)
 
     def garbage(self) -> None:
-        for payload in vandals.garbage(self.rng, self.scene):
+        for payload in intruders.garbage(self.rng, self.scene):
             self.scene.log.append([payload], self.engine.now)
 
     def false_snapshot(self) -> None:
         """Whole, at a place, and of a world that is not so: its writer is no member of it."""
-        payload = vandals.false_snapshot(self.rng, self.scene)
+        payload = intruders.false_snapshot(self.rng, self.scene)
         if payload is not None:
             self.scene.log.append([payload], self.engine.now)
 
     def forge(self) -> None:
         """A record in the name of a live member which that one never wrote, as of a cloned process."""
-        payload = vandals.forgery(self.rng, self.scene)
+        payload = intruders.forgery(self.rng, self.scene)
         if payload is not None:
             self.play.disturb()
             self.scene.log.append([payload], self.engine.now)
 
     def future(self) -> None:
         """A member of a later version: it writes kinds that nobody here knows, and records above what they can read."""
-        vandals.Future(self.play, self.rng).begin()
+        intruders.Future(self.play, self.rng).begin()
 
     def trim(self) -> None:
         """Retention: what is older than ten of the longest sessions goes; some logs take one record, some all of them."""

@@ -1,0 +1,1 @@
+"""What befalls simulated processes and their ledger: faults, users' actions, and intruders."""
