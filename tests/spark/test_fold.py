@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from scribe import BASE, Scribe, Truth, story
 
-from pares.spark.fact import Fact, arrow_schema, batches
-from pares.spark.fold import KEPT_PAYLOAD, History, history
+from pares.spark.facts.base import Fact, arrow_schema, batches
+from pares.spark.facts.claims import KEPT_PAYLOAD, History, history
 
 
 def _portions(group: str, log: Scribe, dice: random.Random, start: int = 0) -> list[Fact]:

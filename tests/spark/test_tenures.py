@@ -11,7 +11,7 @@ import pytest
 from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Work, Yield, encode
 from pares.ledger import open as open_ledger
 from pares.spark.audit import AuditResult, audit
-from pares.spark.tenures import history
+from pares.spark.facts.neli import history
 from pares.spark.together import audit_together
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def test_the_fold_does_not_care_for_portions(tmp_path: Path) -> None:
     entries = log.ledger.read(0)
 
     def told(portions: Iterable[Any]) -> list[Any]:
-        from pares.spark.tenures import TenureHistory
+        from pares.spark.facts.neli import TenureHistory
 
         folding = TenureHistory("g", 0)
         return [fact for portion in portions for fact in folding.feed(portion)] + folding.finish()

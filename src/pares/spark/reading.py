@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core import errors
 from pares.core.errors import LedgerGap, ParesError
 from pares.ledger.registry import parse
-from pares.spark import fold, tenures
+from pares.spark.facts import claims as fold
+from pares.spark.facts import neli
 from pares.spark.logs import first_and_end, open_to_read
 from pares.spark.source import LedgerSource
 from pares.spark.verdict import Row
@@ -81,7 +82,7 @@ class Reading:
         found: list[DataFrame] = []
         for number, part in enumerate(parts):
             part.look()
-            found.append(tenures.facts(part._entries(), group, number, part.start))
+            found.append(neli.facts(part._entries(), group, number, part.start))
         self.start = max(part.start for part in parts)
         return reduce(lambda all_, more: all_.unionAll(more), found)
 

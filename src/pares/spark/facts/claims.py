@@ -33,7 +33,7 @@ from pares.core.wire.changes import (
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import AnyRecord, BadRecord, Beat, Unknown, decode
 from pares.core.wire.states import MemberState
-from pares.spark.fact import ADMINISTRATOR, SCHEMA, Fact, batches
+from pares.spark.facts.base import ADMINISTRATOR, SCHEMA, Fact, batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ from pares.core.neli.history import Came, Chronicle, Happening, Known, Led, Over
 from pares.core.reasons import ROLE_REMOVED
 from pares.core.wire.neli_records import decode
 from pares.core.wire.records import BadRecord, Seat
-from pares.spark.fact import SCHEMA, Fact, batches
-from pares.spark.fold import KEPT_PAYLOAD, EntryLike
+from pares.spark.facts.base import SCHEMA, Fact, batches
+from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike
 
 if TYPE_CHECKING:
     import pyarrow as pa

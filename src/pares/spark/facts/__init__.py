@@ -1,0 +1,1 @@
+"""The facts that an audit stands on, by protocol."""
