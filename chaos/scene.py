@@ -20,9 +20,10 @@ from chaos.net import Net, mount_memory, require_rights, sweep, unmount
 from chaos.probe import Acks
 from pares.core.errors import CapabilityError, ParesError
 from pares.core.wire.changes import SeatChanged
-from pares.dev import Kafka, jars
+from pares.dev import Kafka
+from pares.dev.kafka import jars
+from pares.dev.kafka.settings import QUICK_RETURN
 from pares.dev.process import Started, start
-from pares.dev.settings import QUICK_RETURN
 from pares.ledger.batches import batches
 from pares.runtime.detect import newest
 

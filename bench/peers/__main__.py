@@ -19,7 +19,7 @@ from bench.peers.page import beliefs, spread, table
 from bench.peers.picture import picture
 from bench.peers.store import load, save
 from pares.core.errors import CapabilityError, ParesError
-from pares.dev import jars
+from pares.dev.kafka import jars
 
 TITLE = "Leadership after a crash and after a planned handover"
 

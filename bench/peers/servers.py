@@ -29,7 +29,7 @@ _LOOK: Final = 0.02
 _LAST_WORDS: Final = 2000
 
 STOCK_GROUPS: Final = {"group.min.session.timeout.ms": "6000", "group.initial.rebalance.delay.ms": "3000"}
-"""What a stock broker has, and a dev broker has not: see `pares.dev.settings`."""
+"""What a stock broker has, and a dev broker has not: see `pares.dev.kafka.settings`."""
 
 # What a ZooKeeper server needs beside its own two jars. (Each name is a whole one, up to its version.)
 _NEEDED: Final = (

@@ -1,7 +1,7 @@
 """A Maven repository on loopback, with faults: what comes from Maven Central, but at the test's mercy.
 
-It holds Kafka's real jars, taken from where `pares.dev.jars` keeps them: the broker's own under its real name, which depends on
-each of the others under a made-up one.
+It holds Kafka's real jars, taken from where `pares.dev.kafka.jars` keeps them: the broker's own under its real name, which
+depends on each of the others under a made-up one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
 
-from pares.dev import jars
+from pares.dev.kafka import jars
 
 MAIN = f"/org/apache/kafka/kafka_{jars.SCALA}/{jars.VERSION}/kafka_{jars.SCALA}-{jars.VERSION}"
 LOGGER = "/org/slf4j/slf4j-simple/1.7.36/slf4j-simple-1.7.36"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from dev_home import Home, one_of_three_is_killed_and_comes_back, processes
 
-from pares.dev import jars, probe
+from pares.dev.kafka import jars, probe
+from pares.dev.kafka.settings import Security
 from pares.dev.place import Place
 from pares.dev.process import identify
-from pares.dev.settings import Security
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from maven import MAIN, Maven
 
 from pares.core.errors import CapabilityError
-from pares.dev import jars
+from pares.dev.kafka import jars
 
 PATIENCE = 60.0
 

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_tools import PATIENCE, client, new_topic, read, write
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-from pares.dev import Kafka, ports, probe, state
+from pares.dev import Kafka, ports, state
+from pares.dev.kafka import probe
 from pares.spark import java
 
 

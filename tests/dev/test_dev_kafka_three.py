@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from kafka_tools import PATIENCE, client, new_topic, read, write
-from pares.dev import Kafka, probe
-from pares.dev.settings import QUICK_RETURN
+from pares.dev import Kafka
+from pares.dev.kafka import probe
+from pares.dev.kafka.settings import QUICK_RETURN
 
 
 @pytest.fixture(scope="module")

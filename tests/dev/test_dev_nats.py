@@ -16,7 +16,8 @@ import nats.errors
 import pytest
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-from pares.dev import Nats, nats_server, ports, state
+from pares.dev import Nats, ports, state
+from pares.dev.nats import server as nats_server
 
 PATIENCE = 30.0
 

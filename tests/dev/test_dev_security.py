@@ -14,7 +14,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from kafka_tools import PATIENCE, client, make_certificate, new_topic, read, write
 from pares.core.errors import ConfigError, LedgerUnavailable
-from pares.dev import Kafka, Security, probe
+from pares.dev import Kafka, Security
+from pares.dev.kafka import probe
 
 ODD = 'it\'s "odd" \\ und schön; \u20ac $1 #!'
 """A password with everything that one of three languages on its way (properties, JAAS, SASL) takes for its own."""

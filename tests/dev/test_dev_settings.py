@@ -11,8 +11,8 @@ import pytest
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.dev import Security, ports
+from pares.dev.kafka.settings import ADMIN, OURS, properties, text
 from pares.dev.place import Place
-from pares.dev.settings import ADMIN, OURS, properties, text
 
 ONE = [Place(1, "127.0.0.1", 20001, 20002)]
 THREE = [Place(at, f"10.0.0.{at}", 9092, 9093) for at in (1, 2, 3)]

@@ -17,7 +17,7 @@ from log_tools import payloads, read_all, until
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Kafka
-from pares.dev.settings import Security
+from pares.dev.kafka.settings import Security
 from pares.ledger import MAX_PAYLOAD, Ledger
 from pares.ledger.address import Options
 from pares.ledger.client_options import CONNECT

@@ -14,7 +14,7 @@ from steady_writer import FAULTS, HANG, Writer, check_that_it_stays, strike
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.dev import Kafka
-from pares.dev.settings import QUICK_RETURN
+from pares.dev.kafka.settings import QUICK_RETURN
 from pares.ledger import Ledger, Log
 from pares.ledger.kafka.log import KafkaLedger
 

@@ -17,7 +17,7 @@ from runtime_tools import Crew, Recorder, until
 import pares
 from pares.core.errors import ConfigError
 from pares.dev import Kafka
-from pares.dev.jars import VERSION
+from pares.dev.kafka.jars import VERSION
 
 pytestmark = pytest.mark.brokers
 PATIENCE = 60.0

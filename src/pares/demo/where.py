@@ -84,7 +84,8 @@ def divided(url: str, partitions: int) -> str:
 
 @contextmanager
 def _own_kafka(screen: Screen) -> Iterator[str]:
-    from pares.dev import Kafka, jars
+    from pares.dev import Kafka
+    from pares.dev.kafka import jars
     from pares.ledger.kafka.client import client_module
 
     client_module()  # before anything is downloaded: without a client a broker is of no use

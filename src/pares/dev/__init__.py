@@ -17,15 +17,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pares.dev.kafka import Kafka
-    from pares.dev.nats import Nats
+    from pares.dev.kafka.cluster import Kafka
+    from pares.dev.kafka.settings import Security
+    from pares.dev.nats.cluster import Nats
     from pares.dev.node import Node
     from pares.dev.postgres import Postgres
-    from pares.dev.settings import Security
 
 __all__ = ["Kafka", "Nats", "Node", "Postgres", "Security"]
 
-_WHERE: Final = {"Kafka": "kafka", "Nats": "nats", "Node": "node", "Postgres": "postgres", "Security": "settings"}
+_WHERE: Final = {
+    "Kafka": "kafka.cluster",
+    "Nats": "nats.cluster",
+    "Node": "node",
+    "Postgres": "postgres",
+    "Security": "kafka.settings",
+}
 
 
 def __getattr__(name: str) -> Any:

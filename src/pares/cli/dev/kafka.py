@@ -14,7 +14,7 @@ from pares.cli.common.usage import Family, Plain
 from pares.cli.dev.show import Folder, Nodes, Port, Remove, end, folder_of, ports, show, started
 
 if TYPE_CHECKING:
-    from pares.dev.jars import Progress
+    from pares.dev.kafka.jars import Progress
 
 kafka = typer.Typer(
     cls=Family, no_args_is_help=False, invoke_without_command=True, help="A real Kafka, without docker."
@@ -67,7 +67,7 @@ def _progress() -> Iterator[Progress]:
     """A bar for the first download, where somebody looks on; else one line that says what is taking so long."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    from pares.dev.jars import VERSION
+    from pares.dev.kafka.jars import VERSION
 
     text = f"fetching Kafka {VERSION} from Maven Central (44 MB, only this once)"
     screen = console(error=True)

@@ -164,8 +164,9 @@ def _found(kind: str, place: Path) -> Cluster | None:
 
 def _serves(kind: str, node: Place) -> bool:
     from pares.core.errors import LedgerUnavailable
-    from pares.dev import nats_server, probe
-    from pares.dev.settings import Security
+    from pares.dev.kafka import probe
+    from pares.dev.kafka.settings import Security
+    from pares.dev.nats import server as nats_server
 
     try:
         if kind == "kafka":
@@ -178,7 +179,8 @@ def _serves(kind: str, node: Place) -> bool:
 
 
 def _log_of(kind: str) -> str:
-    from pares.dev import broker, nats_server
+    from pares.dev.kafka import broker
+    from pares.dev.nats import server as nats_server
 
     return broker.LOG if kind == "kafka" else nats_server.LOG
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from pares.core.errors import LedgerUnavailable
-from pares.dev import broker, jars, probe
 from pares.dev.cluster import LocalCluster
+from pares.dev.kafka import broker, jars, probe
+from pares.dev.kafka.settings import Security, check_extra, properties
 from pares.dev.node import Node
-from pares.dev.settings import Security, check_extra, properties
 from pares.spark.java import JavaHome, require_java
 
 
@@ -22,13 +22,13 @@ class Kafka(LocalCluster):
             kafka.kill(2)
             kafka.restart(2)
 
-    Promised: real brokers (KRaft, the version in `pares.dev.jars`) on loopback, on ports nobody used; when `start` returns,
+    Promised: real brokers (KRaft, the version in `jars`) on loopback, on ports nobody used; when `start` returns,
     every node has answered a request and knows of all others; when `close` returns, none is left; and when this program dies
     without closing, they are killed with it (on Linux; elsewhere only an orderly end of the program ends them). The first use
     on a machine downloads 44 MB and takes half a minute or more; after that one node takes about a second, three take three.
     Not promised: anything about production. Heaps are small, all is on one disk, and acknowledged records are not synced to it:
     they survive the death of every process, not of the machine. Settings differ from a stock broker's as listed in
-    `pares.dev.settings`: no topic is made by itself, groups start at once and take sessions from 100 ms on.
+    `pares.dev.kafka.settings`: no topic is made by itself, groups start at once and take sessions from 100 ms on.
 
     `nodes`: 1 to 9; from three on, topics get three copies unless they ask for less, and two must confirm a write.
     `folder`: where data is kept; the same folder gives the same cluster again, at the same ports if they are free. Without

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
+from pares.dev.kafka.settings import Security
 from pares.dev.place import Place
-from pares.dev.settings import Security
 
 _METADATA: Final = (3, 8)
 _SASL_HANDSHAKE: Final = (17, 1)

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from pares.core.errors import ParesError
-from pares.dev import jars, ports, probe, process
+from pares.dev import ports, process
+from pares.dev.kafka import jars, probe
+from pares.dev.kafka.settings import Security, properties, text
 from pares.dev.place import Place
-from pares.dev.settings import Security, properties, text
 from pares.spark.java import JavaHome
 
 LOG: Final = "broker.log"

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
-from pares.dev import nats_server
 from pares.dev.cluster import LocalCluster
+from pares.dev.nats import server
 from pares.dev.node import Node
 from pares.dev.place import address
 
@@ -29,7 +29,7 @@ class Nats(LocalCluster):
     and when this program dies without closing, they are killed with it (on Linux; elsewhere only an orderly end of the program
     ends them). One node takes a fraction of a second to start; three take about a second with JetStream, until they have
     elected a leader among them. Not promised: anything about production. Settings differ from a stock server's as listed in
-    `pares.dev.nats_server`.
+    `pares.dev.nats.server`.
 
     `nodes`: 1 to 9; `jetstream`: False gives servers that keep nothing.
     `folder`: where data is kept; the same folder gives the same cluster again, at the same ports if they are free. Without
@@ -48,8 +48,8 @@ class Nats(LocalCluster):
     kind = "nats"
     title = "NATS"
     _ports_each = 3
-    _log = nats_server.LOG
-    _errors = nats_server.ERRORS
+    _log = server.LOG
+    _errors = server.ERRORS
     _look = 0.01
 
     def __init__(
@@ -67,7 +67,7 @@ class Nats(LocalCluster):
     ) -> None:
         log = "pares" if jetstream else ""
         super().__init__(nodes, folder=folder, host=host, ports=ports, prefix=prefix, survive=survive, log=log)
-        nats_server.check_extra(settings or {})
+        server.check_extra(settings or {})
         self.jetstream = jetstream
         self.settings = dict(settings or {})
         self.users = dict(users or {})
@@ -101,7 +101,7 @@ class Nats(LocalCluster):
         Raises `CapabilityError` if one has not after `timeout` seconds: not every setting can be changed like that.
         """
         with self._guard:
-            nats_server.check_extra(settings)
+            server.check_extra(settings)
             self.settings = dict(settings)
             running = [node for node in self.nodes if node.running and not node.frozen]
             before = {node.id: self._loaded(node, timeout) for node in running}
@@ -120,19 +120,19 @@ class Nats(LocalCluster):
 
     def _loaded(self, node: Node, timeout: float) -> str:
         """When it took its settings."""
-        return str(nats_server.ask(node.place, "/varz", timeout).get("config_load_time"))
+        return str(server.ask(node.place, "/varz", timeout).get("config_load_time"))
 
     def _prepare(self) -> None:
-        self._program = nats_server.program()
+        self._program = server.program()
 
     def _version(self) -> str:
-        return nats_server.version(self._program)
+        return server.version(self._program)
 
     def _command(self, node: Node) -> list[str]:
         data = node.folder / "data"
         if self.jetstream:
             data.mkdir(exist_ok=True)
-        chosen = nats_server.settings(
+        chosen = server.settings(
             node.place,
             self._cluster.nodes,
             f"pares-{self._cluster.id}",
@@ -140,11 +140,11 @@ class Nats(LocalCluster):
             jetstream=self.jetstream,
             extra=self.settings,
         )
-        return [str(self._program), "-c", str(nats_server.write_config(node.folder, chosen))]
+        return [str(self._program), "-c", str(server.write_config(node.folder, chosen))]
 
     def _missing(self, node: Node, wanted: set[int], left: float) -> str | None:
-        names = {nats_server.name_of(other.place) for other in self.nodes if other.id in wanted}
+        names = {server.name_of(other.place) for other in self.nodes if other.id in wanted}
         try:
-            return nats_server.look(node.place, names, timeout=max(0.1, min(2.0, left)))
+            return server.look(node.place, names, timeout=max(0.1, min(2.0, left)))
         except LedgerUnavailable as error:
             return str(error)
