@@ -15,19 +15,19 @@ from typing import cast
 import pytest
 
 from pares import Term
-from pares.demo.cast import Actor, Cast, Settings
-from pares.demo.hands import Hands, file_of, full
+from pares.demo.in_flight import Hands, file_of, full
+from pares.demo.location import Where
+from pares.demo.processes import Actor, Cast, Settings
 from pares.demo.schedule import Step
 from pares.demo.screen import Silent
 from pares.demo.stage import Options, Stage
-from pares.demo.where import Where
 
 pytestmark = pytest.mark.processes
 ROUNDS = 12
 MEMBER = """
 import random, sys, time
 from pathlib import Path
-from pares.demo.hands import Hands
+from pares.demo.in_flight import Hands
 hands = Hands(Path(sys.argv[1]), ["A", "B"])
 print("here", flush=True)
 while True:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from rich.text import Text
 
 import pares
-from pares.demo.cast import Actor
+from pares.demo.processes import Actor
 from pares.demo.screen import Frame, _members  # pyright: ignore[reportPrivateUsage]
 from pares.view import Story
 

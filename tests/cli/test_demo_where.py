@@ -9,8 +9,8 @@ import pytest
 from cli_log import pares
 
 from pares.core.errors import ConfigError
+from pares.demo.location import check, fresh_topic, prepared, with_topic
 from pares.demo.screen import Silent
-from pares.demo.where import check, fresh_topic, prepared, with_topic
 
 HIDE = """\
 import importlib.abc, sys

@@ -53,11 +53,11 @@ def demo(
     Every process, signal and file is real. Ends with 3 if a promise was broken.
     """
     from pares.demo.law import law_of
+    from pares.demo.location import OWN_KAFKA, check
     from pares.demo.screen import Plain, Silent, Table
     from pares.demo.show import run
     from pares.demo.stage import Options
     from pares.demo.summary import show
-    from pares.demo.where import OWN_KAFKA, check
 
     check(ledger)
     if ledger is not None and ledger not in OWN_KAFKA:

@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pares.core.wire.shown import short_token
-from pares.demo.cast import Actor
+from pares.demo.processes import Actor
 from pares.demo.quotes import TICK_MS, Last, now_ms
 from pares.demo.schedule import Step, member_index
 from pares.view import Move, Story, name_of

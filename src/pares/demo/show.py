@@ -18,10 +18,10 @@ from rich.markup import escape
 
 from pares.core.errors import CapabilityError
 from pares.demo.law import law_of
+from pares.demo.location import Where, prepared
 from pares.demo.screen import Screen
 from pares.demo.stage import Options, Stage, new_folder, remove_folder
 from pares.demo.summary import Summary, audited, summarise
-from pares.demo.where import Where, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def run(options: Options, screen: Screen, report: Path | None) -> Summary:
     """Plays the demo, has it audited (with `report` None: not), and returns the numbers.
 
     Promised: whatever happens, Ctrl-C included, every process that was started is gone when this returns or raises, and so
-    is the folder with the table and, unless the options name one, the ledger (see `where`).
+    is the folder with the table and, unless the options name one, the ledger (see `location`).
     """
     options.check()
     law = law_of(options.protocol, overlap=options.overlap)

@@ -16,13 +16,13 @@ from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
 from pares.core.wire.shown import short_token
-from pares.demo.cast import Actor, Cast, Settings
 from pares.demo.heard import HeardStory
 from pares.demo.law import law_of
+from pares.demo.location import Where, open_patiently
+from pares.demo.processes import Actor, Cast, Settings
 from pares.demo.quotes import TICK_MS, Count, Quotes, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen
-from pares.demo.where import Where, open_patiently
 from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
 from pares.runtime import Admin

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pares.core.errors import LedgerUnavailable, Stale
-from pares.demo.hands import Hands, file_of
+from pares.demo.in_flight import Hands, file_of
 from pares.demo.law import law_of
 from pares.demo.quotes import TICK_MS, Quotes, now_ms
 from pares.ledger import Ledger

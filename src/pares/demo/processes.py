@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pares.demo.hands import file_of, full
+from pares.demo.in_flight import file_of, full
 from pares.demo.quotes import TICK_MS, now_ms
 from pares.demo.schedule import FREEZE_SECONDS, member_name
 
