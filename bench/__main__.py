@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pares
-from bench import allcall, on_kafka, on_neli
+from bench import on_kafka
+from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
+from bench.neli import cases as on_neli
 
 PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pares
-from bench.troupe import Troupe
+from bench.processes import Troupe
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
 from pares.runtime.clock import stopwatch

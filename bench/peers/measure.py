@@ -17,7 +17,7 @@ from types import TracebackType
 
 import pares
 from bench.peers.contenders import Contender
-from bench.troupe import PATIENCE, Troupe
+from bench.processes import PATIENCE, Troupe
 from pares.runtime.clock import stopwatch
 
 MEMBERS = 3

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench.allcall import SHORT, USUAL
-from bench.reigns import at, none, several
+from bench.allcall.cases import SHORT, USUAL
+from bench.leaderships import at, none, several
 from bench_run import is_spread, measured
 
 

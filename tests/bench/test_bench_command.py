@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.allcall import cases as allcall
 from bench.compare import median, ratio, recorded
 from bench.figures import BEGIN, END, put
+from bench.neli import cases as on_neli
 from bench_run import ROOT, bench
 
-from bench import allcall, on_kafka, on_neli
+from bench import on_kafka
 
 KINDS = {
     "kafka": (["--ledger", "kafka"], "no case on kafka: idle; there are roundtrip, handover, takeover, false"),

@@ -6,7 +6,7 @@ import re
 from argparse import Namespace
 
 import pytest
-from bench.on_neli import SETTINGS, SIZES, cases, longest_gap_ms
+from bench.neli.cases import SETTINGS, SIZES, cases, longest_gap_ms
 from bench_run import is_spread, measured
 
 from pares import FastNeli

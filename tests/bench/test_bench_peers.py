@@ -24,7 +24,7 @@ from bench.peers import __main__ as command
 from bench.peers import servers
 from bench.peers.contenders import CONTENDERS, Contender
 from bench.peers.measure import Cast, Result, Rounds, Yes, measure
-from bench.troupe import Troupe
+from bench.processes import Troupe
 
 import pares
 from pares.core.errors import CapabilityError

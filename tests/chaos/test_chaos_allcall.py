@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from allcall_players import Player, Players, until
-from bench.allcall_faults import network, servers
+from bench.allcall.faults import network, servers
 from chaos.net import Net
 
 from chaos import net as chaos_net

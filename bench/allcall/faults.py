@@ -14,10 +14,10 @@ from typing import Final
 
 from chaos.net import Net
 
-from bench.allcall import Times, cast, row, ruled
+from bench.allcall.cases import Times, cast, row, ruled
 from bench.cases import Row, spread
-from bench.reigns import Reigns, none, several
-from bench.troupe import Troupe
+from bench.leaderships import Reigns, none, several
+from bench.processes import Troupe
 from chaos import net as chaos_net
 from pares.core.errors import CapabilityError
 from pares.dev import Nats

@@ -1,6 +1,6 @@
 """A member that runs NELI or Fast NELI in a process of its own, for the benchmarks.
 
-    python -m bench.neli_worker URL NAME SETTINGS
+    python -m bench.neli.worker URL NAME SETTINGS
 
 SETTINGS: as JSON, the kind of its protocol's settings, these, and options for the ledger. Lines out: `ready - NS` (somebody
 leads, and it knows who), `lead ROLE NS TOKEN`, `closing ROLE NS`, and the answers in `bench.part`. Lines in: `close`, which it

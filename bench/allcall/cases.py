@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from bench.cases import Row, spread
-from bench.reigns import Reigns, several
-from bench.troupe import Player, Troupe
+from bench.leaderships import Reigns, several
+from bench.processes import Player, Troupe
 from pares.dev import Nats
 from pares.runtime.clock import stopwatch
 
@@ -65,7 +65,7 @@ USUAL: Final = Times(1.0, 10.0, 1.0)
 
 def cases(options: Namespace) -> Cases:
     """What `--protocol allcall` measures: with short leases, and a fifth as often with the usual ones, which take minutes."""
-    from bench import allcall_faults  # which builds on this
+    from bench.allcall import faults  # which builds on this
 
     rounds: int = 3 if options.quick else options.rounds
     few = max(3, rounds // 5)
@@ -76,12 +76,12 @@ def cases(options: Namespace) -> Cases:
     }
     several = 2 if options.quick else max(5, rounds // 5)
     found |= {
-        "freeze": lambda _: allcall_faults.freezes(SHORT, several),
-        "restart": lambda _: allcall_faults.restarts(SHORT, several),
-        "node": lambda _: allcall_faults.losses(SHORT, several),
+        "freeze": lambda _: faults.freezes(SHORT, several),
+        "restart": lambda _: faults.restarts(SHORT, several),
+        "node": lambda _: faults.losses(SHORT, several),
     }
     if not options.quick:
-        found["network"] = lambda _: allcall_faults.networks(SHORT, several)
+        found["network"] = lambda _: faults.networks(SHORT, several)
         found["usual-takeover"] = lambda _: takeovers(USUAL, few)
         found["usual-heal"] = lambda _: heals(USUAL, few)
     return found
@@ -103,7 +103,7 @@ def cast(
 ) -> Player:
     """`alone`: what it does then; `prefix`: what goes before its command, such as what puts it into a network of its own."""
     words = [str(word) for word in (rank, times.heartbeat, times.lease, times.skew, order, alone)]
-    return troupe.cast(name, [*prefix, sys.executable, "-m", "bench.allcall_worker", url, name, *words])
+    return troupe.cast(name, [*prefix, sys.executable, "-m", "bench.allcall.worker", url, name, *words])
 
 
 def begin(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from bench.troupe import PATIENCE, Troupe
+from bench.processes import PATIENCE, Troupe
 from pares.runtime.clock import stopwatch
 
 Change = tuple[int, str, bool]

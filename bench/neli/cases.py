@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 import pares
 from bench.cases import Row, spread
 from bench.on_kafka import MANY, cluster, url
-from bench.troupe import Troupe
+from bench.processes import Troupe
 from pares.core.neli.budget import BUDGET
 from pares.core.wire.neli_records import Foreign, decode
 from pares.core.wire.records import BadRecord
@@ -119,7 +119,7 @@ class Pair(Troupe):
         self._count += 1
         name = f"{self._group}-{self._count}"
         settings = json.dumps(self._setting.settings())
-        self.cast(name, [sys.executable, "-m", "bench.neli_worker", self.url, name, settings])
+        self.cast(name, [sys.executable, "-m", "bench.neli.worker", self.url, name, settings])
         self.hear("ready", role="-")
         return name
 

@@ -1,6 +1,6 @@
 """A member that runs ALLCALL in a process of its own, for the benchmarks; it speaks as `bench.part` says.
 
-    python -m bench.allcall_worker URL NAME RANK HEARTBEAT LEASE SKEW ORDER WHEN_ISOLATED
+    python -m bench.allcall.worker URL NAME RANK HEARTBEAT LEASE SKEW ORDER WHEN_ISOLATED
 
 Lines out: `ready - NS`, `lead x NS TOKEN`, `lost x NS`, `handing x NS`. Lines in: `hand` yields the role.
 """

@@ -1,0 +1,1 @@
+"""ALLCALL on real nats-servers."""

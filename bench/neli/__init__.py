@@ -1,0 +1,1 @@
+"""NELI and Fast NELI on a real Kafka."""
