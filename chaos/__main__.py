@@ -20,12 +20,13 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from chaos import induced, report
+from chaos import induced
 from chaos.faults import KINDS
-from chaos.judge import ALLOWANCE, PROTOCOLS, Outcome
 from chaos.mutant import SHOWN, script
 from chaos.run import PATIENCE, Result, Tell, audit, possible, run
 from chaos.scene import GROUP, Scene, find_faketime, scratch
+from chaos.verdict import report
+from chaos.verdict.judge import ALLOWANCE, PROTOCOLS, Outcome
 from pares.core.errors import ParesError
 
 

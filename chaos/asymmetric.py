@@ -35,10 +35,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from chaos.crew import Crew
 from chaos.induced import RULES, script
-from chaos.report import machine
+from chaos.processes import Crew
 from chaos.scene import Scene, scratch
+from chaos.verdict.report import machine
 from pares.core.errors import ParesError
 from pares.runtime.clock import stopwatch
 

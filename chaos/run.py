@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaos.audits import Audits, audit_all
-from chaos.crew import ROLES
 from chaos.faults import CLOCKS, KINDS, STEP, Kind, NotMade
-from chaos.judge import ALLOWANCE, Judge, Outcome, bound, led_since, longest_without
+from chaos.processes import ROLES
 from chaos.scene import Scene
+from chaos.verdict.audits import Audits, audit_all
+from chaos.verdict.judge import ALLOWANCE, Judge, Outcome, bound, led_since, longest_without
 from pares.core.errors import CapabilityError
 from pares.runtime.clock import stopwatch
 

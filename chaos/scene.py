@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import pares
-from chaos.crew import Crew
-from chaos.kept import copy
 from chaos.net import Net, mount_memory, require_rights, sweep, unmount
 from chaos.probe import Acks
+from chaos.processes import Crew
+from chaos.verdict.kept import copy
 from pares.core.errors import CapabilityError, ParesError
 from pares.core.wire.changes import SeatChanged
 from pares.dev import Kafka

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 from chaos.__main__ import main
-from chaos.audits import Audits
 from chaos.faults import KINDS
-from chaos.judge import Judge, Outcome, bound, led_since, longest_without, rows
-from chaos.kept import Stretch, copy, span
 from chaos.probe import Acks
 from chaos.run import Result, possible, schedule
+from chaos.verdict import report
+from chaos.verdict.audits import Audits
+from chaos.verdict.judge import Judge, Outcome, bound, led_since, longest_without, rows
+from chaos.verdict.kept import Stretch, copy, span
 from process_beliefs import Belief
 from process_judge import Write
 from rich.console import Console
 
 import pares
-from chaos import report
 from pares.ledger.batches import batches
 
 SECOND = 1_000_000_000

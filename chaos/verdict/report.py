@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.faults import KINDS
-from chaos.judge import Row, rows
 from chaos.run import Result
+from chaos.verdict.judge import Row, rows
 
 _TITLES = (
     "fault",

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chaos.faults import STEP
-from chaos.kept import Stretch, span
 from chaos.scene import GROUP, TOPIC, Scene
+from chaos.verdict.kept import Stretch, span
 
 _WORST: Final = ("broken", "unsure", "slow", "expected", "not checked", "kept")
 

@@ -14,8 +14,8 @@ from process_beliefs import Belief, beliefs
 from process_judge import Write
 
 from chaos import WORKERS
-from chaos.kept import Stretch
 from chaos.net import Net
+from chaos.verdict.kept import Stretch
 from pares.dev.process import Started, start
 from pares.runtime.clock import stopwatch
 
