@@ -51,9 +51,9 @@ brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQ
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
 # shows, on one; buses on NATS, and members there that lose one server after the other; the fence in a real PostgreSQL, some
 # seven seconds with the start of its server; and alerts and dashboard on a real Prometheus, a minute and a half.
-SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/test_ledger_conformance*.py \
-	tests/ledger/test_ledger_served.py tests/ledger/test_kafka.py tests/ledger/test_nats_bus.py tests/fence/test_sql_postgres.py \
-	tests/runtime/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py
+SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/conformance/test_ledger_*.py \
+	tests/ledger/kafka/test_kafka.py tests/ledger/nats/test_nats_bus.py tests/fence/test_sql_postgres.py \
+	tests/runtime/allcall/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py
 
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: six minutes
 	-@$(MAKE) --no-print-directory prometheus

@@ -38,15 +38,15 @@ REAL = (
     "tests/dev/test_dev_kafka",
     "tests/dev/test_dev_process",
     "tests/dev/test_dev_security",
-    "tests/fence/test_kafka_fence",
+    "tests/fence/kafka/test_kafka_fence",
     "tests/dev/test_dev_nats",
     "tests/dev/test_dev_postgres",
-    "tests/ledger/test_kafka",
-    "tests/ledger/test_nats",
-    "tests/runtime/test_allcall_on_nats",
+    "tests/ledger/kafka/test_kafka",
+    "tests/ledger/nats/test_nats",
+    "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",
-    "tests/cli/test_demo_kafka",
+    "tests/cli/demo/test_demo_kafka",
 )
 
 
@@ -61,8 +61,8 @@ TIMELESS = (
     "tests/cli/test_cli_errors",
     "tests/cli/test_cli_help",
     "tests/cli/test_cli_reading",
-    "tests/cli/test_demo_summary",
-    "tests/cli/test_demo_where",
+    "tests/cli/demo/test_demo_summary",
+    "tests/cli/demo/test_demo_where",
     "tests/cli/test_no_shell",
     "tests/cli/test_secrets",
     "tests/dev/test_dev_settings",
@@ -72,12 +72,12 @@ TIMELESS = (
     "tests/docs/test_doc_snippets.py::test_types",
     "tests/fence/test_file",
     "tests/fence/test_sql",
-    "tests/ledger/test_ledger_conformance",
-    "tests/ledger/test_ledger_localfs",
+    "tests/ledger/conformance/test_ledger_conformance",
+    "tests/ledger/sqlite/test_ledger_localfs",
     "tests/ledger/test_ledger_memory",
     "tests/ledger/test_ledger_registry",
-    "tests/ledger/test_ledger_sqlite_each",
-    "tests/ledger/test_ledger_sqlite_files",
+    "tests/ledger/sqlite/test_ledger_sqlite_each",
+    "tests/ledger/sqlite/test_ledger_sqlite_files",
     "tests/ledger/test_ledger_tailed",
     "tests/oracles/",
     "tests/runtime/test_slots.py::test_a_newcomer",
@@ -88,7 +88,7 @@ TIMELESS = (
 """Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand,
 ledgers without members, and commands that only read. However slow the machine, these come out the same. Of these files, tests
 with real processes are left out."""
-TIMELESS_PROCESSES = ("tests/runtime/test_proof",)
+TIMELESS_PROCESSES = ("tests/runtime/death/test_proof",)
 """With real processes, of which none waits for another one's silence: a lock is free or it is not."""
 
 

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 RULES = ["r1", "r2", "r3", "r3a", *(f"r{n}" for n in range(4, 21))]
 NAMES = [
     name
-    for path in HERE.glob("test_core_*.py")
+    for path in HERE.rglob("test_core_*.py")
     for name in re.findall(r"^def test_((?:r\d+a?_)+)", path.read_text(), flags=re.MULTILINE)
 ]
 COMMENTS = "\n".join(

@@ -1,7 +1,8 @@
 """The oracle of bytes: records of every kind and what readers make of them, a world as snapshots carry it.
 
 Two examples of each kind: with nothing but what it must say, and with all that it can. For any values, and for damaged
-bytes, see tests/core/test_core_records.py; for what release 0.1 makes of the same log, tests/core/test_core_first_release.py.
+bytes, see tests/core/wire/test_core_records.py; for what release 0.1 makes of the same log,
+tests/core/rules/test_core_first_release.py.
 """
 
 from __future__ import annotations

@@ -174,6 +174,6 @@ def test_an_asyncio_member_by_the_environment(monkeypatch: pytest.MonkeyPatch, m
 
 
 def test_the_guide_lists_every_variable() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "guide.md").read_text()
     for keyword in VARIABLES:
         assert f"`{variable_of(keyword)}`" in page, variable_of(keyword)

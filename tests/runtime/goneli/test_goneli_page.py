@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "from-goneli.md").read_text()
 NAMED = re.compile(r"`(test_\w+)(?:::(test_\w+))?`")
 NAMES = """

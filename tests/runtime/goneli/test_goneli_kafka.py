@@ -21,7 +21,7 @@ from pares.dev.kafka.jars import VERSION
 
 pytestmark = pytest.mark.brokers
 PATIENCE = 60.0
-PAGE = Path(__file__).parents[2] / "docs" / "from-goneli.md"
+PAGE = Path(__file__).parents[3] / "docs" / "from-goneli.md"
 
 
 def new(prefix: str) -> str:

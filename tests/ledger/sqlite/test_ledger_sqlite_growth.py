@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import pares.ledger.sqlite.log
 import pytest
 from ledger_stages import SqliteStage, integrity
 
+import pares.ledger.sqlite.log
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Ledger
 

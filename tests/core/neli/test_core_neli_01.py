@@ -20,7 +20,7 @@ from pares.core.neli.fast import Fast
 from pares.core.neli.role_mapping import stable_hash
 from pares.core.wire.neli_records import Width, decode
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RELEASE = "566bb0d"
 """0.1."""
 NAMES = ("AAPL", "MSFT", "NVDA", "TSLA")

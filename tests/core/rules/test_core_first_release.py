@@ -22,7 +22,7 @@ from pares.core.wire import fold
 from pares.core.wire import records as R
 from pares.core.wire.world import World
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMIT = "566bb0d"
 FOLDS = """
 import base64, json, sys
