@@ -29,6 +29,7 @@ QUICK: Final = Weather(
     send=(MS // 2, 2 * MS), ack=(MS // 2, 2 * MS), lag=(MS // 4, MS), timeout=3000 * MS, blocking=True
 )
 SEAT: Final = ("A", 0)
+LIVING: Final = 3
 STEP: Final = 5 * MS
 """How often it is looked who leads."""
 
@@ -162,7 +163,7 @@ def all_slow(trip_ms: tuple[int, int], seed: int = 0, sessions: int = 200) -> fl
     return max(0, len(tokens) - 1) / (sessions / 10)
 
 
-def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "looping") -> tuple[int, int, int]:
+def crash_loop(starts: int, between: int, living: int = LIVING, *, name: str = "looping") -> tuple[int, int, int]:
     """A process dies right after it has joined, so often, with so many records of the group to each start: how many joins were
     refused, and how many members, and ids of the gone, the world has at most. `name` "*": under a new name each time."""
     world, offset, numbers = World(), 0, dict.fromkeys((f"m{i}~1" for i in range(living)), 0)
@@ -195,6 +196,30 @@ def crash_loop(starts: int, between: int, living: int = 3, *, name: str = "loopi
         most, gone = max(most, len(world.members)), max(gone, len(world.gone))
     assert put(Leave, crew[0], v=2)
     return refused, most, gone
+
+
+def new_names(starts: int, between: int, living: int = LIVING) -> tuple[int, int]:
+    """A process starts and dies so often, under a new name each time, with so many records of the group to each start: how many
+    joins were refused, and how many members the world has at most."""
+    group = Group(0, living)
+    group.start()
+    group.run(5)
+    scene, refused, most = group.scene, 0, 0
+    for start in range(starts):
+        before = group.records()
+        given = {"roles": (RoleSpec("A"),), "session_ms": SESSION, "eligible": None}
+        process = scene.add(f"x{start}", given, stopwatch=Stopwatch(0, 1.0))
+        process.poll = 250 * MS
+        process.start()
+        while process.running and not process.live and process.over is None:
+            group.run(0.002)
+        refused += not process.live
+        scene.kill(process)
+        del scene.processes[process.name]
+        while group.records() < before + between:
+            group.run(0.02)
+        most = max(most, len(scene.judge.world.members))
+    return refused, most
 
 
 def full_group(joins: int) -> float:
@@ -241,6 +266,11 @@ def measured(rounds: int, starts: int) -> Iterable[tuple[str, str, str]]:
         refused, most, gone = crash_loop(starts, between)
         text = f"{refused} joins refused; at most {most} members in the world, {gone} ids of the gone"
         yield f"{starts} starts, {between} group records each", text, "0, <= 3 living + 64"
+    for between in (4, 20, 60):
+        count = max(100, starts // 50)
+        refused, most = new_names(count, between)
+        text = f"{refused} joins refused; at most {most} members in the world"
+        yield f"{count} starts, each under a new name, {between} group records each", text, "0, <= 3 living + 64"
     text = f"{full_group(2000):.2f} us a join and reader"
     yield f"joins into a full group of {MAX_MEMBERS} (real time)", text, "no look at each member"
 

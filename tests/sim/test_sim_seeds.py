@@ -23,7 +23,7 @@ def test_the_clean_seeds_meet_every_fault_and_every_act() -> None:
     drawn = [draw(seed) for seed in CLEAN]
     assert {kind for knobs in drawn for kind in knobs.faults} == {*FAULTS, *RARE}
     assert {kind for knobs in drawn for kind in knobs.acts} == set(ACTS)
-    assert {name for knobs in drawn for name in knobs.scale} == {"forget", "window", "text", "batch", "place"}
+    assert {name for knobs in drawn for name in knobs.scale} == {"forget", "window", "text", "batch", "place", "keep"}
 
 
 def test_one_seed_is_one_history() -> None:

@@ -46,10 +46,11 @@ RARELY: Final = 0.3
 """Of the seeds, how many have each of the troubles below. All are drawn by chance of their own, after everything else, so that
 a seed without them is the same whether they exist or not."""
 
-RARE: Final = ("half", "loop", "freeze_fetch", "consume", "false_snapshot", "forgetful")
-"""Faults of that kind: half of the members die in one instant; a process starts and dies again and again; one stands still
-while it waits for a fetch; who holds a seat, or held it once, writes what it takes of its work and what is done (R15);
-somebody who is no member writes a snapshot of another world; the log keeps far less than it should."""
+RARE: Final = ("half", "loop", "names", "freeze_fetch", "consume", "false_snapshot", "forgetful")
+"""Faults of that kind: half of the members die in one instant; a process starts and dies again and again, under its name or
+under another one each time; one stands still while it waits for a fetch; who holds a seat, or held it once, writes what it
+takes of its work and what is done (R15); somebody who is no member writes a snapshot of another world; the log keeps far less
+than it should."""
 
 STARTS: Final = ("ready", "later", "never", "flaps")
 """How ready a member is when it starts: at once; after a while; never; now and then."""
@@ -280,6 +281,8 @@ def _rare(knobs: Knobs, chance: float = RARELY) -> Mapping[str, Any]:
         rng = Random(f"{knobs.seed}/{kind}")
         if rng.random() < chance:
             found["faults"] = {**found.get("faults", knobs.faults), kind: rng.choice((1.0, 1.0, 3.0))}
+            if kind == "names":
+                found["scale"] = {**knobs.scale, "keep": rng.choice((2, 4))}
     return found
 
 

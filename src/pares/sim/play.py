@@ -10,7 +10,7 @@ from typing import Any, Final
 from pares.core.claims import duties, outbox, snapshotting
 from pares.core.claims.protocol import RoleSpec
 from pares.core.events import Close, HandOver, Ready, Stop
-from pares.core.wire import reader, world
+from pares.core.wire import forgetting, reader, world
 from pares.sim.checkers import everything
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
 from pares.sim.faults.storm import Storm
@@ -157,10 +157,10 @@ class Play:
         self.own.append(twin)
         return twin
 
-    def _add_another(self, like: Process) -> Process:
+    def add_another(self, like: Process, name: str | None = None) -> Process:
         """One more process, made like that one, under a name of its own."""
         settings = {k: v for k, v in like.settings.items() if k not in ("group", "name")}
-        process = self._add(f"more{len(self.own)}", settings["session_ms"], settings)
+        process = self._add(name or f"more{len(self.own)}", settings["session_ms"], settings)
         self.own.append(process)
         return process
 
@@ -185,8 +185,14 @@ class Play:
         process.well_since = NEVER
         self.scene.disturbed()
 
+    def forget(self, process: Process) -> None:
+        """It dies, and never starts again."""
+        self.scene.kill(process)
+        self.own.remove(process)
+        del self.scene.processes[process.name]
+
     def start(self, process: Process) -> None:
-        if not process.running:
+        if not process.running and process.name in self.scene.processes:
             self.scene.disturbed()
             process.ready = process.warm == "ready"
             process.start()
@@ -298,7 +304,7 @@ class Play:
             self.scene.note(holder.name, "hands over", seat=seat)
             holder.request(HandOver(seat[0]))
         else:
-            self._add_another(holder).start()
+            self.add_another(holder).start()
 
 
 @contextmanager
@@ -317,6 +323,7 @@ def shrunk(scale: dict[str, int]) -> Generator[None, None, None]:
 
 SCALED: Final = {
     "forget": ((world, "FORGET"),),
+    "keep": ((forgetting, "KEPT"),),
     "window": ((reader, "WINDOW"),),
     "text": ((duties, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),

@@ -20,6 +20,7 @@ from pares.core.wire.records import (
     Beat,
     Claim,
     Did,
+    Forget,
     Obituary,
     Pause,
     Release,
@@ -302,7 +303,7 @@ class Scene:
         if isinstance(record, Release | Transfer):
             to = f"to {record.to}" if isinstance(record, Transfer) else ""
             return f"{to} of {self.story.token(record.token)} ({record.why})".strip()
-        if isinstance(record, Obituary):
+        if isinstance(record, Obituary | Forget):
             return f"of {record.of}"
         if isinstance(record, Role):
             return f"{record.name} is removed" if record.removed else f"{record.name}, seats: {record.seats}"
@@ -332,4 +333,4 @@ class Scene:
                 found.append("the pause is over")
         if found:
             return "-> " + ", ".join(found)
-        return "-> refused" if isinstance(record, Claim | Release | Transfer | Obituary | Resume) else ""
+        return "-> refused" if isinstance(record, Claim | Release | Transfer | Obituary | Forget | Resume) else ""

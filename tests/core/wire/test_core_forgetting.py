@@ -7,17 +7,18 @@ from random import Random
 from typing import Any
 
 import pytest
-from bench.ordinary import crash_loop
+from bench.ordinary import crash_loop, new_names
 from core_authors import Paper, Pen, began, world_of
-from core_driver import Solo
+from core_driver import A, Solo, joined
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pares.core.events import Restart
 from pares.core.wire import forgetting
 from pares.core.wire import records as R
 from pares.core.wire import world as worlds
 from pares.core.wire.fold import at_place, fold
-from pares.core.wire.forgetting import GRACE
+from pares.core.wire.forgetting import GRACE, KEPT
 from pares.core.wire.records import Join
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
@@ -34,7 +35,7 @@ def test_r20_a_crash_loop_is_let_in_each_time_and_leaves_nothing(between: int) -
 
 
 def test_r20_under_a_new_name_each_time_it_is_let_in_too() -> None:
-    """Nobody can tell that these are dead but by their silence, so it takes longer."""
+    """By the fold alone, where nobody says who is to be forgotten, it takes longer."""
     refused, most, _ = crash_loop(12_000, 4, name="*")
     assert refused == 0
     assert most <= LIVING + worlds.FORGET // 2 + 300
@@ -109,6 +110,84 @@ def test_r2_r20_no_late_copy_of_a_join_brings_back_who_was_forgotten(
         known = set(world_of(paper).members)
         paper.put(joins[copied])
         assert set(world_of(paper).members) <= known
+
+
+# Names without successors ------------------------------------------------------------------------------------------------
+
+
+def test_r20_who_is_called_silent_goes_if_it_holds_nothing_and_has_written_nothing_since() -> None:
+    paper, (a, b, c) = group("a~1", "b~1", "c~1")
+    a.role("A")
+    last = {pen.id: pen.beat(v=2) for pen in (b, c)}
+    word = b.beat(v=2)
+    held = c.claim("A")
+    a.write(R.Forget, of="b~1", over=last["b~1"], v=2)
+    a.write(R.Forget, of="c~1", over=held, v=2)
+    assert {"b~1", "c~1"} <= world_of(paper).members.keys(), "one has written since, the other holds something"
+    a.write(R.Forget, of="b~1", over=word, v=1)
+    assert "b~1" in world_of(paper).members, "to version 1 this is a kind that it does not know"
+    a.write(R.Forget, of="b~1", over=word, v=2)
+    Pen(paper, "b~1", reads=2).join(n=1000)
+    b.beat(v=2)
+    world = world_of(paper)
+    assert "b~1" not in world.members, "and neither a join nor a beat of it counts any more"
+    assert "b~1" in world.gone
+    assert World.load(world.dump()).digest() == world.digest()
+
+
+def crowd(count: int, **config: Any) -> tuple[Solo, list[Pen]]:
+    """A member among so many that have joined and say nothing more."""
+    paper, pens = began(*(f"p{i:03}~1" for i in range(count)), reads=2)
+    pens[0].beat(v=2)
+    solo = Solo(paper=paper, eligible=("A",), **config)
+    solo.run(0.1)
+    return solo, pens
+
+
+def test_r20_of_the_silent_that_hold_nothing_so_many_stay_and_the_others_are_out_waited() -> None:
+    solo, pens = crowd(KEPT + 8)
+    speaks, holds = pens[3], pens[5]
+    holds.role("A", v=2)
+    holds.claim("A", v=2)
+    seat = solo.world.seats
+    for _ in range(20):
+        speaks.beat(v=2)
+        written = solo.run(0.1)
+        assert R.Forget not in map(type, written), "nobody has been out-waited yet"
+    assert seat[A].holder != holds.id, "a holder is claimed from"
+    for _ in range(20):
+        speaks.beat(v=2)
+        solo.run(0.1)
+    world = solo.world
+    silent = {pen.id for pen in pens if pen is not speaks} & world.members.keys()
+    assert len(silent) == KEPT
+    assert speaks.id in world.members
+    gone = {id for id in world.gone if id.startswith("p")}
+    assert gone == {pen.id for pen in pens[:9] if pen not in (speaks, holds)} | ({holds.id} & gone)
+
+
+def test_r20_a_member_that_holds_version_1_back_calls_nobody_silent() -> None:
+    solo, _ = crowd(KEPT + 8, writes=1)
+    assert R.Forget not in map(type, solo.run(6))
+
+
+def test_r20_a_living_member_that_was_called_silent_begins_anew() -> None:
+    solo = Solo("A")
+    solo.run(0.3)
+    other = joined(solo, "b~1")
+    solo.run(0.1)
+    other.claim("A", over=(solo.me, solo.world.members[solo.me].offset), v=2)
+    other.write(R.Forget, of=solo.me, over=solo.world.members[solo.me].offset, v=2)
+    solo.run(0.1)
+    assert isinstance(solo.ending, Restart)
+    assert solo.claims.until <= solo.now or not solo.claims.tenures.by_seat
+
+
+@pytest.mark.parametrize("between", [4, 20])
+def test_r20_a_crash_loop_under_a_new_name_each_time_leaves_little(between: int) -> None:
+    refused, most = new_names(150, between)
+    assert refused == 0
+    assert KEPT < most <= LIVING + 64
 
 
 def test_r20_a_full_group_makes_room_among_those_who_are_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,7 @@ FIELDS: dict[type[R.Record], dict[str, st.SearchStrategy[Any]]] = {
         "why": text,
     },
     R.Obituary: {"of": ids},
+    R.Forget: {"of": ids, "over": integers},
     R.Ready: {"ready": st.booleans(), "why": text},
     R.Ask: {"seat": st.none() | seats, "to": st.none() | ids, "drain": st.none() | ids},
     R.Role: {
@@ -180,7 +181,7 @@ def test_a_known_kind_without_its_fields_or_with_another_one_is_bad_or_of_anothe
     struct = next(k for k in FIELDS if k.__struct_config__.tag == kind)
     required = {f.name for f in msgspec.structs.fields(struct) if f.required} - ENVELOPE.keys()
     full: dict[str, Any] = {
-        "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1,
+        "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1, "over": 1,
         "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "",
         "ready": False,
     }  # fmt: skip

@@ -27,7 +27,12 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
     if world.held.get(me):
         return max(1, session_ms // 4)
     standbys = sum(1 for id in alive if not world.held.get(id))
-    return max(max(1, session_ms // 4) if hurry else session_ms, standbys * 1000 // STANDBY_BUDGET)
+    return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
+
+
+def standby_ms(least: int, standbys: int) -> int:
+    """How far apart the records of each of so many standbys are at least, so that all of them stay within the budget (R16)."""
+    return max(least, standbys * 1000 // STANDBY_BUDGET)
 
 
 def to_watch(world: World, me: str, alive: frozenset[str]) -> dict[str, Lock]:

@@ -2,7 +2,7 @@
 
     give up    releases and transfers of terms whose time is over: always first, also when the lease has run out
     decide     only when everything written so far has been read back: say whether it is ready, give terms up by plan, bury
-               the dead, claim seats, declare roles, end pauses, write a snapshot
+               the dead, forget the silent, claim seats, declare roles, end pauses, write a snapshot
     tell       what it did, for people (R17)
     beat       if nothing else was written and a record is due (R16)
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from pares.core import reasons
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
-from pares.core.claims.duties import beat_ms, to_watch, watchers
+from pares.core.claims.duties import beat_ms, standby_ms, to_watch, watchers
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.pace import Pace
 from pares.core.claims.placement import place
@@ -45,7 +45,7 @@ from pares.core.events import (
     Watch,
 )
 from pares.core.lease import MS
-from pares.core.wire import records
+from pares.core.wire import forgetting, records
 from pares.core.wire.forgetting import superseded
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import AT_ONCE, Seat
@@ -245,6 +245,7 @@ class Living:
             self._leave(now)
             return
         self._bury(now)
+        self._forget(now)
         if self.readiness.able and not me.draining:
             self._claim(now)
         self._declare(now)
@@ -336,6 +337,16 @@ class Living:
             if target.get(seat) == self.me and seat[0] not in roles and self.outbox.room():
                 self._write(records.Claim, now, seat=seat)
                 roles.add(seat[0])
+
+    def _forget(self, now: int) -> None:
+        """Says which members are to be forgotten, when there are too many that are silent and hold nothing (R20)."""
+        world, alive = self.reader.world, self.moves.alive
+        if len(world.members) - len(alive) <= forgetting.KEPT or not self.readiness.can_say(world):
+            return
+        silent = self.watches.silent(world, now, standby_ms(0, len(alive)))
+        for (_, id), (since, _) in zip(silent, silent[forgetting.KEPT :], strict=False):
+            if self.moves.in_line(since, now) and self.outbox.room():
+                self._write(records.Forget, now, of=id, over=world.members[id].offset)
 
     def _claim(self, now: int) -> None:
         for take in self.moves.takes(self.reader.world, now):

@@ -33,7 +33,7 @@ from pares.core.wire.changes import (
     RoleChanged,
     SeatChanged,
 )
-from pares.core.wire.forgetting import forget, has_room, make_room, supersede
+from pares.core.wire.forgetting import dismiss, forget, has_room, make_room, supersede
 from pares.core.wire.records import (
     MAX_PAUSES,
     MAX_ROLES,
@@ -44,6 +44,7 @@ from pares.core.wire.records import (
     Claim,
     Did,
     Done,
+    Forget,
     Genesis,
     Join,
     Leave,
@@ -356,6 +357,13 @@ def _obituary(world: World, offset: int, member: MemberState, record: Obituary, 
         _remove_member(world, offset, dead, record, "died", changes)
 
 
+def _forget(world: World, offset: int, member: MemberState, record: Forget, changes: list[Change]) -> None:
+    """R20, compared as a claim is (R3): it holds nothing, and nothing of it has counted since."""
+    silent = world.members.get(record.of)
+    if record.v >= 2 and silent is not None and silent.offset == record.over and not world.held[silent.id]:
+        dismiss(world, offset, silent, changes)
+
+
 def _ask(world: World, offset: int, member: MemberState, record: Ask, changes: list[Change]) -> None:
     if record.drain is not None:
         target = world.members.get(record.drain)
@@ -456,5 +464,6 @@ EFFECTS: Final[dict[type, Effect]] = {
     Did: _did,
     Snapshot: _nothing,
     Ready: _ready,
+    Forget: _forget,
 }
 """One effect a kind; a kind that is not here (and `Unknown`) counts and has none."""

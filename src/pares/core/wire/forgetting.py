@@ -10,16 +10,22 @@
 * **R20** The bound on members counts the living: a join into a full group makes room, by forgetting members without seats that
   have been silent for half of the memory. A living member writes when a quarter has passed.
 
-None of this can hurt the living or the seats. A forgotten member held nothing: what it still writes does not count, it
-reads that the group no longer knows it, drops what it believes (nothing), and begins anew. Nor does it bring back the dead
-(R2): whoever is forgotten for its successor's sake, or to make room, stands in `World.gone` as whoever has left, for as
-long as the memory lasts, so neither its join nor anything else of it counts again. A copy of a join that lands later still
-than that, after at least `FORGET` records of the group, makes a member that nobody drives: it is no heir, since it never
-says a word that shows that it reads (`silence`), and the silence of whatever copies let it claim is out-waited like any other
-(R3), so it leads nothing at any time; and it is forgotten in its turn. With fewer than `FORGET` records in between no late
-copy of a join ever counts.
+* **R20** Under names of its own each time, a crash loop leaves members without successors. Of members without seats that are
+  silent a group keeps `KEPT`. When there are more, a member that has out-waited those that have been silent for longest writes
+  `forget(of, over)` for each, and names its last record. That stands only if the silent one still holds nothing and has
+  written nothing since, as a claim does (R3). How long to wait is no matter of the fold: `Stopwatches.silent`. [only the bound
+  on members ends a crash loop whose process has another name at each start]
 
-The three rules of R20 need version 2 of the format to be in force (R11); before, a world is folded as release 0.1 folds it.
+None of this can hurt the living or the seats. A forgotten member held nothing: what it still writes does not count, it reads
+that the group no longer knows it, drops what it believes (nothing), and begins anew. Nor does it bring back the dead (R2): a
+member that is forgotten for its successor's sake, to make room, or for its silence, stands in `World.gone` like one that has
+left, for as long as the memory lasts, so neither its join nor anything else of it counts again. A copy of a join that lands
+later still than that, after at least `FORGET` records of the group, makes a member that nobody drives: it is no heir, since it
+never says a word that shows that it reads (`silence`), and the silence of whatever copies let it claim is out-waited like any
+other (R3), so it leads nothing at any time; and it is forgotten in its turn. With fewer than `FORGET` records in between no
+late copy of a join ever counts.
+
+The rules of R20 need version 2 of the format to be in force (R11); before, a world is folded as release 0.1 folds it.
 """
 
 from __future__ import annotations
@@ -35,6 +41,16 @@ GRACE: Final = 16
 """Records of the group, after its successor's join, within which an incarnation must write; and four more for each name in the
 group, which is what so many holders write in a session. [in a busy group a living namesake is forgotten before it can read of
 its successor] Names, and not members: those of a crash loop add nothing."""
+
+
+KEPT: Final = 32
+"""Silent members without seats that a group keeps, before anybody writes that they are to be forgotten. A standby that stood
+still for a while is among them, so it goes on as who it was."""
+
+
+def dismiss(world: World, offset: int, member: MemberState, changes: list[Change]) -> None:
+    """Somebody has out-waited it, and it has not written since (R20)."""
+    _drop(world, offset, member, changes, gone=True)
 
 
 def forget(world: World, offset: int, changes: list[Change]) -> None:

@@ -14,11 +14,11 @@ depend on how deep the reader's own stack happens to be.
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
 
-Version 2 added a kind, `ready`, and a field of `join`, `ready` (R19). In a record of version 1 they are what they are to a
-reader of version 1: the kind is unknown, the field makes the join bad. In a record above version 1 that has the wrong form,
-whatever its kind, every reader sees the envelope and no more: it counts as an unknown kind does, because a reader of version 1
-cannot tell it from a form that came later. So releases 0.1 and 0.2 read a mixed log alike; and what else version 2 changes is
-in force only from the place on at which a record of version 2 has counted (`World.in_force`)."""
+Version 2 added two kinds, `ready` (R19) and `forget` (R20), and a field of `join`, `ready`. In a record of version 1 they are
+what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a record above version 1 that
+has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an unknown kind does, because a
+reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a mixed log alike; and what else
+version 2 changes is in force only from the place on at which a record of version 2 has counted (`World.in_force`)."""
 
 from __future__ import annotations
 
@@ -168,6 +168,14 @@ class Obituary(Record, tag="obituary"):
     of: MemberId
 
 
+class Forget(Record, tag="forget"):
+    """The member `of` holds nothing and has been silent since its last counted record, at `over`: its id never returns (R20).
+    Since version 2."""
+
+    of: MemberId
+    over: Int
+
+
 class Ask(Record, tag="ask"):
     """A request that only holders act upon (R13): hand `seat` over (to `to`), or drain the member `drain`."""
 
@@ -279,11 +287,12 @@ AnyRecord: TypeAlias = (
     | Did
     | Snapshot
     | Ready
+    | Forget
 )
 
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 """The kinds that this version knows."""
-SINCE: Final = {"ready": 2}
+SINCE: Final = {"ready": 2, "forget": 2}
 """Kinds that came after version 1: in a record of a version before, they are unknown."""
 
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.events import Closed, Stop
 from pares.core.wire import forgetting
-from pares.core.wire.changes import Began, RoleChanged, SeatChanged
-from pares.core.wire.records import Claim, Seat
+from pares.core.wire.changes import Began, MemberLeft, RoleChanged, SeatChanged
+from pares.core.wire.records import Claim, Forget, Seat
 from pares.core.wire.world import PLACE_EVERY
 from pares.sim.checker import Checker, Landed
 from pares.sim.checkers.liveness import fit
 from pares.sim.engine import MS
+from pares.sim.knobs import OURS
 from pares.sim.process import Process
 from pares.sim.trace import seat_name
 
@@ -148,6 +149,16 @@ class Population(Checker):
         """How many records had counted when each member last lost a seat."""
         self.forced = 0
         """How many had counted when version 2 was last not in force."""
+        self.last: dict[str, tuple[int, int]] = {}
+        """Each member's last counted record: its offset, and when it landed."""
+        knobs, weather = play.knobs, play.knobs.weather
+        longest = int(max(knobs.sessions) * MS / (1 - knobs.drift))
+        slow = int(max(knobs.slow, default=0.0) * longest)
+        self.late = 4 * longest + 12 * (weather.send[1] + weather.ack[1] + weather.lag[1]) + 2 * slow
+        """For how long a member must have been silent, and another one well, for the former to be forgotten."""
+        self.step = max(MS, play.unit // 4)
+        if knobs.releases == OURS:
+            self.scene.engine.after(self.step, self._look)
 
     def landed(self, landed: Landed) -> None:
         world = self.scene.judge.world
@@ -167,6 +178,33 @@ class Population(Checker):
                 raise self.broken(f"{id} left {world.count - count} records ago, and is remembered")
         if self.strict:
             self._count()
+        if isinstance(landed.record, Forget):
+            self._forgotten(landed, landed.record)
+        if landed.counted and landed.record is not None:
+            self.last[landed.record.m] = (landed.offset, self.scene.engine.now)
+
+    def _forgotten(self, landed: Landed, record: Forget) -> None:
+        """Whom somebody calls silent has been silent, since the record that is named."""
+        if not any(type(change) is MemberLeft and change.member == record.of for change in landed.changes):
+            return
+        if self.last.get(record.of, (-1, 0))[0] != record.over:
+            raise self.broken(f"{record.m} has {record.of} forgotten, which has written since")
+        for process in self.play.own:
+            if process.id == record.of and self.play.healthy() and process.able and process.well(self.late):
+                raise self.broken(f"{record.m} has {record.of} forgotten, which lives, and which nothing has hindered")
+
+    def replaced(self) -> None:
+        self.last.clear()
+
+    def _look(self) -> None:
+        """A process that dies under another name each time leaves nothing that stays (R20)."""
+        self.scene.engine.after(self.step, self._look)
+        now, world = self.scene.engine.now, self.scene.judge.world
+        if not self.play.healthy() or not any(p.able and p.ready and p.well(self.late) for p in self.play.own):
+            return
+        silent = [id for id in world.members if not world.held[id] and now - self.last.get(id, (0, now))[1] > self.late]
+        if len(silent) > forgetting.KEPT + LATE:
+            raise self.broken(f"{len(silent)} members that hold nothing have been silent for long, and are remembered")
 
     def _count(self) -> None:
         world = self.scene.judge.world

@@ -141,7 +141,7 @@ class Liveness(Checker):
     def _balanced(self, world: World) -> None:
         """Within one, where all are alike; where they are not, placement has its own tests."""
         knobs = self.play.knobs
-        if knobs.ranks or knobs.weights or knobs.picky or knobs.hosts or knobs.acts:
+        if knobs.ranks or knobs.weights or knobs.picky or knobs.hosts or knobs.acts or any(knobs.slow):
             return
         if any(s > 1 for s in knobs.seats) or any(seat.pinned or seat.avoid for seat in world.seats.values()):
             return

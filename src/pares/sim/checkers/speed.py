@@ -89,7 +89,10 @@ class Speed(Checker):
         state = self.scene.judge.world.seats.get(effect.seat)
         if state is None or (state.holder, state.token) != (process.id, effect.token):
             return  # it has lost the seat meanwhile
-        if self._calm() and process.well() and self._heirs(effect.seat, process):
+        heirs = self._calm() and process.well() and self._heirs(effect.seat, process)
+        if heirs and not self._ghosts(
+            effect.seat, process
+        ):  # else it may have gone to the dead, who are out-waited first
             self.expected.setdefault(
                 effect.seat, _Expected(self.scene.engine.now, self._rounds(8), process.id, "handover by")
             )

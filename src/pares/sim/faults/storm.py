@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pares.sim.process import Process
 
 
+NAMES: Final = 40
+"""Names under which a process that dies again and again starts, at most."""
+
+
 class Storm(Chance["Process"]):
     """Draws faults, at random times, until it is over."""
 
@@ -32,6 +36,8 @@ class Storm(Chance["Process"]):
         """Who (by name) has led which seat, and by which token: of those that wrote of their work."""
         self.looping: Process | None = None
         """One at a time dies again and again."""
+        self.names = 0
+        """How many have started, and died, under a name of their own."""
         until = int(knobs.storm * play.unit)
         super().__init__(
             play.scene.engine, play.scene.random("storm"), knobs.faults, pace=knobs.pace, unit=play.unit, until=until
@@ -78,6 +84,25 @@ class Storm(Chance["Process"]):
         after = self.span(0.02, longest)
         if self.engine.now + after < self.over_at:
             self.engine.after(after, self._again, process, longest)
+
+    def name_after_name(self) -> None:
+        """A process made like one of them starts and dies again and again, each time under another name: some before they have
+        joined, some when they hold something."""
+        process = self.someone()
+        if process is not None and not self.names:
+            self._another(process, self.rng.choice((0.2, 0.5, 1.0)))
+
+    def _another(self, like: Process, longest: float) -> None:
+        self.names += 1
+        newcomer = self.play.add_another(like, f"new{self.names}")
+        self.play.start(newcomer)
+        self.engine.after(self.span(0.02, longest), self._gone, newcomer, longest)
+
+    def _gone(self, newcomer: Process, longest: float) -> None:
+        self.play.forget(newcomer)
+        after = self.span(0.02, longest)
+        if self.names < NAMES and self.engine.now + after < self.over_at:
+            self.engine.after(after, self._another, newcomer, longest)
 
     def freeze(self) -> None:
         process = self.someone()
@@ -250,6 +275,7 @@ STRIKES: Final[dict[str, Callable[[Storm], None]]] = {
     "crash": Storm.crash,
     "half": Storm.half,
     "loop": Storm.loop,
+    "names": Storm.name_after_name,
     "freeze_fetch": Storm.freeze_fetch,
     "consume": Storm.consume,
     "freeze": Storm.freeze,

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from pares.core.claims import decisions, tick
+from pares.core.claims import tick as living
 from pares.core.claims.pace import Pace
 from pares.core.claims.placement import _Placement  # pyright: ignore[reportPrivateUsage]
 from pares.core.claims.silence import Stopwatches
+from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
 from pares.core.wire.world import World
 from pares.sim.mutants.base import Mutant, Patch
@@ -113,8 +115,32 @@ def _nobody_is_superseded() -> list[Patch]:
     return [(fold, "supersede", keep), (forgetting, "supersede", keep)]
 
 
+def _the_silent_stay() -> list[Patch]:
+    """Nobody says that they are to be forgotten."""
+    return [(living.Living, "_forget", lambda self, now: None)]
+
+
+def _forgotten_at_once() -> list[Patch]:
+    """Who holds nothing is called silent a moment after its last record."""
+    whole = Stopwatches.silent
+
+    def hasty(self: Stopwatches, world: World, now: int, beat_ms: int) -> list[tuple[int, str]]:
+        longest = max(member.session_ms for member in world.members.values())
+        return [(min(at, now), id) for at, id in whole(self, world, now + 2 * longest * MS, beat_ms)]
+
+    return [(Stopwatches, "silent", hasty)]
+
+
 QUIET: Final[dict[str, Any]] = {"faults": {"wall": 1.0}, "pace": 0.5, "acts": {}, "overlap_ms": 0, "picky": False}
 """Hardly anything happens but what a mutant needs."""
+NAMES: Final[dict[str, Any]] = {
+    **QUIET,
+    "faults": {"names": 1.0},
+    "members": 3,
+    "storm": 60.0,
+    "proof": False,
+    "scale": {"keep": 4},
+}
 
 GROUP: Final = (
     Mutant(
@@ -165,7 +191,21 @@ GROUP: Final = (
         "R20",
         "an incarnation is remembered beside its successors",
         _nobody_is_superseded,
-        {**QUIET, "faults": {"loop": 3.0}, "storm": 40.0, "proof": False, "scale": {}},
+        {**QUIET, "faults": {"loop": 3.0}, "storm": 40.0, "proof": False, "scale": {"keep": 1000}},
+    ),
+    Mutant(
+        "the-silent-stay",
+        "R20",
+        "members that are silent and hold nothing are remembered, whatever their number",
+        _the_silent_stay,
+        NAMES,
+    ),
+    Mutant(
+        "forgotten-at-once",
+        "R20",
+        "a member that holds nothing is forgotten without being out-waited",
+        _forgotten_at_once,
+        {**NAMES, "scale": {"keep": 0}, "members": 5},
     ),
     Mutant(
         "obituary-without-proof",
