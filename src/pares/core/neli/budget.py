@@ -1,4 +1,4 @@
-"""How often members beat (seeds 000 and 002; design, section 5): F, divided by the groups on a topic, and within a budget.
+"""How often members beat (seeds 000 and 002 in docs/seeds.md): F, divided by the groups on a topic, and within a budget.
 
 F is what was asked for: one beat in `wanted` on a partition. The paper divides it by the number of NELI groups on a topic, n.
 Here everybody reckons n, and its own share of what a topic bears, from what it hears:
