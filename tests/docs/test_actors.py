@@ -16,7 +16,7 @@ from doc_pages import PAGES, ROOT, prose
 
 CODE = sorted(path for part in ("src", "bench", "chaos", "examples") for path in (ROOT / part).rglob("*.py"))
 BEGINS = re.compile(
-    r"(?:\A|[.!?;:\])*][\"')*`]*\s+|\n\s*\n\s*|^\s*[-*]\s+|\|\s*)[*`\"(\[]*(Who(?:ever)?)\b([^.?!|]*)([.?!|]|\Z)",
+    r"(?:\A|[.!?;:\])*][\"')*`]*\s+|\n\s*\n\s*|^\s*(?:[-*]|[RHN]\d+[a-c]?|\d+\.)\s+|\|\s*)[*`\"(\[]*(Who(?:ever)?)\b([^.?!|]*)([.?!|]|\Z)",
     re.MULTILINE,
 )
 
@@ -73,5 +73,6 @@ def test_it_sees_what_it_is_for() -> None:
     )
     assert [said for text in docstrings(source) for said in nameless(text)] == ["Who waits, gets it", "Who leads"]
     assert [said for text in comments(source) for said in nameless(text)] == ["Whoever is late"]
+    assert nameless("H15  Who hears nobody is alone.\n3. Who stops.") == ["Who hears nobody is alone", "Who stops"]
     page = "| Who may not | yes |\n\n- Whoever it is.\n\nA member whose lease ends. Who knows?"
     assert nameless(page) == ["Who may not", "Whoever it is"]

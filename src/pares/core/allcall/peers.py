@@ -1,9 +1,9 @@
 """The peers that one member hears, and whether it is heard itself.
 
 H5   Whether others hear a member it learns from its own calls: they come back to it by the same way.
-H15  Who hears nobody, not even itself, is alone.
+H15  A member that hears nobody, not even itself, is alone.
 H16  What is not news (`freshness`) is no sign of life.
-H17  Whoever has stood still gives all others a beat to be heard in, before it takes them for lost.
+H17  A member that stood still gives all others a beat to be heard in, before it takes them for lost.
 
 A peer is gone after `WINDOW` silent beats, or when it says goodbye.
 """
