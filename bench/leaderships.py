@@ -1,4 +1,4 @@
-"""Who led when, by what members told: how long nobody did, and how long several."""
+"""Leaderships, by what members told: how long nobody led, and how long several."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Player:
 
 
 def leader(players: list[Player], limit: float = 30.0) -> Player:
-    """Who leads now, or soon."""
+    """The member that leads now, or soon."""
     until = time.monotonic() + limit
     while time.monotonic() < until:
         for player in players:

@@ -129,7 +129,7 @@ class Troupe:
         return player
 
     def hear(self, word: str, *, role: str = "r", after: int = 0, by_other_than: str = "") -> tuple[str, int]:
-        """Who said `word` of `role` and has not been heard yet, and at what time of the stopwatch; waits for it."""
+        """The next to say `word` of `role` that has not been heard yet, and at what time of the stopwatch; waits for it."""
         for number in itertools.count():
             if number == len(self._heard):
                 self._heard.append(self.lines.get(timeout=PATIENCE))
@@ -140,7 +140,7 @@ class Troupe:
         raise AssertionError
 
     def heard(self, word: str, *, role: str = "r") -> list[str]:
-        """Who has said `word` of `role` by now and has not been heard yet, in order; waits for nothing."""
+        """Those that have said `word` of `role` by now and have not been heard yet, in order; waits for nothing."""
         while True:
             try:
                 self._heard.append(self.lines.get_nowait())

@@ -80,7 +80,7 @@ class Crew:
         return {place: name for place, (name, _) in self._running.items()}
 
     def process(self, place: str) -> Started:
-        """Who is there now, to be frozen or ended."""
+        """Those that are there now, to be frozen or ended."""
         return self._running[place][1]
 
     def dismiss(self, place: str) -> None:

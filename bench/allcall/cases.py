@@ -129,13 +129,13 @@ def ruled(troupe: Troupe, nats: list[Nats], times: Times, order: str = "lease") 
 
 
 def takeovers(times: Times, rounds: int) -> Iterator[Row]:
-    """From SIGKILL to the next one's belief. Who comes in the place of a dead member ranks behind all."""
+    """From SIGKILL to the next one's belief. A member that comes in the place of a dead one ranks behind all."""
     found: list[float] = []
     with Nats(jetstream=False) as nats, Troupe() as troupe:
         begin(troupe, [nats] * 3, times)
         leader = "m0"
         for number in range(rounds):
-            # Whoever has begun long enough ago may be elected, and a kill falls anywhere in the leader's term.
+            # A member that has begun long enough ago may be elected, and a kill falls anywhere in the leader's term.
             time.sleep(times.heartbeat * 4 + times.lease * random.random())
             # On a busy machine it may have changed hands meanwhile.
             leader = [leader, *troupe.heard("lead", role="x")][-1]

@@ -1,4 +1,4 @@
-"""Who is measured: what starts its server, what starts one of its processes, and what has to be said beside its figures."""
+"""The contenders: what starts its server, what starts one of its processes, and what has to be said beside its figures."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Contender:
 
 
 def make_topic(address: str) -> None:
-    """Whoever comes first makes it."""
+    """The first to come makes it."""
     admin = AdminClient({"bootstrap.servers": address})
     made = admin.create_topics([NewTopic(TOPIC, 1, 1)], operation_timeout=PATIENCE)
     try:

@@ -112,7 +112,7 @@ class Cast(Troupe):
                 )
 
     def until(self, word: str, since: int, but: str = "") -> tuple[str, int]:
-        """Who says that first, at that time or later, and when; it may have been heard already."""
+        """The first to say that at that time or later, and when; it may have been heard already."""
         end, looked = time.monotonic() + PATIENCE, 0
         while (left := end - time.monotonic()) > 0:
             for name, said, at in self._told[looked:]:

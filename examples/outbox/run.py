@@ -104,7 +104,7 @@ def run(kind: str, server: str, plan: Plan) -> Outcome:
             if time.monotonic() > end:
                 raise TimeoutError(f"{kind}: {left(orders)} events are still in the outbox after {PATIENCE:g} s")
             time.sleep(0.1)
-        # Whoever has slept through all of this has said by now what it had to say.
+        # A process that has slept through all of this has said by now what it had to say.
         time.sleep(2 * plan.session)
         for poller in pollers:
             poller.kill(then_start=False)

@@ -1,4 +1,4 @@
-"""What health says of a member that holds a role and does not lead it (K7)."""
+"""What health says of a member that holds a role and does not lead it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_neli_runs_on_its_log(own: Nats, options: dict[str, Any]) -> None:
 
 @pytest.mark.processes
 def test_an_administrator_hears_that_a_group_runs_allcall(own: Nats) -> None:
-    """Core NATS keeps nothing, so it listens for a while; the log is asked first (S10)."""
+    """Core NATS keeps nothing, so it listens for a while; the log is asked first."""
     url = own.url
     protocol = pares.AllCall(silence=0.0)
     with pares.Member(url, group="g", roles=["x"], protocol=protocol) as me:

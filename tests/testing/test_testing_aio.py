@@ -126,7 +126,7 @@ def test_arguments_are_those_of_the_other_double() -> None:
 
 
 def test_a_lifespan_takes_it() -> None:
-    """U10: an application's own work, tried without a ledger."""
+    """An application's own work, tried without a ledger."""
 
     async def main() -> None:
         fake = FakeMember(roles=["mail"])

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 def handover(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="The role to move.", show_default=False)],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="NAME", help="Who should lead it. Default: whom the holder picks.")
+        str | None,
+        typer.Option(
+            "--to", metavar="NAME", help="The member that should lead it. Default: one that the holder picks."
+        ),
     ] = None,
     ledger: LedgerUrl = None,
     group: Group = DEFAULT_GROUP,

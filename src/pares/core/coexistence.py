@@ -1,18 +1,19 @@
-"""Who runs the other protocol under this group's name: claims beside NELI or Fast NELI. Two laws for one role are none.
+"""Members that run the other protocol under this group's name: claims beside NELI or Fast NELI. A group must run a single
+protocol.
 
 Of the two the one that stands in the log first stays, and each side keeps to it by what it reads:
 
 * Nobody begins beside the other. A member of NELI announces itself nowhere, and one of claims doesn't join, while somebody of
   the other protocol may still believe: has neither left (a `yield` on closing, a `leave`, an obituary) nor been silent for as
-  long as a belief of its may last, by this reader's stopwatch since it read the last record. Who is seen to live is a reason to
-  stop; of what stood in the log before, nobody knows how old it is. [a group that died in the middle would keep the other out
-  for ever]
+  long as a belief of its may last, by this reader's stopwatch since it read the last record. A member that is seen to live is a
+  reason to stop; of what stood in the log before, nobody knows how old it is. [a group that died in the middle would keep the
+  other out for ever]
 * Both at once: the order of the log decides. A join that comes back with an announcement before it is taken back by a `leave`.
   An announcement that comes back with a join before it is taken back by a `yield`; its member waits for the `leave`, or for
   what shows that the other goes on.
-* Who has been silent for so long that the other has begun, and lives after all, begins anew, and is then refused: a member of
-  claims that reads an announcement after its lease has run out, one of NELI that reads anything of a member of claims but its
-  join.
+* A member that has been silent for so long that the other has begun, and lives after all, begins anew, and is then refused: a
+  member of claims that reads an announcement after its lease has run out, one of NELI that reads anything of a member of claims
+  but its join.
 
 So two never believe at once where both read one log, for the reason of R3 and R4: of a belief that is alive, all that it rests
 on stands before the other's join or announcement, and has been waited out. With several partitions NELI has more logs than that
@@ -68,7 +69,7 @@ class Others:
         self._by_id: dict[str, Other] = {}
 
     def present(self, now: int, drift: float) -> Other | None:
-        """Who may still believe: of several one that is known to live, or else the one to wait for longest."""
+        """A member that may still believe: of several one that is known to live, or else the one to wait for longest."""
         if not self._by_id:
             return None
         there = [o for o in self._by_id.values() if not (o.gone or o.harmless) and now < o.until(drift)]
@@ -97,7 +98,7 @@ class Others:
             other.drift, other.runs = record.drift, record.protocol.removesuffix(NUMBERED) or runs
 
     def claims(self, record: AnyRecord | Unknown, now: int, *, new: bool) -> None:
-        """A record of the claims protocol; `new` as above. Who has left never returns."""
+        """A record of the claims protocol; `new` as above. A member that has left never returns."""
         if isinstance(record, Unknown | Genesis):
             return  # a genesis needs no member, and an unknown kind may be anybody's
         if isinstance(record, Obituary) and record.of in self._by_id:

@@ -25,7 +25,7 @@ from pares.demo.schedule import FREEZE_SECONDS, member_name
 CLOSE_SECONDS: Final = 8.0
 FREEZE_TRIES: Final = 40
 WELL_TIMED_TRIES: Final = 20
-"""So many of them for a moment in which it has quotes in its hands. Who leads nothing any more never has."""
+"""So many of them for a moment in which it has quotes in its hands. A process that leads nothing any more never has."""
 LOOKING_MS: Final = 12
 """So long after the beginning of a tick every leader has looked at its term and waits for the exchange."""
 

@@ -198,7 +198,7 @@ def move_line(at: float, move: Move) -> str:
 
 
 def shares(frame: Frame) -> str:
-    """Who leads how much."""
+    """How much each member leads."""
     counts: dict[str, int] = {name: 0 for name, actor in frame.actors.items() if actor.there}
     for seat in frame.story.world.seats.values():
         if seat.holder is not None:

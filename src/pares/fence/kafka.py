@@ -15,7 +15,7 @@ then writes anything else:
 4. it commits its token to the fence's topic, and reads that topic back up to there: a higher one, and it is refused.
 
 *Why no lower token commits after a higher one.* Let a transaction of token t commit, and let one of a higher token t' have
-committed before it. Whoever carries t' had said `init_transactions` before the one of t did: else the broker would have
+committed before it. The writer that carries t' had said `init_transactions` before the one of t did: else the broker would have
 refused t. It had committed its token before it wrote anything else, so that token stood in the fence's topic before t's own
 did, in the order of one partition, and the reader of step 4 came upon it. So t was refused in step 4 and never began a
 transaction: a contradiction. Step 4 reads as far as its own acknowledged record, so a broker that no longer leads the

@@ -1,7 +1,7 @@
 """A log behind a service: what it appends and reads, with a tail that is followed and everything else asked for.
 
-Whoever waits at the end of a partition reads from a `Window` that a thread fills; whoever looks elsewhere, or wants to know
-better, asks the service. An empty answer is at most as old as a window lets it be, and never misses what this ledger has
+A caller that waits at the end of a partition reads from a `Window` that a thread fills; one that looks elsewhere, or must know
+for certain, asks the service. An empty answer is at most as old as a window lets it be, and never misses what this ledger has
 appended, or what an `end` of it has told of.
 """
 
@@ -84,7 +84,7 @@ class Service(Protocol):
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
         """The first offset and the next one, by whoever decides, now.
 
-        `least`: where the end has been already. Whoever decides may be new, and not know yet: then it is asked again.
+        `least`: where the end has been already. The server that decides may be new, and not know yet: then it is asked again.
         """
         ...
 

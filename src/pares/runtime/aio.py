@@ -323,15 +323,15 @@ class Member:
         return what()
 
     def members(self) -> list[Peer]:
-        """Who is in the group, as far as this member has read."""
+        """The members of the group, as far as this member has read."""
         return self._member.members()
 
     def leader(self, role: str) -> Holder | None:
-        """Who holds `role`, as far as this member has read; None if nobody does."""
+        """The holder of `role`, as far as this member has read; None if nobody does."""
         return self._member.leader(role)
 
     def leaders(self, role: str) -> list[Holder]:
-        """Who holds the seats of `role`, in the order of the seats."""
+        """The holders of the seats of `role`, in the order of the seats."""
         return self._member.leaders(role)
 
     def roles(self) -> dict[str, int]:

@@ -270,19 +270,19 @@ class Member:
         return self._life.state
 
     def members(self) -> list[Peer]:
-        """Who is in the group, as far as this member has read; administrators and observers aside. Some may be overdue, or dead
-        and not yet known to be."""
+        """The members of the group, as far as this member has read; administrators and observers aside. Some may be overdue, or
+        dead and not yet known to be."""
         self._requests.check_process()
         return self._view.members()
 
     def leader(self, role: str) -> Holder | None:
-        """Who holds `role` (of several seats the first that is held), as far as this member has read: None if nobody does. Not
-        promised: that the holder still believes; to know that of oneself, ask `holds`."""
+        """The holder of `role` (of several seats the first that is held), as far as this member has read: None if nobody does.
+        Not promised: that the holder still believes; to know that of oneself, ask `holds`."""
         found = self.leaders(role)
         return found[0] if found else None
 
     def leaders(self, role: str) -> list[Holder]:
-        """Who holds the seats of `role`, in the order of the seats."""
+        """The holders of the seats of `role`, in the order of the seats."""
         self._requests.check_process()
         return self._view.leaders(role)
 

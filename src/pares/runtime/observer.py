@@ -130,12 +130,12 @@ class Observer:
         return self.reader.world if self._tenures is None else self._tenures.world
 
     def leader(self, role: str) -> Holder | None:
-        """Who holds `role` (of several seats the first that is held), or None."""
+        """The holder of `role` (of several seats the first that is held), or None."""
         found = self.leaders(role)
         return found[0] if found else None
 
     def leaders(self, role: str) -> list[Holder]:
-        """Who holds the seats of `role`, in the order of the seats."""
+        """The holders of the seats of `role`, in the order of the seats."""
         with self._lock:  # while this looks, nobody reads on
             self._read()
             return holders(self.reader.world if self._tenures is None else self._tenures.world, role)
@@ -167,7 +167,7 @@ class Observer:
 
 
 def holders(world: World, role: str, since: Mapping[tuple[str, int], float] | None = None) -> list[Holder]:
-    """Who holds the seats of `role` in this world, in the order of the seats."""
+    """The holders of the seats of `role` in this world, in the order of the seats."""
     found: list[Holder] = []
     seats = sorted((s for s in list(world.seats.values()) if s.role == role), key=lambda s: s.index)
     for seat in seats:

@@ -68,7 +68,7 @@ class Slots:
         return self._roles[self.slot(key)]
 
     def owner(self, key: str | bytes) -> Holder | None:
-        """Who owns a key, as far as this member has read; None while nobody does."""
+        """The owner of a key, as far as this member has read; None while there is none."""
         return self._member.leader(self.role(key))
 
     def mine(self, key: str | bytes) -> bool:

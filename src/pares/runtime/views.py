@@ -11,7 +11,7 @@ State: TypeAlias = Literal["joining", "live", "closing", "closed", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a seat, as far as the one who says so has read. Not promised: that the holder still believes.
+    """The holder of a seat, as far as the member that says so has read. Not promised: that the holder still believes.
 
     `member`: its id; `name`, `host`: as it was made with; `seat`: the index within `role`; `token`: of its term.
     """

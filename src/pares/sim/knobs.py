@@ -226,7 +226,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Knobs:
         scale=_scale(rng) if rng.random() < 0.4 else {},
         releases=_releases(seed),
     )
-    # Who asks for a trouble of its own gets no other beside it.
+    # A caller that asks for one kind of trouble gets no other beside it.
     knobs = msgspec.structs.replace(knobs, **_rare(knobs, 0.0 if changing else RARELY))
     changed = {name: value for name, value in bias.items() if name not in ("members", "roles")}
     if "weather" in changed:

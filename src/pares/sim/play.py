@@ -200,7 +200,7 @@ class Play:
                 self._warm_up(process, process.starts)
 
     def start_if_over(self, process: Process) -> None:
-        """Whoever closed, or stopped with an error, is started again by its people."""
+        """A member that closed, or stopped with an error, is started again by its operators."""
         if process.running and process.over is not None:
             process.kill()
         self.start(process)

@@ -224,7 +224,7 @@ SELECT role, seat, token_a, token_b, from_ms, to_ms,
 FROM p
 """
 
-# Who led next, after whom. A holder that never believed has not led, and is passed over.
+# The leader that came next. A holder that never believed has not led, and is passed over.
 _TAKEOVERS: Final = """
 WITH l AS (SELECT *, lag(struct(member, cause, since_ms, since_measured, limit_ms))
              OVER (PARTITION BY role, seat ORDER BY token) AS before FROM {believed} WHERE a IS NOT NULL)
@@ -308,7 +308,7 @@ def segments(intervals: DataFrame, windows: DataFrame) -> DataFrame:
 
 
 def pairs(intervals: DataFrame, clock_error_ms: int = 0, slack_ms: int = 0) -> DataFrame:
-    """Who overlapped with whom, by the bounds of `believed`. Two terms of one member are no two leaders.
+    """Terms that overlap, by the bounds of `believed`. Two terms of one member are no two leaders.
 
     `expected`: the group is non-exclusive, and what is sure of the overlap is no longer than the earlier holder's
     `overlap_ms` plus `slack_ms` (milliseconds).

@@ -1,7 +1,7 @@
 """A command that runs only while this process leads: what `pares run` is made of.
 
 Nobody else leads before the lease has run out, so the command must be gone by then, whatever becomes of the processes
-around it. Who ends it in time:
+around it. What ends it in time:
 
     the wrapper lives, the lease runs out       the watchdog (child_watchdog.py): TERM, then KILL before the end
     the wrapper is frozen                       the watchdog: it counts by itself, to the last deadline that it was given

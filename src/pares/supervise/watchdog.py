@@ -13,7 +13,7 @@ close, kills the rest. It inherits the wrapper's lock (R7) and keeps it until no
 proof of death covers the command and its children, also those that have closed every descriptor they were born with.
 
 "Whatever it started": the process group, and every descendant, since this process adopts those whose parents have died
-(subreaper). Who is asked by the command to do something, such as a daemon, is no descendant and lives on.
+(subreaper). A process that the command only asks to do something, such as a daemon, is no descendant and lives on.
 
 It is run by path, without `site` and without pares, so that it starts in milliseconds and stays small:
     python -I -S child_watchdog.py SOCKET DEADLINE GRACE MARGIN WRAPPER -- CMD ...

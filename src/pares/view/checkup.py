@@ -309,7 +309,7 @@ def _seats(case: _Case) -> Looks:
 
 
 def _roles(case: _Case) -> Looks:
-    """What members ask for that were made with other seats stands in no log (U4)."""
+    """What members ask for that were made with other seats stands in no log."""
     there = [
         f"{role.name} {role.seats}"
         for role in sorted(case.story.world.roles.values(), key=lambda r: r.name)

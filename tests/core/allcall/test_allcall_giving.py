@@ -176,7 +176,7 @@ def test_who_may_have_missed_something_listens_for_a_beat_first(seed: int) -> No
 @pytest.mark.parametrize("seed", range(4))
 def test_a_handover_waits_for_a_member_that_has_only_just_come(seed: int, after: float) -> None:
     """Nothing may have been heard of it yet, and it has yet to listen: the role goes to it all the same, and does not come
-    back at once (K13)."""
+    back at once."""
     world = World(seed)
     a = world.start("a", 0, **FAST)
     world.until(lambda: world.leaders() == ["a"], 3)

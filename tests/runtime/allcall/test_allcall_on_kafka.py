@@ -47,7 +47,7 @@ def test_three_lead_one_after_the_other(kafka: Kafka) -> None:
 
 
 def test_an_administrator_of_it_is_refused_by_name(kafka: Kafka) -> None:
-    """And makes no topic for a bus where there is none (S10)."""
+    """And makes no topic for a bus where there is none."""
     url = f"kafka://{kafka.bootstrap}/t-{uuid.uuid4().hex}"
     crew = Crew(url)
     band(crew, "a", **CALM)

@@ -88,7 +88,7 @@ def test_who_runs_claims_does_not_load_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_nobody_steers_it_from_outside(kind: str, tmp_path: Path) -> None:
-    """An administrator would found a claims group of that name, and drain nobody (S10)."""
+    """An administrator would found a claims group of that name, and drain nobody."""
     crew = Crew(fresh_url(kind, tmp_path))
     (a,) = band(crew, "a")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A release that asks for other seats than the group's log says is told so (U4)."""
+"""A release that asks for other seats than the group's log says is told so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a role that nobody has declared is refused in NELI, too, whose members lead whatever the group has (S10)."""
+"""Waiting for a role that nobody has declared is refused in NELI, too, whose members lead whatever the group has."""
 
 from __future__ import annotations
 

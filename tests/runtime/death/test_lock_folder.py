@@ -25,7 +25,8 @@ def test_the_locks_are_where_it_was_said(memory: str, tmp_path: Path) -> None:
 def test_a_folder_that_takes_no_locks_is_told_of_once_with_what_is_lost(
     memory: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """U11: a read-only pod warned at each start of a member. (A file stands in its place here: root may write anywhere.)"""
+    """A read-only pod is no reason to warn at each start of a member. (A file stands in its place here: root may write
+    anywhere.)"""
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     folder = in_the_way / "locks"

@@ -1,4 +1,4 @@
-"""A member whose death lock is gone may be "proven dead" at any moment, so it stops believing, and says so (K5, A3)."""
+"""A member whose death lock is gone may be "proven dead" at any moment, so it stops believing, and says so (A3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`connect="background"` (U8): a program starts also while its ledger is away; whatever waits just waits."""
+"""`connect="background"`: a program starts also while its ledger is away; whatever waits just waits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A belief that has run out is over for good, wherever the thread that renews it was stopped (K2); and when anything fails,
-beliefs end before locks are let go (K3), and before they are forgotten (K4)."""
+"""A belief that has run out is over for good, wherever the thread that renews it was stopped; and when anything fails,
+beliefs end before locks are let go, and before they are forgotten."""
 
 from __future__ import annotations
 

@@ -357,7 +357,7 @@ def test_marks_of_many_seats(crew: Crew) -> None:
 
 
 def test_a_handover_to_a_member_that_has_only_just_joined(any_crew: Crew) -> None:
-    """Its join stands in the log, and this member has not read it yet: it reads first, then answers (K13)."""
+    """Its join stands in the log, and this member has not read it yet: it reads first, then answers."""
     crew = any_crew
     me = crew.leader("a")
     go_on, stands = threading.Event(), threading.Event()

@@ -207,7 +207,7 @@ def test_claims_wait_for_as_long_as_the_barrier_may_take() -> None:
 
 
 def test_the_session_that_is_asked_for_is_the_groups(crew: Crew) -> None:
-    """S4: asked 2.0, in force 6.0, and `member.session` said 2.0."""
+    """What is asked for is in force, and `member.session` says what is in force."""
     usual, asked = member(crew, "one", "fast-neli"), member(crew, "two", "fast-neli", session=2.0)
     assert usual.session == CALM, "nobody asked: it is what the group has"
     assert asked.session == 2.0

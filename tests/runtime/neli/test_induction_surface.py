@@ -186,7 +186,7 @@ def test_whole_partitions_know_no_eligibility(ledger: str, protocol: ProtocolNam
     [({"seats": 2}, "seats=2, "), ({"weight": 3}, "weight=3, "), ({"spread": "zone"}, "spread='zone'")],
 )
 def test_a_role_is_added_with_nothing_that_would_be_ignored(memory: str, given: dict[str, Any], says: str) -> None:
-    """S10: seats, weight and spread were dropped without a word."""
+    """Seats, weight and spread are refused, and not dropped without a word."""
     me = member(Crew(memory), "one", "fast-neli")
     assert me.wait("0", PATIENCE)
     with pytest.raises(CapabilityError, match=f"{says}.*the members' seats= says, which is 1"):

@@ -1,4 +1,4 @@
-"""A background task's pace (U5), its end and the cause of it (S8); and the end of `events()`."""
+"""A background task's pace, its end and the cause of it; and the end of `events()`."""
 
 from __future__ import annotations
 

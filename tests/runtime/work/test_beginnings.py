@@ -1,4 +1,4 @@
-"""Work of a term begins when its barrier has returned from `Acquired` (S1)."""
+"""Work of a term begins when its barrier has returned from `Acquired`."""
 
 from __future__ import annotations
 

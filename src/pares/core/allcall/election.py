@@ -1,6 +1,6 @@
 """One role's claims, as one member knows them, and which of them counts.
 
-H1   Only the holder writes its claim. Who is first among those heard lately claims; nobody claims for somebody else.
+H1   Only the holder writes its claim. The first among those heard lately claims; no member claims for another.
 H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; others than the holder add `skew`. No clocks are
      compared.
 H4   Of copies of one claim, passed on by others, the one that ends soonest counts; only a later claim of its holder's prolongs

@@ -105,7 +105,7 @@ class Overheard:
     # What there is to see --------------------------------------------------------------------------------------------
 
     def members(self) -> list[Speaker]:
-        """Who was heard lately, the lowest rank first."""
+        """The peers heard lately, the lowest rank first."""
         return sorted(self._speakers.values(), key=lambda speaker: (speaker.rank, speaker.id))
 
     def roles(self) -> list[str]:

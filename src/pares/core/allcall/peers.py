@@ -1,11 +1,11 @@
-"""Who is there, as one member hears it, and whether it is heard itself.
+"""The peers that one member hears, and whether it is heard itself.
 
 H5   Whether others hear a member it learns from its own calls: they come back to it by the same way.
-H15  Who hears nobody, not even itself, is alone.
+H15  A member that hears nobody, not even itself, is alone.
 H16  What is not news (`freshness`) is no sign of life.
-H17  Whoever has stood still gives all others a beat to be heard in, before it takes them for lost.
+H17  A member that stood still gives all others a beat to be heard in, before it takes them for lost.
 
-Whoever was not heard for `WINDOW` beats is gone, as is who said so.
+A peer is gone after `WINDOW` silent beats, or when it says goodbye.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Company:
         return True
 
     def welcome(self, call: Call, now: int, wall_ms: int) -> list[Effect]:
-        """Whoever sent a call that counts is there, or says that it goes."""
+        """The sender of a call that counts is there, or says that it goes."""
         if call.p == "gone":
             return [] if self.peers.pop(call.m, None) is None else [Lost(call.m, "left")]
         effects: list[Effect] = []

@@ -8,18 +8,18 @@ one on each side, each with tokens of its own.
 H1   Only the holder claims (`election`), and what it claims is said before it is believed: `Publish` comes before
      `Lead`. [whoever stands still in between would lead by a claim that nobody knows]
 H2   A claim is made only while no live claim is known.
-H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. Whoever
-     could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group would
-     wait for its best ranked one for ever]
+H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. A member
+     that could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group
+     would wait for its best ranked one for ever]
 H6   If somebody better is there, it gives the role up at its last beat that is half a beat before the end or more, and says
      so: no gap of a lease, and the barrier runs.
-H8   Whoever leads and hears of a better live claim stops at once, before anything else.
+H8   A holder that hears of a better live claim stops at once, before anything else.
 H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
-H12  Whoever may have forgotten something is silent first (`timing`, also for H14).
+H12  A member that may have forgotten something is silent first (`timing`, also for H14).
 H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
 H16  What was sent longer than a lease ago, or out of order, is dropped and counted (`freshness`).
-H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. Whoever
-     stood still for longer than a beat and a half listens for a beat before it claims anything, or takes anybody for lost.
+H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. A member
+     that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes anybody for lost.
 
     effects = protocol.step(event, now)
 
@@ -128,7 +128,7 @@ class AllCall:
         return dict(self._company.peers)
 
     def members(self) -> dict[str, dict[str, str]]:
-        """Who was heard lately, and whom each takes for the holder of each role."""
+        """The members heard lately, and the holder of each role as each of them sees it."""
         return {id: dict(peer.views) for id, peer in self.peers().items()}
 
     @property
@@ -279,7 +279,7 @@ class AllCall:
             self._give_up(role, f"{SUPERSEDED} by {best.holder}", now, effects, fenced=True)
 
     def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
-        """Who leads on goes on under a token above all that it has heard of (H18)."""
+        """A leader that stays after a heal takes a token above every token it has heard (H18)."""
         old, new = election.mine, election.outbid()
         if old is not None and new is not None:
             effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))

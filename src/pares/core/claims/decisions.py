@@ -71,7 +71,7 @@ class Moves:
         """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
         self.alive: frozenset[str] = frozenset()
         self.crew: list[str] = []
-        """Who is alive and may hold seats, in order; the place in it is the place in line."""
+        """The members that are alive and may hold seats, in order; the place in it is the place in line."""
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
 
@@ -187,8 +187,9 @@ class Moves:
         return found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
-        """Who is to claim the seat at once. Whom placement wants there may hold another seat of the role still, which is to
-        move later, and can't claim this one: then it is the first in line who can. [a takeover that waits for everybody]"""
+        """The member that is to claim the seat at once. The one that placement wants there may hold another seat of the role
+        still, which is to move later, and can't claim this one: then it is the first in line who can. [a takeover that waits
+        for everybody]"""
         if wanted is None or may_take(world, world.members[wanted], seat):
             return wanted
         able = (id for id in self.crew if may_take(world, world.members[id], seat) and world.seats[seat].avoid != id)

@@ -53,7 +53,7 @@ def to_watch(world: World, me: str, alive: frozenset[str]) -> dict[str, Lock]:
 
 
 def watchers(world: World, id: str, alive: frozenset[str]) -> list[str]:
-    """Who watches this holder's lock, in order; without those who watch it as namesakes."""
+    """The members that watch this holder's lock, in order; without those that watch it as namesakes."""
     lock = world.members[id].lock
     if lock is None:
         return []
@@ -71,7 +71,8 @@ def _following(ring: list[str], place: int, alive: frozenset[str]) -> list[str]:
 
 
 def snapshot_writer(world: World, alive: frozenset[str]) -> str:
-    """Who writes the next snapshot: the first holder that is not overdue; without holders, the first member (R10)."""
+    """The member that writes the next snapshot: the first holder that is not overdue; without holders, the first member
+    (R10)."""
     holders = [id for id in alive if world.held[id]]
     return min(holders or alive)
 

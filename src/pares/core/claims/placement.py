@@ -1,4 +1,4 @@
-"""Who should hold each seat (R13): a pure function of the world and of who is alive. It knows no time.
+"""The member that should hold each seat (R13): a pure function of the world and of who is alive. It knows no time.
 
 In this order: only members that are eligible, alive, ready (R19) and not draining; one seat of a role to a member; lower
 rank first; seats of one role on different hosts, then in different zones; balanced within one, by weight; and sticky: a
@@ -25,7 +25,7 @@ NOBODY: Final[frozenset[str]] = frozenset()
 def place(
     world: World, alive: Set[str], *, unsettled: Set[str] = NOBODY, without: Set[str] = NOBODY
 ) -> dict[Seat, str | None]:
-    """Who should hold each seat that takes a holder; None where nobody can.
+    """The member that should hold each seat that takes a holder; None where nobody can.
 
     `alive`: ids of members that are not overdue. `unsettled`: those that came (back) so lately that their rank does not count
     yet. `without`: members that want nothing (closing, not ready). Seats under a pause, or that their role no longer has, are
@@ -84,7 +84,7 @@ class _Placement:
         return seat.asked is None or not self._asked(seat)
 
     def _asked(self, seat: SeatState) -> list[MemberState]:
-        """Who could take a seat that was asked for."""
+        """The members that could take a seat that was asked for."""
         to = seat.asked[0] if seat.asked else None
         taken = {self.world.seats[s].holder for s in self._siblings(seat)}
         return [
@@ -141,7 +141,7 @@ class _Placement:
         if not candidates:
             self.target[seat.seat] = None
             return
-        # Who now holds another seat of the role would have to lose that one first.
+        # A member that holds another seat of the role would have to lose that one first.
         candidates = [m for m in candidates if not self.world.holds_in_role(m.id, seat.role)] or candidates
         holder = self.world.members.get(seat.holder or "")
         name = seat.last

@@ -5,9 +5,9 @@ The order of things in every step is part of the protocol:
 1. The lease is looked at first: what has run out is fenced before anything else can happen (R4).
 2. A `Read` is folded, and beliefs follow the fold: what the log took away is over, what it gave is believed when the lease is
    good. Nothing is written in answer to a read: `now` was read after the fetch, and an append needs one read before it.
-3. A `Tick` decides and writes. One append is under way at a time. Whoever has an append of its own that it has not read back
-   decides nothing new; and if that lasts for a lease, it is deaf: it releases what it held and falls silent until it has caught
-   up. [deaf, but beating: would block everybody for ever]
+3. A `Tick` decides and writes. One append is under way at a time. A member that has not read back an append of its own decides
+   nothing new; and if that lasts for a lease, it is deaf: it releases what it held and falls silent until it has caught up.
+   [deaf, but beating: would block everybody for ever]
 
 A record of unknown outcome is never repeated. What it was to achieve is looked at again, and if still due it is written as a
 new record: a beat with a new number, a release with the same token (R4, R5).
@@ -417,7 +417,7 @@ class Claims:
         wait = challenge_ns(longest, 0.0, self.config.drift)
         at = self._drift_seen[1] + wait
         if reader.unreadable and now >= self._adrift_at + 2 * wait:
-            # Whoever could has answered by now; what is there is a snapshot for later versions only.
+            # Every member that could has answered by now; what is there is a snapshot for later versions only.
             self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
         elif now >= at:
             self._genesis(reader.last_seen, wall_us, now, effects)

@@ -178,7 +178,7 @@ class Stopwatches:
         return self._pauses.get(pause, 0) + ms * MS
 
     def unsettled(self, alive: Iterable[str], now: int) -> frozenset[str]:
-        """Who came, or came back, less than `settle` ago: its rank does not count yet (R13)."""
+        """The members that came, or came back, less than `settle` ago: their rank does not count yet (R13)."""
         found = {id: seen.back_at + self._settle for id in alive if (seen := self._members.get(id)) is not None}
         young = {id: at for id, at in found.items() if now < at}
         self.next_settled = min(young.values(), default=0)

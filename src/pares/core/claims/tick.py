@@ -78,7 +78,7 @@ class Living:
         self._served: list[Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
         self._dead: dict[str, int] = {}
-        """Who is proven dead, and since when that is known; 0 = since now."""
+        """The members that are proven dead, and since when that is known; 0 = since now."""
         self._told: list[tuple[Seat, int, str, int, str]] = []
         self._marks: dict[Seat, tuple[int, int]] = {}
         """(token, mark) that the world does not show yet."""

@@ -1,4 +1,4 @@
-"""How often members beat (seeds 000 and 002; design, section 5): F, divided by the groups on a topic, and within a budget.
+"""How often members beat (seeds 000 and 002 in docs/seeds.md): F, divided by the groups on a topic, and within a budget.
 
 F is what was asked for: one beat in `wanted` on a partition. The paper divides it by the number of NELI groups on a topic, n.
 Here everybody reckons n, and its own share of what a topic bears, from what it hears:
@@ -28,8 +28,8 @@ BUDGET: Final = 200
 """Beats a second that all members of all groups stay within, on all partitions of a topic together."""
 
 REMEMBERED: Final = 4
-"""Of its own intervals: for so long at the least others are counted after they were heard last. Who has become slower by the
-budget must not drop out of the count for it."""
+"""Of its own intervals: for so long at the least others are counted after they were heard last. A group that has become slower
+by the budget must not drop out of the count for it."""
 LEFT: Final = 4
 """Of the budget, one part in so many is for those who own nothing, whatever the owners need."""
 SECOND: Final = 1000 * MS

@@ -204,7 +204,7 @@ class Neli(Induced):
             self._linger(part, why)
 
     def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
-        """Who closes and has nobody to follow it ends by plan."""
+        """A member that closes and has no successor ends by plan."""
         if self.closing and part.phase is Phase.LINGERING and now >= part.until:
             self._end_by_plan(part, CLOSED, now, effects)
             return

@@ -15,8 +15,9 @@ What the deadline has to do with the session is another matter: below the sessio
 word to the group may be off, an owner that is cut off from everything has stopped before the group even looks for another, so
 that a takeover waits for the group only.
 
-What breaks without these rules: if any record re-arms the deadline (goNELI, W4), a stale owner is kept alive by the beats of
-its successor; if a beat counts from when it was read, a belief outlives the wait of the successor by the delay of the log.
+What breaks without these rules: if any record re-arms the deadline (W4 in docs/from-goneli.md), a stale owner is kept alive by
+the beats of its successor; if a beat counts from when it was read, a belief outlives the wait of the successor by the delay of
+the log.
 """
 
 from __future__ import annotations

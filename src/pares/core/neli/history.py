@@ -148,7 +148,7 @@ class Chronicle:
         self.track.enter(start, start, 0)
         self.senders: dict[str, Sender] = {}
         self.sender: Sender | None = None
-        """Who wrote the last record of the group."""
+        """The sender of the group's last record."""
         self.first: tuple[int, int] | None = None
         """(offset, stamp) of the group's first record."""
         self.last: tuple[int, int] | None = None
@@ -162,7 +162,7 @@ class Chronicle:
 
     @property
     def current(self) -> Tenancy | None:
-        """Who came to lead last, and has not said that it is over."""
+        """The last that came to lead, and has not said that it is over."""
         return self._current
 
     @property

@@ -91,7 +91,7 @@ class Induced(Writing):
         return waits or now >= part.heard_at + self.within_ms * MS // 4
 
     def leader(self, role: str) -> Tenure | None:
-        """Who leads the partition of `role`, of its first seat that is led, as far as this member has read."""
+        """The owner of the partition of `role`, of its first seat that is led, as far as this member has read."""
         return next((tenure for _, tenure in self.leaders(role)), None)
 
     def leaders(self, role: str) -> list[tuple[int, Tenure]]:
@@ -338,7 +338,8 @@ class Induced(Writing):
             effects.append(Live())
 
     def _other_protocol(self, part: Part) -> str:
-        """Who runs what else in this group, if anybody does: waits are reckoned for members that run the same."""
+        """The member that runs another protocol in this group, if there is one: waits are reckoned for members that run the
+        same."""
         track = part.track
         others = [t for t in track.open.values() if t.member != self.me]
         for tenure in others:

@@ -154,7 +154,7 @@ class Track:
         return self.start > 0 and not self._numbers.keys() - {me}
 
     def leader(self) -> Tenure | None:
-        """Who leads here, as far as the log says."""
+        """The leader here, as far as the log says."""
         return max((t for t in list(self.open.values()) if t.leads), key=lambda t: t.token, default=None)
 
     def feed(self, entry: EntryLike, now: int) -> InductionRecord | None:

@@ -228,7 +228,7 @@ class Holding:
             del part.drop[role]
 
     def _restate(self, part: Part, now: int) -> None:
-        """Who leads writes down anew, now and then, what the group works at: the log may forget who said so first."""
+        """An owner writes down anew, now and then, what the group works at: the log may forget the first record of it."""
         if not self.config.restate_ms or part.phase is not Phase.LEADING:
             return
         if now >= part.restated_at + self.config.restate_ms * MS:

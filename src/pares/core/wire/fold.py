@@ -179,7 +179,7 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
     if before is None:
         return
     world.let_go(before, seat.seat)
-    # Who lost it without giving it up comes first when it comes back under its name (R8).
+    # The member that lost it without giving it up comes first when it comes back under its name (R8).
     seat.last = world.members[before].name if isinstance(record, Obituary | Claim) else None
     seat.holder, seat.pinned, seat.asked = None, False, None
     world.changed(("seats", seat.seat))

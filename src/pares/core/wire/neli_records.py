@@ -52,8 +52,8 @@ another protocol there, and refuse to begin beside it."""
 
 
 class Width(Record, tag="width"):
-    """The sender shares out `of` partitions. Who shares out fewer reads it in the way of whatever it does next here, and
-    stops."""
+    """The sender shares out `of` partitions. A member that shares out fewer reads this before anything it does next here
+    counts, and stops."""
 
     of: Annotated[int, Meta(ge=1)]
     at: Int
@@ -63,7 +63,7 @@ class Width(Record, tag="width"):
 
 
 class Work(Record, tag="work"):
-    """From here on the group has the roles `add`, and has `drop` no more. Whoever leads this partition leads them."""
+    """From here on the group has the roles `add`, and has `drop` no more. The owner of this partition leads them."""
 
     at: Int
     add: tuple[Name, ...] = ()

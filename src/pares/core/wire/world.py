@@ -111,7 +111,7 @@ class World:
         self.roles: dict[str, RoleState] = {}
         self.pauses: dict[int, PauseState] = {}
         self.gone: dict[str, int] = {}
-        """Who left or was declared dead, with `count` at that time: such an id never returns (R2)."""
+        """The members that left or were declared dead, with `count` at that time: such an id never returns (R2)."""
         self.unready: dict[str, str] = {}
         """Members that have not said that they are ready, or have said that they are not, and why (R19)."""
         self.stride = 0

@@ -1,6 +1,6 @@
 """A Kafka broker's jars: fetched once for each user, by the Ivy that PySpark's wheel brings along.
 
-Whoever has Spark has Ivy, and whoever has Ivy needs no Maven, no docker and no tarball to get a broker: 46 jars, 44 MB, from
+With Spark comes Ivy, and with Ivy there is no need for Maven, docker or a tarball to get a broker: 46 jars, 44 MB, from
 Maven Central. Ivy checks the checksum of each. Rules, each with what breaks without it:
 
 * A download is made in a draft folder, tried out there, and gets its name in one step. [Half a download that looks like a whole

@@ -57,7 +57,7 @@ OURS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Security:
-    """Who may do what, and whether the wire is encrypted.
+    """What each user may do, and whether the wire is encrypted.
 
     With `users` (name: password), clients must log in (SASL, PLAIN), and may then do what an ACL grants them: nothing, to
     begin with. `admin` may do everything, such as creating topics and ACLs; its password is drawn if none is given. With

@@ -145,7 +145,7 @@ class KafkaMembership:
 
     def _say_goodbye(self) -> None:
         """A client of this strategy that has no partitions says nothing when it is closed, and then each rebalance waits for it
-        until its session is over. Who unsubscribes says that it leaves, if it is given the time to."""
+        until its session is over. A consumer that unsubscribes says that it leaves, if it is given the time to."""
         self._consumer.unsubscribe()
         end = time.monotonic() + _GOODBYE
         while self._consumer.memberid() and time.monotonic() < end:

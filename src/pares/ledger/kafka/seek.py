@@ -32,7 +32,7 @@ _NEWS: Final = 0.2
 _PAUSE: Final = 0.01
 _STALL: Final = 0.1
 _FEW: Final = 100
-"""Who asks for no more than this does not read on."""
+"""A caller that asks for no more than this does not read on."""
 
 
 class _Client:
@@ -208,7 +208,7 @@ class Seeker:
                 client.consumer.close()
 
     def _replace(self, client: _Client) -> None:
-        """Whoever comes next gets another one."""
+        """The next caller gets another one."""
         client.replaced = True
         if self._client is client:
             self._client = None

@@ -7,8 +7,8 @@ everybody's, and would have no end at which to give everything back.
 
 **Epochs.** The client is never asked to reconnect by itself: a client that does so keeps what was published meanwhile, and what
 was on its way when the connection broke, and sends it later, when it is no longer true. Here a connection that ends takes its
-client with it, with everything that was not sent; a new connection is a new client and a new *epoch*. Who publishes without one
-is told so.
+client with it, with everything that was not sent; a new connection is a new client and a new *epoch*. A caller that publishes
+without one is told so.
 
 **Silence.** A connection on which nothing has come for half of `timeout` is asked (PING); no answer within `timeout` ends the
 epoch, and the socket is reset, so that the system does not deliver later what it could not deliver so far. What has reached the

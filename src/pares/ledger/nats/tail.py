@@ -69,7 +69,7 @@ class Tails:
         return any(window.open for window in self._windows.of(topic))
 
     def close(self) -> None:
-        """Whoever waits need not any more. The tasks end with the link."""
+        """Those that wait need not any more. The tasks end with the link."""
         with self._lock:
             self._ended = True
         self._windows.shut()

@@ -1,7 +1,7 @@
 """What `pares doctor` says of a SQLite ledger's files: who else on this host may write them, and so disrupt leadership.
 
-Everything is made for its owner only (0600, folders 0700), and SQLite gives `-wal` and `-shm` the mode of the database. Who
-shares a ledger with a Unix group on purpose changes modes himself; that is a note here. A file that everybody may write is
+Everything is made for its owner only (0600, folders 0700), and SQLite gives `-wal` and `-shm` the mode of the database. Modes
+are changed by hand to share a ledger with a Unix group on purpose; that is a note here. A file that everybody may write is
 nobody's purpose.
 """
 

@@ -107,8 +107,8 @@ def _no_database(path: str) -> ConfigError:
 def _header(path: str) -> tuple[int, int]:
     """The application and the layout that the file says it is of.
 
-    Who takes no locks may look in the middle of a checkpoint, which writes the first page before those that it counts: then the
-    file is shorter than it says, and looks damaged. So it is looked at again, for as long as that may take.
+    A reader that takes no locks may look in the middle of a checkpoint, which writes the first page before those that it
+    counts: then the file is shorter than it says, and looks damaged. So it is looked at again, for as long as that may take.
     """
     until = time.monotonic() + _CHECKPOINT_PATIENCE
     while True:

@@ -91,8 +91,8 @@ class AllcallObserver(Observer):
         )
 
     def leaders(self, role: str) -> list[Holder]:
-        """Who claims `role` now: the one whose claim counts, then any other, of which there are some only while members can't
-        hear each other (or one of them has just died)."""
+        """The claimants of `role` now: the one whose claim counts, then any other, of which there are some only while members
+        can't hear each other (or one of them has just died)."""
         with self.lock:
             self._take(self.overheard.pass_time(stopwatch()))
             hosts = {speaker.id: speaker.host for speaker in self.overheard.members()}
@@ -105,7 +105,7 @@ class AllcallObserver(Observer):
             return found
 
     def members(self) -> list[Peer]:
-        """Who was heard lately, with each one's view of the leaders."""
+        """The members heard lately, with each one's view of the leaders."""
         with self.lock:
             self._take(self.overheard.pass_time(stopwatch()))
             leaders = {

@@ -49,7 +49,7 @@ class AllcallView:
         return []
 
     def members(self) -> list[Peer]:
-        """Who was heard lately, and whom each of them takes for the leader of each role (`Peer.views`)."""
+        """The members heard lately, and the leader of each role as each of them sees it (`Peer.views`)."""
         settings, found = self._loop.settings, self._loop.core.peers()
         leaders = {role: held[0].member for role in self.roles() if (held := self.leaders(role))}
         everybody = {m: (p.host, p.rank, dict(p.views)) for m, p in found.items()}

@@ -2,7 +2,7 @@
 
 Silence proves nothing, so without more a group must wait a whole session before it takes a silent member's seats. On
 one host there is a witness: a member holds an flock on a file of its own for as long as it lives, and the kernel gives
-the lock up when the last process that has the open file is gone, however it went. Whoever gets that very lock knows.
+the lock up when the last process that has the open file is gone, however it went. A process that gets that very lock knows.
 
 What "that very lock" takes, and what breaks without it:
 
@@ -60,7 +60,7 @@ class Inherited(Protocol):
 class _Forks:
     """One handler for all locks and watches of the process, which it knows by weak references only.
 
-    Whoever opens a descriptor and enters it here does both under `guard`, and a fork waits for it: so no child is born
+    Code that opens a descriptor and enters it here does both under `guard`, and a fork waits for it: so no child is born
     with a descriptor that nobody knows of.
     """
 

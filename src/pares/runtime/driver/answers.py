@@ -1,4 +1,5 @@
-"""Who waits for what it asked of a member's loop: each is told once whether it stands in the log, or that it never will."""
+"""Callers that wait for what they asked of a member's loop: each is told once whether it stands in the log, or that it never
+will."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ Answer = Callable[[bool], object]
 class Answers:
     """Of one loop. Users ask on their threads; the loop answers on its own, in the order in which they asked.
 
-    Whoever asks hands its request over first. So the loop counts who waits before it looks whether requests are left: of those
+    A caller hands its request over first. So the loop counts who waits before it looks whether requests are left: of those
     it counted none can have a request that it has not seen.
     """
 

@@ -1,9 +1,9 @@
 """What this process believes now, for checks that cost about a hundred nanoseconds: a deadline for each role.
 
 The member's loop writes, everybody else reads, and there is no lock between them: each write is one step for the interpreter,
-and a reader that sees the deadline before it is renewed is only too careful. Who closes the member may end everything without
-waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody. Nor is what has run out
-(`term.Lease`): the loop is told of such terms, and gives their seats up.
+and a reader that sees the deadline before it is renewed is only too careful. The thread that closes the member may end
+everything without waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody. Nor is
+what has run out (`term.Lease`): the loop is told of such terms, and gives their seats up.
 
 A term is ended before it is forgotten: a fork may come between any two steps, and in the child only what stands in the table
 can be ended.

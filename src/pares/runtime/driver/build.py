@@ -138,7 +138,7 @@ def assemble(
     said = set[str]()
 
     def compare() -> None:
-        """What the log says of a role counts, whatever this member was made with (U4): that is said, once a role."""
+        """What the log says of a role counts, whatever this member was made with: that is said, once a role."""
         for role in checked["roles"]:
             there = loop.claims.reader.world.roles.get(role.name)
             if there is not None and not there.removed and there.seats != role.seats and role.name not in said:

@@ -103,7 +103,7 @@ class Loop:
         self.unwritten: str | None = None
         """Why the last append failed: it may be that this user can read the ledger, and not write it."""
         self.joined = True
-        """Who is live is in its group, as nobody but the log lets it in."""
+        """Always true: only the log admits a claims member."""
         self.failure: BaseException | None = None
         self.read_at = stopwatch()
         """When the ledger was last read."""
@@ -334,7 +334,8 @@ class Loop:
             self.doorbell.also(self._deaths.filenos())
 
     def _watch(self, effect: Watch) -> None:
-        """Watches these from now on. Who was proven dead and is no longer in the group needs its lock file no more."""
+        """Watches these from now on. A member that was proven dead and is no longer in the group needs its lock file no
+        more."""
         if self._deaths is None or self.incarnation.folder is None:
             return
         for member in self._deaths.proven - effect.locks.keys():

@@ -1,6 +1,7 @@
 """A member's place in a `Group`, polled by a thread of its own: a revocation blocks here and nowhere else.
 
-Who has not been let in yet keeps the reason that was heard last until it is: a group's service answers only now and then.
+A member that has not been let in yet keeps the reason that was heard last until it is: a group's service answers only now and
+then.
 
 Callbacks become events of the protocol. `on_revoked` waits until the protocol has yielded each partition, for no longer than
 the barrier's limit and what a release takes.
@@ -46,8 +47,8 @@ class Callbacks:
         self._hear = hear
         self._limit = limit
         self._lock = threading.Lock()
-        """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. Who would
-        hear it then may be another incarnation, of which it is not true."""
+        """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. The listener
+        may then be another incarnation, of which it is not true."""
         self._waiting: dict[int, threading.Event] = {}
         self._over = False
         """Nobody answers any more."""
@@ -103,8 +104,8 @@ class Assignment:
         changed: Callable[[], None],
         after: Assignment | None = None,
     ) -> None:
-        """`after`: an earlier incarnation's, which is leaving. Who joined before it has left would find itself twice in its
-        group, and be warned of itself."""
+        """`after`: an earlier incarnation's, which is leaving. A member that joined before that one has left would find itself
+        twice in its group, and be warned of itself."""
         self._join = join
         self._callbacks = callbacks
         self._who = who

@@ -191,7 +191,7 @@ class ClaimsMembership:
     # Steering: from any thread --------------------------------------------------------------------------------------------
 
     def peers(self) -> list[Peer]:
-        """Who is in the group."""
+        """The members of the group."""
         return self._member.members()
 
     def hand_over(self, number: int, to: str | None, why: str) -> None:

@@ -78,7 +78,7 @@ class InductionLoop:
         life.lapsed = self._events.append
         self._answers = Answers()
         self._readers = Answers()
-        """Who waits until this thread has read what stands in the logs."""
+        """The callers that wait until this thread has read what stands in the logs."""
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
@@ -490,7 +490,7 @@ class InductionLoop:
                 self._life.carry(Report(kind, f"group {config.group!r}: {text}"))
 
     def _trim(self) -> None:
-        """Who leads a partition has its log forget what is older than the retention; beats say all that is needed."""
+        """The owner of a partition has its log forget what is older than the retention; beats say all that is needed."""
         now = stopwatch()
         if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
             return

@@ -1,4 +1,4 @@
-"""Who has nothing to do in a group that shares out partitions (seeds 000 and 002: M about P, and no more than R)."""
+"""Members that have nothing to do in a group that shares out partitions (seeds 000 and 002: M about P, and no more than R)."""
 
 from __future__ import annotations
 

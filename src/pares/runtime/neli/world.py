@@ -244,7 +244,7 @@ class Tenures:
             changes.append(DidChanged(offset, me, over.seat, tenancy.token, "stop", over.ended_ms, over.why))
 
     def _forget(self) -> list[tuple[Change, int]]:
-        """Who has been silent for long, by the log's own times, and leads nothing."""
+        """The members that have been silent for long, by the log's own times, and lead nothing."""
         found: list[tuple[Change, int]] = []
         for id, member in list(self.world.members.items()):
             quiet = self.newest_ms - self.heard.get(id, 0) - member.due_ms

@@ -3,10 +3,10 @@
 They run beside the member's loop, so that beats go on. For one seat, calls come one at a time and in order; only `Fenced` does
 not wait for a `Revoked` that still runs, for it is meant for exactly that barrier.
 
-A planned end of a term is over when the callback has returned (an exception counts as a return) and every body that is known
-to run for that term (`terms`, `only`, `background`, `aio`) has seen its end. With neither, it is over at once. A generator that
-waits for its next step counts as a body also when its thread has ended, for any other may resume it; that is logged. Whoever
-closes the member from within such a body, or from within the callback, does not wait for itself.
+A planned end of a term is over when the callback has returned (an exception counts as a return) and every body that is known to
+run for that term (`terms`, `only`, `background`, `aio`) has seen its end. With neither, it is over at once. A generator that
+waits for its next step counts as a body also when its thread has ended, for any other may resume it; that is logged. A thread
+that closes the member from within such a body, or from within the callback, does not wait for itself.
 """
 
 from __future__ import annotations

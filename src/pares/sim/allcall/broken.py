@@ -95,7 +95,7 @@ def no_loopback() -> list[Patch]:
 
 
 def deaf_offers() -> list[Patch]:
-    """Who can't lead says that it may be waited for."""
+    """A member that can't lead says that it may be waited for."""
 
     def offers(self: AllCall, role: str, now: int) -> bool:
         return not self._declines(role) and self._turns.may_elect(role, now)
@@ -117,7 +117,7 @@ def last_beat_only() -> list[Patch]:
 
 
 def no_release() -> list[Patch]:
-    """Who must not renew lets its term end, and says nothing."""
+    """A holder that must not renew lets its term end, and says nothing."""
     usual, give_up = AllCall._renew, AllCall._give_up
 
     def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
@@ -179,7 +179,7 @@ def name_is_enough() -> list[Patch]:
 
 
 def init_electable() -> list[Patch]:
-    """Who keeps silence says that it may be elected."""
+    """A member that keeps silence says that it may be elected."""
     return [
         (Turns, "phase", lambda self, now: "ping"),  # pyright: ignore[reportUnknownLambdaType]
         (AllCall, "_offers", lambda self, role, now: True),  # pyright: ignore[reportUnknownLambdaType]
@@ -258,7 +258,7 @@ def flag() -> list[Patch]:
 
 
 def standstill() -> list[Patch]:
-    """Who stood still goes on as if it had listened."""
+    """A member that stood still goes on as if it had listened."""
     return [(AllCall, "_notice_standstill", lambda *_: None)]
 
 
@@ -274,7 +274,7 @@ def forgetful() -> list[Patch]:
 
 
 def not_outbid() -> list[Patch]:
-    """Who leads on after a split keeps its token, however low."""
+    """A leader that stays after a split keeps its token, however low."""
     return [(Election, "outbid", lambda self: None)]  # pyright: ignore[reportUnknownLambdaType]
 
 
@@ -291,7 +291,7 @@ def barrier_not_awaited() -> list[Patch]:
 
 
 def not_ready_leads() -> list[Patch]:
-    """Who is not ready says that it could lead, and others wait for it."""
+    """A member that is not ready says that it could lead, and others wait for it."""
     usual = AllCall._offers
 
     def offers(self: AllCall, role: str, now: int) -> bool:

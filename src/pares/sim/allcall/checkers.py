@@ -231,7 +231,8 @@ class Terms(AllCallChecker):
 
 
 class Silence(AllCallChecker):
-    """Who may have forgotten something calls nobody and leads nothing for a lease and the skew, unless it hears who leads."""
+    """A member that may have forgotten something calls nobody and leads nothing for a lease and the skew, unless it hears who
+    leads."""
 
     promise = "newcomers keep silent"
 
@@ -312,8 +313,8 @@ class Alone(AllCallChecker):
 
 
 class Planned(AllCallChecker):
-    """Who has nothing in its way, and hears itself, ends its terms by plan: for a better ranked one, by a wish of its user's,
-    by closing. Its lease does not run out, neither while it leads nor while the barrier runs that it then waits for."""
+    """A member that has nothing in its way, and hears itself, ends its terms by plan: for a better ranked one, by a wish of its
+    user's, by closing. Its lease does not run out, neither while it leads nor while the barrier runs that it then waits for."""
 
     promise = "what ends by plan is no fence"
 

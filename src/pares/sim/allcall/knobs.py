@@ -14,9 +14,9 @@ best     L + B + d + barrier  who leads has just renewed when the best one is he
 quiet    L + S + W + 2B + 3d  whatever went before: claims of the dead are over, the dead are no longer taken to be there,
          + barrier            silences are over, and who may claim has called and claimed
 
-Whoever wakes up later than it asked for calls as much later, and notices as much later that something is over: B has that more,
-and `cold`, `crash` and `quiet` once again. Where wall clocks are more than a lease apart, all have W + 2B more: so long it
-takes until a newcomer's calls are known for new by their pace.
+A member that wakes up later than it asked for calls as much later, and notices as much later that something is over: B has that
+more, and `cold`, `crash` and `quiet` once again. Where wall clocks are more than a lease apart, all have W + 2B more: so long
+it takes until a newcomer's calls are known for new by their pace.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Station:
 
 
 class Listener(Protocol):
-    """Who is on the bus."""
+    """Those that are on the bus."""
 
     name: str
     station: Station

@@ -15,7 +15,8 @@ from pares.sim.engine import MS
 
 
 class Members(AllCallChecker):
-    """Who is said to have come was just heard, and not by a late copy; who is said to be lost was not, or has left."""
+    """A peer that is said to have come was just heard, and not by a late copy; one that is said to be lost was not, or has
+    left."""
 
     promise = "membership events are true"
 

@@ -30,7 +30,7 @@ class Probes:
         return Broken("it comes right in time", self.engine.now, what)
 
     def expect_dawn(self, begins: list[tuple[AllCallProcess, int]]) -> None:
-        """Somebody leads each role in time. Whoever is better ranked and begins within a beat of one is waited for."""
+        """Somebody leads each role in time. A better ranked member that begins within a beat of one is waited for."""
         for seat in self.play.seats:
             able = [(p, at) for p, at in begins if seat[0] in p.roles]
             if not able:

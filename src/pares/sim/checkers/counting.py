@@ -28,7 +28,7 @@ class Counting(Checker):
         self.numbers: dict[str, int] = {}
         self.reads: dict[str, int] = {}
         self.gone: dict[str, int] = {}
-        """Who left or died, and how many records had counted then: that is remembered for so many more (R13)."""
+        """Members that left or died, and how many records had counted then: that is remembered for so many more (R13)."""
         self.count = 0
         self.version = -1
         self.highest = 0

@@ -31,7 +31,7 @@ class Movement(Checker):
         self.play = play
         self.quiet_since = 0
         self.came_to: dict[Seat, str] = {}
-        """Who got a seat for the present reason."""
+        """The members that got a seat for the present reason."""
         self.moved = 0
         self.allowed: int | None = None
         """How many moves the present situation asks for; None: not known yet."""

@@ -55,7 +55,7 @@ class Pauses(Checker):
             )
 
     def _check_length(self, record: Resume, pause: _Paused) -> None:
-        """Whoever ends it unasked must have measured its whole length since reading it, at best on a fast clock."""
+        """A member that ends it unasked must have measured its whole length since reading it, at best on a fast clock."""
         process = next((p for p in self.scene.processes.values() if p.id == record.m), None)
         if process is None or process.asked_at(ResumeNow) >= 0:
             return

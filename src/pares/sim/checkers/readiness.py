@@ -1,4 +1,5 @@
-"""Who is not ready leads nothing (R19): in a member that knows that it is not no belief begins, and none goes on for long.
+"""A member that is not ready leads nothing (R19): in a member that knows that it is not no belief begins, and none goes on for
+long.
 
 What counts is what its kernel has been told: when it was made, and since.
 """

@@ -1,4 +1,4 @@
-"""Who may change a seat (R3, R3a): only its holder, a claim that names the holder's last word, or proof of death.
+"""What may change a seat (R3, R3a): only its holder, a claim that names the holder's last word, or proof of death.
 
 Followed here beside the kernel, from the records themselves. A claim that stands while the holder had written something since
 would let two believe; a seat that is freed by anything else would be freed behind its holder's back.

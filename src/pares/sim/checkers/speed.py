@@ -76,7 +76,7 @@ class Speed(Checker):
             if not heirs or self._ghosts(seat, process):
                 continue
             session = process.settings["session_ms"] * MS
-            # Who grants its own clock more than the holder did waits longer by that.
+            # A challenger that grants its own clock more than the holder did waits longer by that.
             own, his = knobs.drift, process.settings["drift"]
             within = int(session * max(1.0, (1 + own) / (1 + his)) / (1 - own)) + self._rounds(5)
             if proven:
@@ -105,7 +105,7 @@ class Speed(Checker):
         return all(p.well(while_) for p in self.play.own if p.running and p.over is None)
 
     def _heirs(self, seat: Seat, leaver: Process) -> list[str]:
-        """Who could take the seat, by the log."""
+        """The members that could take the seat, by the log."""
         world = self.scene.judge.world
         if not world.open(seat) or world.paused(seat[0]):
             return []

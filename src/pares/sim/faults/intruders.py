@@ -1,4 +1,4 @@
-"""Whoever writes into the log without being asked: garbage, forgeries, and members of versions that do not exist yet."""
+"""What writes into the log without being asked: garbage, forgeries, and members of versions that do not exist yet."""
 
 from __future__ import annotations
 

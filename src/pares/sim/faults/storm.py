@@ -33,7 +33,7 @@ class Storm(Chance["Process"]):
         self.knobs = knobs = play.knobs
         self.replaced = False
         self.terms: list[tuple[str, Seat, int]] = []
-        """Who (by name) has led which seat, and by which token: of those that wrote of their work."""
+        """The member (by name) that has led each seat, and by which token: of those that wrote of their work."""
         self.looping: Process | None = None
         """One at a time dies again and again."""
         self.names = 0

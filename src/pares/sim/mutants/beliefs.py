@@ -102,7 +102,7 @@ def _believes_after_leave() -> list[Patch]:
 
 
 def _session_that_changes() -> list[Patch]:
-    """Who is silent is judged by what a record says of the next one, and holders promise more than their session says."""
+    """Silence is judged by what a record says of the next one, and holders promise more than their session says."""
     silent_at = Stopwatches.silent_at
     beat_ms = duties.beat_ms
 
@@ -165,7 +165,7 @@ def _acknowledged_is_accepted() -> list[Patch]:
 
 
 def _name_is_enough() -> list[Patch]:
-    """Whoever starts under the name of a holder takes its seats, without proof and without waiting."""
+    """A member that starts under the name of a holder takes its seats, without proof and without waiting."""
     silent_at, claimable_at = Stopwatches.silent_at, Stopwatches.claimable_at
 
     def silent(self: Stopwatches, member: Any) -> int:

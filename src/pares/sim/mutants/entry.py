@@ -30,7 +30,7 @@ def _adrift_waits_its_own_session() -> list[Patch]:
 
 
 def _any_snapshot_will_do() -> list[Patch]:
-    """Who begins with a snapshot does not look whether its records count in the world that they carry."""
+    """A joiner that begins with a snapshot does not look whether its records count in the world that they carry."""
     return [(Reader, "_check_entry", lambda self: setattr(self, "_entered", None))]
 
 
@@ -77,14 +77,14 @@ ENTRY: Final = (
     Mutant(
         "adrift-begins-at-once",
         "R12",
-        "who finds no way into a log begins it anew at once",
+        "a joiner that finds no way into a log begins it anew at once",
         _adrift_begins_at_once,
         ADRIFT,
     ),
     Mutant(
         "adrift-waits-its-own-session",
         "R12",
-        "who finds no way into a log waits its own session, however long those of others are",
+        "a joiner that finds no way into a log waits its own session, however long those of others are",
         _adrift_waits_its_own_session,
         {**ADRIFT, "sessions": (2000, 100)},
     ),
@@ -104,7 +104,7 @@ ENTRY: Final = (
     Mutant(
         "nobody-forgotten",
         "R13",
-        "who is silent, and who is gone, is remembered for ever",
+        "members that are silent or gone are remembered for ever",
         _nobody_forgotten,
         {"faults": {"crash": 2.0, "close": 1.0, "late_joiner": 1.0}, "scale": {"forget": 60}, "pace": 1.5},
     ),

@@ -89,7 +89,7 @@ def _ghosts_are_waited_for() -> list[Patch]:
 
 
 def _unshown_is_given() -> list[Patch]:
-    """Whoever writes is handed things, whether it has shown that it reads or not."""
+    """A member that writes is handed things, whether it has shown that it reads or not."""
     return [
         (Stopwatches, "heard", lambda self, alive: frozenset(alive)),
         (Pace, "shown", lambda self, now, due_ms: True),
@@ -210,7 +210,7 @@ GROUP: Final = (
     Mutant(
         "obituary-without-proof",
         "R7",
-        "who is overdue is declared dead",
+        "a member that is overdue is declared dead",
         _obituary_without_proof,
         {"faults": {"freeze": 1.0}, "proof": True, "overlap_ms": 0},
     ),

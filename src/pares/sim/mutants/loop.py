@@ -39,7 +39,7 @@ LOOP: Final = (
     Mutant(
         "revives-what-ran-out",
         "R4",
-        "who renews does not look whether the belief had run out",
+        "a renewal does not look whether the belief had run out",
         _revives,
         {**FROZEN, "faults": {"freeze_inside": 1.0}},
     ),

@@ -140,7 +140,7 @@ def _snapshot_loses_a_field() -> list[Patch]:
     dump = World.dump
 
     def without(self: World) -> str:
-        """Who is gone is not written down."""
+        """Members that are gone are not written down."""
         gone, self.gone = self.gone, {}
         try:
             return dump(self)

@@ -134,7 +134,7 @@ class Barriers(NeliChecker):
     def __init__(self, scene: NeliScene) -> None:
         super().__init__(scene)
         self.running: dict[Seat, tuple[NeliProcess, int, int]] = {}
-        """Who runs it, for which token, and until when by its stopwatch."""
+        """The process that runs it, for which token, and until when by its stopwatch."""
 
     def followed(self, process: NeliProcess, effect: Any) -> None:
         running = self.running.get(effect.seat)
@@ -207,7 +207,7 @@ class Frugal(NeliChecker):
             if knobs.mode == "nele"
             else everybody * knobs.partitions * 1000 / max(knobs.slowest_ms, knobs.interval_ms)
         )
-        # A clock may be fast. Whoever begins to lead says so at once; who crashed or came is counted late.
+        # A clock may be fast. A member that begins to lead says so at once; one that crashed or came is counted late.
         most = (
             max(knobs.budget, needed) * seconds * (1 + knobs.drift) * 1.1
             + 8 * len(self.scene.processes) * knobs.partitions

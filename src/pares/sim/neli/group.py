@@ -22,7 +22,7 @@ BEATS: Final = 6
 
 
 class Coordinator:
-    """Who owns what. Times in nanoseconds of true time."""
+    """The owner of each partition. Times in nanoseconds of true time."""
 
     def __init__(self, engine: Engine, rng: Random, partitions: int, session: int, delay: tuple[int, int]) -> None:
         self.engine = engine
@@ -32,7 +32,7 @@ class Coordinator:
         self.delay = delay
         """How long a message to or from it takes."""
         self.owner: dict[int, NeliProcess] = {}
-        """Who it thinks has it; also while it is being taken back."""
+        """The owner by the coordinator's word; also while it is being taken back."""
         self.wanted_back: set[int] = set()
         self.members: dict[str, tuple[NeliProcess, int]] = {}
         """By incarnation: the process, and when it was heard last."""
@@ -66,7 +66,7 @@ class Coordinator:
             self._soon(self._evict, process.id)
 
     def look(self) -> None:
-        """Who has been silent for a session is out."""
+        """A member that has been silent for a session is out."""
         now = self.engine.now
         for id, (_, heard) in list(self.members.items()):
             if now >= heard + self.session:

@@ -156,7 +156,7 @@ def _any_rival() -> list[Patch]:
 
 
 def _history_counts() -> list[Patch]:
-    """Whoever has ever written to the log counts as if it were there when somebody comes."""
+    """A member that has ever written to the log counts as if it were there when somebody comes."""
 
     def date(self: Any, now: int) -> None:
         self.around |= {who: Writer(now, writer.due_ms, writer.owns) for who, writer in (self._before or {}).items()}
