@@ -78,6 +78,8 @@ class Life:
         """Wall-clock seconds at which it was read that a seat got its present holder."""
         self.turned: dict[Seat, int] = {}
         """When, on the stopwatch, this member came to hold a seat, or stopped leading it, whichever was later."""
+        self.unreached_at = 0
+        """When the ledger was last found out of reach, by the stopwatch. Written by the loop's thread alone."""
         self.forked = False
         self._on_lost = on_lost
         self._end: Stop | None = None
