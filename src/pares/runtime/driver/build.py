@@ -132,7 +132,6 @@ def assemble(
         return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, in_force)
     folder = lock_folder(ledger, given["lock_folder"])
     loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
-    life.measures.waits_known = True
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
 
     said = set[str]()
