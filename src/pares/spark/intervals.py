@@ -280,7 +280,7 @@ def members(facts: DataFrame) -> DataFrame:
 def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
     """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
     return facts.sparkSession.sql(
-        _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", f"'{FENCED}', '{LEASE_RAN_OUT}'"),
+        _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", f"'{FENCED}', '{LEASE_RAN_OUT}', '{LOST}'"),
         facts=facts,
         members=members,
         faults=faults,

@@ -130,13 +130,16 @@ def test_a_planned_move_and_a_crash_of_fast_neli(tmp_path: Path, spark: SparkSes
     assert result.summary["exclusive"]
 
 
-def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(tmp_path: Path, spark: SparkSession) -> None:
-    """Thawed, it finds its lease run out, and yields with that: what was done to it says more."""
+@pytest.mark.parametrize("why", ["lease ran out", "lost"])
+def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(
+    tmp_path: Path, spark: SparkSession, why: str
+) -> None:
+    """Thawed, it finds its lease run out or its partition gone, and yields with that: what was done to it says more."""
     log = NeliLog(tmp_path)
     log.write(Width, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2400, 4000)
-    log.yield_("a~1", token, 3000, 1100, "lease ran out", ended=2300)
+    log.yield_("a~1", token, 3000, 1100, why, ended=2300)
     log.settle()
     faults = [(2050, "a", "freeze")]
     result = audit(log.url, "g", spark=spark, faults=faults)
