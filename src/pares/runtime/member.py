@@ -170,7 +170,7 @@ class Member:
         one for each keyword that can be written as a word (docs/guide.md lists them). Arguments win.
 
         Raises `ConfigError` for a variable whose value can't be, by its name and value, and when neither the arguments nor the
-        environment say which ledger or which group; what `Member` raises else.
+        environment say which ledger (there is no default, as commands have one) or which group; what `Member` raises else.
         """
         from pares.runtime.config.environment import Environment
 
