@@ -42,7 +42,8 @@ def test_an_owner_of_neli_too_slow_to_believe_says_so(faulty: Faulty) -> None:
     assert me.wait("0", PATIENCE)
     assert me.health().ok
     faulty.append_seconds = 0.9
-    health = until(lambda: (found := me.health()).unled and found, "it can't lead, and says so")
+    until(lambda: me.health().unled, "it can't lead, and says so")
+    health = me.health()
     assert health.unled == ("0",)
     assert not health.ok
     assert "it holds '0' and leads not" in health.why
