@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from cli_log import BASE, HandLog, pares
 
+from pares import Member
 from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
+
+PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -265,6 +269,32 @@ def test_doctor_reports_silence_names_versions_and_settings(tmp_path: Path) -> N
     texts = " ".join(f["text"] for f in found.json["findings"] if f["check"] == "settings")
     for word in ("drift 0", "session of 20 ms", "overlap", "synchronous=normal"):
         assert word in texts
+
+
+def test_doctor_compares_what_members_asked_for(tmp_path: Path) -> None:
+    """Real members, one of a release that asks for two seats where the log has one."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    doctor = ("doctor", "--ledger", url, "--group", "g", "--json")
+    with Member(url, group="g", roles=["feed"], name="old", session=5.0) as old:
+        assert old.wait("feed", PATIENCE)
+        with Member(url, group="g", roles=["feed"], name="new", seats=2, session=8.0, drift=0.2) as new:
+            end = time.monotonic() + PATIENCE
+            while not (found := pares(*doctor)).json["kinds"].get("asked"):
+                assert time.monotonic() < end
+            (said,) = [f["text"] for f in found.json["findings"] if (f["check"], f["level"]) == ("roles", "warning")]
+            assert said.startswith(f"{new.id} was made with seats=2 for role 'feed', which has 1 by the log")
+            assert said.endswith("pares roles add feed --seats 2")
+            notes = [f["text"] for f in found.json["findings"] if (f["check"], f["level"]) == ("settings", "note")]
+            assert (
+                f"members were made with different sessions: 5 s ({old.id}); 8 s ({new.id}). Each goes by its own"
+                in notes
+            )
+            assert (
+                f"members were made with different drift: 0.1 ({old.id}); 0.2 ({new.id}). Each goes by its own" in notes
+            )
+            assert pares("roles", "add", "feed", "--seats", "2", "--ledger", url, "--group", "g").code == 0
+            assert levels(pares(*doctor).json, "roles") == ["note"], "the log has what the new release asks for"
+            assert new.wait("feed", PATIENCE)
 
 
 def test_doctor_says_that_a_newer_format_needs_an_upgrade(tmp_path: Path) -> None:

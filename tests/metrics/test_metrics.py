@@ -153,6 +153,36 @@ def test_how_long_a_takeover_took(url: str) -> None:
     dies.close(0.0)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "silence"),
+    [
+        (pares.FastNeli(heartbeat_timeout=0.4), 0.4),
+        (pares.Neli(T=0.4, clock_error=0.02), 0.4),
+        (pares.AllCall(lease=1.2, heartbeat=0.3, skew=0.1, silence=0.0), 0.4),
+    ],
+)
+def test_how_long_a_takeover_took_by_the_other_protocols(url: str, protocol: Any, silence: float) -> None:
+    """From the last word of the leader that died, as its heir heard it."""
+    registry = CollectorRegistry()
+    settings: dict[str, Any] = {"group": "g", "roles": ["0"], "protocol": protocol}
+    if not isinstance(protocol, pares.AllCall):
+        settings["session"] = 0.6
+    dies = pares.Member(url, name="a", **settings)
+    assert dies.wait("0", PATIENCE)
+    with pares.Member(url, name="b", rank=0, **settings) as heir:
+        pares.metrics.prometheus(heir, registry)
+        _until(lambda: heir.state == "live" and heir.leader("0") is not None)
+        assert scraped(registry)["pares_takeover_seconds_count"] == {B: 0}
+        dies._loop.abandon()
+        began = time.monotonic()
+        assert heir.wait("0", PATIENCE)
+        took = time.monotonic() - began
+        found = scraped(registry)
+        assert found["pares_takeovers_total"] == found["pares_takeover_seconds_count"] == {B: 1}
+        assert silence <= found["pares_takeover_seconds_sum"][B] <= took + 1.0
+    dies.close(0.0)
+
+
 def test_series_do_not_grow_with_restarts(tmp_path: Path) -> None:
     """Members of two processes, one after the other, that were given no name, and one that was."""
     script = (
@@ -193,7 +223,7 @@ def test_the_number_of_an_unnamed_member_is_free_again_when_it_is_closed(url: st
 
 def test_what_a_protocol_does_not_have_is_not_told(url: str) -> None:
     registry, reader = CollectorRegistry(), InMemoryMetricReader()
-    missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count", "pares_takeover_seconds_count"}
+    missing = {"pares_read_back_age_seconds", "pares_read_back_seconds_count"}
     with pares.Member(url, group="g", roles=["A"], name="a", protocol=pares.AllCall(lease=1.0, heartbeat=0.3)) as me:
         pares.metrics.prometheus(me, registry)
         pares.metrics.otel(me, MeterProvider(metric_readers=[reader]).get_meter("test"))

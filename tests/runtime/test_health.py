@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
 
+import pares
 from pares.runtime.views import Health
 
 
@@ -31,6 +33,61 @@ def test_a_member_too_slow_to_believe_is_not_well_and_says_why(faulty: Faulty) -
     until(lambda: me.health().ok, "it is well when it leads again")
     assert not any(problem.startswith("slow:") for problem in me.health().problems)
     assert me.health().unled == ()
+
+
+def test_an_owner_of_neli_too_slow_to_believe_says_so(faulty: Faulty) -> None:
+    """The group has given it the partition, and its own beats come back after its deadline."""
+    crew = Crew(faulty)  # type: ignore[arg-type]
+    me = crew.member("a", ("0",), protocol=pares.FastNeli(heartbeat_timeout=0.5), session=4.0)
+    assert me.wait("0", PATIENCE)
+    assert me.health().ok
+    faulty.append_seconds = 0.9
+    until(lambda: me.health().unled, "it can't lead, and says so")
+    health = me.health()
+    assert health.unled == ("0",)
+    assert not health.ok
+    assert "it holds '0' and leads not" in health.why
+    assert health.unreachable is None
+    faulty.append_seconds = 0.0
+    assert me.wait("0", PATIENCE)
+    until(lambda: me.health().ok, "it is well when it leads again")
+
+
+def test_an_owner_that_waits_for_the_one_before_is_not_ill(crew: Crew) -> None:
+    """It waits out the tenure of a leader that died, for longer than its own session and a second."""
+    settings: dict[str, Any] = {"protocol": pares.FastNeli(heartbeat_timeout=3.5), "session": 4.0}
+    before = crew.member("a", ("0",), **settings)
+    assert before.wait("0", PATIENCE)
+    me = crew.member("b", ("0",), **settings)
+    until(lambda: me.state == "live" and me.leader("0"), "it knows the leader")
+    before._loop.abandon()
+    found: list[Health] = []
+
+    def leads() -> bool:
+        found.append(me.health())
+        return me.holds("0")
+
+    until(leads, "it leads")
+    assert {health.why for health in found} == {""}
+
+
+def test_an_owner_whose_ledger_was_away_is_not_ill(faulty: Faulty) -> None:
+    crew = Crew(faulty)  # type: ignore[arg-type]
+    me = crew.member("a", ("0",), protocol=pares.FastNeli(heartbeat_timeout=0.2), session=0.3)
+    assert me.wait("0", PATIENCE)
+    faulty.away()
+    until(lambda: not me.holds("0"), "its lease runs out")
+    time.sleep(1.5)
+    assert me.health().unreachable
+    faulty.back()
+    found: list[Health] = []
+
+    def leads() -> bool:
+        found.append(me.health())
+        return me.holds("0")
+
+    until(leads, "it leads again")
+    assert {health.why for health in found} == {""}
 
 
 def test_a_ledger_out_of_reach_is_no_illness_of_its_members(faulty: Faulty) -> None:

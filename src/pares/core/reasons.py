@@ -43,6 +43,8 @@ REVOKED: Final = "revoked"
 """The group wanted the partition back, and waited."""
 LOST: Final = "lost"
 """The group had taken it already."""
+ROLE_ADDED: Final = "role added"
+"""By plan: a role that was removed during the tenure is there again, and its next term needs a token of its own."""
 SUPERSEDED: Final = "superseded"
 """Another owner has announced itself; in ALLCALL: another's claim counts."""
 

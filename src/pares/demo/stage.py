@@ -201,7 +201,8 @@ class Stage:
             self._refused += 1
             self.screen.fault(
                 self.at,
-                f"{role:<6} the fence refused {member}'s write: token {short_token(token)} is below {short_token(seen)}",
+                f"{role:<6} the fence refused {member}'s write: token {short_token(token, seen)} is below "
+                f"{short_token(seen, token)}",
             )
         for actor in self.cast.look():
             self.lost.append(actor.name)

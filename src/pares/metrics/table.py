@@ -55,10 +55,6 @@ def _read_backs(measures: Measures) -> Histogram | None:
     return measures.read_backs if measures.reads_back else None
 
 
-def _waits(measures: Measures) -> Histogram | None:
-    return measures.waits if measures.waits_known else None
-
-
 def roles_of(member: Member) -> list[str]:
     """The roles that it may lead: of those that its group has, once it knows them, and what it leads."""
     there = member._view.roles()  # pyright: ignore[reportPrivateUsage]
@@ -122,7 +118,9 @@ TIMES: Final = (
     Times("pares_append_seconds", "an append, until it is acknowledged or has failed", lambda m: m.appends),
     Times("pares_read_back_seconds", "from handing a beat over to having read it back", _read_backs),
     Times("pares_lease_slack_seconds", "what was left of the lease when it was renewed", lambda m: m.slack),
-    Times("pares_takeover_seconds", "from the last record of a silent or dead leader to the own term", _waits),
+    Times(
+        "pares_takeover_seconds", "from the last record of a silent or dead leader to the own term", lambda m: m.waits
+    ),
     Times("pares_barrier_seconds", "a planned end, until barrier and bodies are through", lambda m: m.barriers),
 )
 

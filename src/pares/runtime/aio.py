@@ -402,9 +402,11 @@ class Member:
         returns None otherwise.
 
         With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds,
-        also one that blocks the event loop: that is watched from a thread.
+        also one that blocks the event loop: that is watched from a thread. Raises as `pares.Member.only`.
         """
+        check = self._member._check_there  # pyright: ignore[reportPrivateUsage]
         self._member.term(role)  # raises for a role that this member never leads
+        check(role)
         check_stuck_after(stuck_after)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R | None]]:
@@ -413,6 +415,7 @@ class Member:
                 self._member.term(role)  # raises in a forked child
                 working = self._member._working(role)  # pyright: ignore[reportPrivateUsage]
                 if working is None:
+                    check(role)
                     return None
                 term = Term(working, self._member)
                 with self._work(term, give_up_on_error, stuck_after):

@@ -66,9 +66,9 @@ def _unled(session: float, life: Life, view: View) -> tuple[str, ...]:
     now, patience = stopwatch(), int(max(session, SHORTEST) * 1e9)
     ending = life.barriers.ending()
     found: set[str] = set()
-    for role, seat in view.held():
+    for (role, seat), could in view.held().items():
         term = life.beliefs.terms.get(role)
-        since = max(life.turned.get((role, seat), now), 0 if term is None else term.deadline_ns)
+        since = max(could, life.unreached_at, 0 if term is None else term.deadline_ns)
         if not term and (role, seat) not in ending and now > since + patience:
             found.add(role)
     return tuple(sorted(found))

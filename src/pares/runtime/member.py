@@ -170,7 +170,7 @@ class Member:
         one for each keyword that can be written as a word (docs/guide.md lists them). Arguments win.
 
         Raises `ConfigError` for a variable whose value can't be, by its name and value, and when neither the arguments nor the
-        environment say which ledger or which group; what `Member` raises else.
+        environment say which ledger (there is no default, as commands have one) or which group; what `Member` raises else.
         """
         from pares.runtime.config.environment import Environment
 
@@ -370,9 +370,17 @@ class Member:
         With `give_up_on_error` an exception in it (`SystemExit` too) ends the term; so does a call that takes longer than
         `stuck_after` seconds: somebody else leads when that call has come to its end or `barrier_timeout` is over. While it
         hangs, this member keeps no later term of the role either, and `health()` says so.
+
+        Raises `ConfigError` for a role that this member never leads; with "neli", "nele" and "fast-neli", whose members lead
+        whatever role the group has, for one that it has not: here, or, while that isn't known yet, from a call of the function.
         """
         self._requests.check_eligible(role)
-        return only_while(self, self._barriers, self._working, role, give_up_on_error, stuck_after)
+        self._check_there(role)
+        return only_while(self, self._barriers, self._working, self._check_there, role, give_up_on_error, stuck_after)
+
+    def _check_there(self, role: str) -> None:
+        """By what this member is driven by now."""
+        self._requests.check_there(role)
 
     def background(
         self,

@@ -37,6 +37,7 @@ from pares.core.reasons import (
     ROLE_REMOVED,
     SLOW,
     STEPPED_DOWN,
+    SUPERSEDED,
 )
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ WITH t AS (
    AND f.at_ms >= coalesce(k.lead_ms, k.gained_ms, k.first_ms)
    AND f.at_ms <= coalesce(greatest(k.b_late, k.lost_ms), k.last_ms)
   WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary', 'superseded')
-     OR k.ended_why = '{fenced}' OR k.said_why = '{fenced}'
+     OR k.ended_why IN ({lapsed}) OR k.said_why IN ({lapsed})
   GROUP BY k.role, k.seat, k.token, k.member),
  g AS (
   SELECT k.*, f.fault, f.fault_ms,
@@ -158,10 +159,12 @@ CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      WHEN ended = 'leave' THEN 'leave'
      WHEN ended = 'genesis' THEN 'reset'
      WHEN ended IS NULL AND stop_ms IS NULL THEN 'crash'
+     -- In the NELE mode nobody is asked to hand over: the group gives a partition to another, and who had it stops after that.
+     WHEN ended = 'transfer' AND startswith(ended_why, '{superseded}') THEN 'balance'
      ELSE CASE coalesce(nullif(ended_why, ''), said_why)
           {words}
           ELSE CASE ended WHEN 'transfer' THEN 'handover' WHEN 'release' THEN 'release' ELSE 'lapse' END END END
-""".replace("{words}", _WORDS)
+""".replace("{words}", _WORDS).replace("{superseded}", SUPERSEDED)
 
 _BELIEVED: Final = """
 SELECT role, seat, token, member, cause, since_ms, since_measured, overlap_ms, limit_ms,
@@ -277,7 +280,7 @@ def members(facts: DataFrame) -> DataFrame:
 def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
     """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
     return facts.sparkSession.sql(
-        _TERMS.replace("{cause}", _CAUSE).replace("{fenced}", FENCED),
+        _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", f"'{FENCED}', '{LEASE_RAN_OUT}', '{LOST}'"),
         facts=facts,
         members=members,
         faults=faults,

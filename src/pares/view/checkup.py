@@ -31,6 +31,7 @@ SHORT_SESSION_MS: Final = 100
 EVIDENCE: Final = 400
 SHOWN_GROUPS: Final = 10
 SHOWN_ROLES: Final = 20
+SHOWN_MEMBERS: Final = 5
 WITHOUT_GROUP: Final = frozenset({"log", "ledger", "records", "locks"})
 """The checks that look at the log and not at a group."""
 
@@ -244,6 +245,18 @@ def _names(case: _Case) -> Looks:
         yield GOOD, "no two live members share a name"
 
 
+def _by_value(given: dict[str, str]) -> str:
+    """Who has which: the members by what they were made with."""
+    of = {
+        value: sorted(member for member, its in given.items() if its == value) for value in sorted(set(given.values()))
+    }
+    shown = {value: members[:SHOWN_MEMBERS] for value, members in of.items()}
+    more = {value: len(members) - len(shown[value]) for value, members in of.items()}
+    return "; ".join(
+        f"{value} ({', '.join(shown[value])}{f' and {more[value]} more' if more[value] else ''})" for value in of
+    )
+
+
 def _settings(case: _Case) -> Looks:
     members, before = case.members, 0
     for m in members:
@@ -263,6 +276,12 @@ def _settings(case: _Case) -> Looks:
         yield PROBLEM, f"members disagree on overlap ({listed}): the group is exclusive only if all say 0"
     elif overlaps and overlaps[0]:
         yield NOTE, f"non-exclusive by choice: members go on believing for {overlaps[0] / 1000:g} s after their lease"
+    for what, given in (
+        ("sessions", {m.id: f"{m.session_ms / 1000:g} s" for m in members}),
+        ("drift", {m.id: f"{m.drift:g}" for m in members}),
+    ):
+        if len(set(given.values())) > 1:
+            yield NOTE, f"members were made with different {what}: {_by_value(given)}. Each goes by its own"
     protocols = sorted({m.protocol for m in members})
     if len(protocols) > 1:
         before += 1
@@ -309,7 +328,16 @@ def _seats(case: _Case) -> Looks:
 
 
 def _roles(case: _Case) -> Looks:
-    """What members ask for that were made with other seats stands in no log."""
+    """The log counts; a member that was made with other seats has written that down."""
+    for m in case.members:
+        for role, seats in sorted(case.scan.asked.get(m.id, {}).items()):
+            there = case.story.world.roles.get(role)
+            if there is not None and not there.removed and there.seats != seats:
+                yield (
+                    WARNING,
+                    f"{m.id} was made with seats={seats} for role {role!r}, which has {there.seats} by the log, and the log "
+                    f"counts: make it with seats={there.seats}, or change it for all by pares roles add {role} --seats {seats}",
+                )
     there = [
         f"{role.name} {role.seats}"
         for role in sorted(case.story.world.roles.values(), key=lambda r: r.name)

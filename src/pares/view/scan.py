@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.wire.records import READS, BadRecord, Did, Unknown, decode
+from pares.core.wire.records import READS, Asked, BadRecord, Did, Unknown, decode
 from pares.ledger.batches import batches
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Scan:
     fell_ms: int = 0
     skews: dict[str, int] = field(default_factory=dict[str, int])
     """By member: by how much its clock, in what it told of itself, was off the ledger's, at the least (ms)."""
+    asked: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """By member: the seats that it asked for, of roles that had others then."""
 
 
 def scan(log: Log, group: str, partition: int) -> Scan:
@@ -83,6 +85,8 @@ def _take(found: Scan, entry: Entry, group: str) -> None:
     found.highest = max(found.highest, record.v)
     if record.v > READS:
         found.newer += 1
+    if isinstance(record, Asked) and (record.m in found.asked or len(found.asked) < MOST):
+        found.asked[record.m] = dict(record.roles)
     if isinstance(record, Did) and (record.m in found.skews or len(found.skews) < MOST):
         skew = entry.timestamp_ms - record.at
         if abs(skew) <= abs(found.skews.get(record.m, skew)):

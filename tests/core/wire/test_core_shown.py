@@ -15,6 +15,16 @@ def test_a_token_alone(token: int | None, shown: str) -> None:
     assert short_token(token) == shown
 
 
+def test_what_is_compared_ends_in_its_order() -> None:
+    """Tokens of a log whose base was raised in between lie seconds apart."""
+    low, high = 1795363280769627, 1795363282750139
+    assert (short_token(low, high), short_token(high, low)) == ("...0769627", "...2750139")
+    assert short_tokens(f"token {low} is below {high}") == "token ...0769627 is below ...2750139"
+    assert short_token(low, low + 5) == "...769627"
+    assert short_token(999_999, 1_000_001) == "999999"
+    assert short_token(1_000_001, 999_999) == "1000001"
+
+
 def test_tokens_in_a_sentence() -> None:
     said = "2 exceptions; the first: role r, token 1795351346083130 after 1795351346083131."
     assert short_tokens(said) == "2 exceptions; the first: role r, token ...083130 after ...083131."

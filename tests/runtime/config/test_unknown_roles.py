@@ -31,6 +31,54 @@ def test_a_role_that_nobody_has_declared_is_refused(crew: Crew, protocol: Protoc
     assert me.wait("0", PATIENCE), "it goes on"
 
 
+def test_only_is_refused_too(crew: Crew, protocol: ProtocolName) -> None:
+    """Decorated before the logs were read, it is the call that is refused."""
+    me = member(crew, "one", protocol, ("0",))
+    ran: list[str] = []
+    early = me.only("later")(lambda: ran.append("early")) if me.state == "joining" else None
+    until(lambda: me.state == "live", "the logs have been read")
+    with pytest.raises(ConfigError, match=SAID):
+        me.only("misspelt")
+    if early is not None:
+        with pytest.raises(ConfigError, match="has no role 'later'; it has: 0"):
+            early()
+    me.add_role("later")
+    assert me.wait("later", PATIENCE)
+    late = me.only("later")(lambda: ran.append("late"))
+    late()
+    assert ran == ["late"]
+    me.remove_role("later")
+    until(lambda: not me.holds("later"), "the term is over")
+    assert late() is None, "it may come again"
+    assert ran == ["late"]
+
+
+def test_only_waits_for_a_ledger_that_is_away(faulty: Faulty, protocol: ProtocolName) -> None:
+    me = member(Crew(faulty), "one", protocol, ("0",))  # type: ignore[arg-type]
+    until(lambda: me.state == "live", "it is in its group")
+    faulty.away()
+    until(lambda: me.health().unreachable, "the ledger is away")
+    assert me.only("later")(lambda: "ran")() is None, "nobody can say that there is none"
+
+
+def test_only_of_asyncio(crew: Crew, protocol: ProtocolName) -> None:
+    async def play() -> None:
+        async def work() -> str:
+            return "ran"
+
+        async with pares.aio.Member(crew.ledger, group="g", roles=["0"], protocol=protocol) as me:
+            early = me.only("later")(work) if me.state == "joining" else None
+            assert await me.wait("0", timeout=PATIENCE)
+            with pytest.raises(ConfigError, match=SAID):
+                me.only("misspelt")
+            if early is not None:
+                with pytest.raises(ConfigError, match="has no role 'later'"):
+                    await early()
+            assert await me.only("0")(work)() == "ran"
+
+    asyncio.run(play())
+
+
 def test_the_same_for_asyncio(crew: Crew, protocol: ProtocolName, caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         ledger, runs = crew.ledger, asyncio.Event()

@@ -130,6 +130,25 @@ def test_a_planned_move_and_a_crash_of_fast_neli(tmp_path: Path, spark: SparkSes
     assert result.summary["exclusive"]
 
 
+@pytest.mark.parametrize("why", ["lease ran out", "lost"])
+def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(
+    tmp_path: Path, spark: SparkSession, why: str
+) -> None:
+    """Thawed, it finds its lease run out or its partition gone, and yields with that: what was done to it says more."""
+    log = NeliLog(tmp_path)
+    log.write(Width, "a~1", 1000, roles=("0",))
+    token = log.lead("a~1", 1100, 2000)
+    log.lead("b~1", 2400, 4000)
+    log.yield_("a~1", token, 3000, 1100, why, ended=2300)
+    log.settle()
+    faults = [(2050, "a", "freeze")]
+    result = audit(log.url, "g", spark=spark, faults=faults)
+    no_promise_is_broken(result)
+    assert terms(result)[0][4] == "freeze"
+    (takeover,) = [t for t in result.rows("takeovers") if t["from_member"] == "a~1"]
+    assert (takeover["cause"], takeover["ms"]) == ("freeze", 350)
+
+
 def test_two_leaders_at_once_are_certain_where_both_have_said_so(tmp_path: Path, spark: SparkSession) -> None:
     """The asymmetric partition, as goNELI has it: the old owner goes on reading its own beats."""
     log = NeliLog(tmp_path)
@@ -171,7 +190,7 @@ def test_non_exclusive_members_overlap_by_design(tmp_path: Path, spark: SparkSes
     (overlap,) = result.rows("overlaps")
     assert overlap["expected"]
     assert (overlap["from_ms"], overlap["to_ms"]) == (2010, 2020)
-    assert terms(result)[0][3:5] == (2020, "handover")
+    assert terms(result)[0][3:5] == (2020, "balance"), "the group gave it to another, and nobody asked for that"
     assert [g for g in result.rows("gaps") if g["cause"] != "start"] == []
     assert "500 ms asked for" in result.promises[0].promise
 

@@ -41,6 +41,8 @@ class Known(Struct, gc=False):
     deadline: int
     """When it ends, on this member's stopwatch; in the past if it was released."""
     released: bool = False
+    heard: int = 0
+    """When its holder was last heard to say it, by this member's stopwatch; or whoever passed it on, who said it first."""
 
     def left_ms(self, now: int) -> int:
         """Rounded up: what many pass on to each other would else lose up to a millisecond each time (H4)."""
@@ -84,6 +86,8 @@ class Election:
         self._me, self._rank, self._skew = me, rank, skew
         self._key = ORDERS[order]
         self._claims: dict[str, Known] = {}
+        self.last_sign: int | None = None
+        """When the holder was last heard that went in silence before this member's own term; None if nobody did."""
 
     def hear(self, claim: Claim, now: int) -> bool:
         """Somebody's claim, by whomever it was told; whether it says anything new."""
@@ -96,7 +100,7 @@ class Election:
         known = self._claims.get(claim.holder)
         if known is None or (known.term, known.seq) < (claim.term, claim.seq):
             self._claims[claim.holder] = Known(
-                claim.holder, claim.rank, claim.term, claim.seq, claim.expires, deadline, claim.ttl == 0
+                claim.holder, claim.rank, claim.term, claim.seq, claim.expires, deadline, claim.ttl == 0, now
             )
             self._forget(now)
             return True
@@ -104,6 +108,11 @@ class Election:
             known.deadline = sooner(known.deadline, deadline)
             known.released = known.released or claim.ttl == 0
         return False
+
+    def heard_from(self, holder: str, now: int) -> None:
+        """It was its holder who told it just now."""
+        if holder in self._claims:
+            self._claims[holder].heard = now
 
     def lives(self, claim: Known, now: int) -> bool:
         """Whether it still stands in others' way (H3)."""
@@ -122,7 +131,11 @@ class Election:
     def gone_silent(self) -> str | None:
         """Whose term, the newest of all, ended without a word; asked when no claim lives."""
         last = max(self._claims.values(), key=lambda claim: (claim.term, claim.seq), default=None)
-        return None if last is None or last.released or last.term < self.highest else last.holder
+        if last is None or last.released or last.term < self.highest:
+            self.last_sign = None
+            return None
+        self.last_sign = last.heard
+        return last.holder
 
     def ends_at(self, now: int) -> int | None:
         """When the last of others' live claims ends; None if there is none."""

@@ -123,6 +123,10 @@ class AllCall:
         best = self.claim(role, now)
         return None if best is None else best.holder
 
+    def last_sign(self, role: str) -> int | None:
+        """Of a role that this member leads: when the leader before was last heard, if that went in silence."""
+        return self._elections[role].last_sign
+
     def peers(self) -> dict[str, Peer]:
         """The others that were heard lately."""
         return dict(self._company.peers)
@@ -239,9 +243,12 @@ class AllCall:
                 self.bad += 1  # or the next term would be none that can be said
             elif election is None:
                 self._watch(claim, now)
-            elif election.hear(claim, now) and claim.ttl:
-                self._turns.heard_of(claim.role, now)
-                self._declined.discard(claim.role)
+            else:
+                if election.hear(claim, now) and claim.ttl:
+                    self._turns.heard_of(claim.role, now)
+                    self._declined.discard(claim.role)
+                if claim.holder == call.m:
+                    election.heard_from(call.m, now)
         effects += self._company.welcome(call, now, self._wall_ms(now))
         if call.k == "ping" and call.p != "gone":
             self._turns.asked(now)

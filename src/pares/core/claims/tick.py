@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core import reasons
+from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
 from pares.core.claims.duties import beat_ms, standby_ms, to_watch, watchers
@@ -248,7 +249,7 @@ class Living:
         self._forget(now)
         if self.readiness.able and not me.draining:
             self._claim(now)
-        self._declare(now)
+        self._declare(now, effects)
         self._end_pauses(now)
         self.snapshotting.act(now, wakes)
 
@@ -356,20 +357,32 @@ class Living:
 
     # For the group ---------------------------------------------------------------------------------------------------
 
-    def _declare(self, now: int) -> None:
+    def _declare(self, now: int, effects: list[Effect]) -> None:
         """Roles that this member was made with and that the group does not know yet: once in its life."""
         world = self.reader.world
         if not self._undeclared:
             return
         missing = [r for name, r in self._undeclared.items() if name not in world.roles or world.roles[name].removed]
         if not missing:
-            self._undeclared = {}
+            if self._say_asked(now, effects):
+                self._undeclared = {}
         elif self.moves.in_line(self._live_at, now):
             for role in missing:
                 if not self.outbox.room():
                     return
                 fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
                 self._write(records.Role, now, name=role.name, **fields)
+
+    def _say_asked(self, now: int, effects: list[Effect]) -> bool:
+        """Where the roles that it was made with have other seats it says so, to its user and in the log. Whether there was room
+        for it."""
+        if not self.outbox.room():
+            return False
+        differ = differing(self._undeclared.values(), self.reader.world.roles)
+        if differ:
+            self._write(records.Asked, now, roles=tuple((found.role, found.asked) for found in differ))
+        effects += [Report("seats", found.sentence) for found in differ]
+        return True
 
     def _end_pauses(self, now: int) -> None:
         """A pause ends when this member's own stopwatch has measured its length since reading it (R14)."""

@@ -82,6 +82,7 @@ class Writing(Holding):
             return  # before it leads, so that it leads them at once
         claims = self._claims(now) if part.phase is Phase.WANTED else None
         if claims is not None:
+            part.wanted_at = now
             wakes.append(claims.until(self.config.drift))
         elif part.phase is Phase.WANTED and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))

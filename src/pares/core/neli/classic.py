@@ -37,7 +37,7 @@ from pares.core.neli.events import Config, Effect, Lost, Revoked
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import STANDING, Part, Phase
 from pares.core.neli.partition_log import Tenure
-from pares.core.reasons import CLOSED, LOST, REVOKED, SUPERSEDED
+from pares.core.reasons import CLOSED, LOST, REVOKED, ROLE_ADDED, SUPERSEDED
 from pares.core.wire.neli_records import Announce, Beacon, InductionRecord
 from pares.core.wire.reader import EntryLike
 
@@ -215,6 +215,14 @@ class Neli(Induced):
         for seat in part.seats:
             effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
         self._done(part, why)
+
+    def _begin_anew(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """Nobody waits for the barrier; the next announcement is read back in a moment, in which nobody leads."""
+        if self.exclusive:
+            super()._begin_anew(part, now, effects)
+        elif part.phase is Phase.LEADING:
+            self._end_by_plan(part, ROLE_ADDED, now, effects)
+            self._want(part, now)
 
     def _linger(self, part: Part, why: str) -> None:
         if part.phase is Phase.LEADING:

@@ -288,10 +288,9 @@ class Induced(Writing):
         """Another's announcement stands after this member's own."""
         why = f"{SUPERSEDED} by {rival}"
         if part.phase in STANDING:
-            stopping = part.phase is Phase.STOPPING
             self._fence(part, why, now, effects)
             self._done(part, why)
-            if not stopping and part.assigned:
+            if part.assigned:
                 part.phase = Phase.SUPERSEDED
         elif part.phase is Phase.WANTED and part.had:
             part.phase = Phase.SUPERSEDED

@@ -66,6 +66,8 @@ class Part:
         self.assigned = False
         self.looks = 0
         """How often its log was read since it became wanted."""
+        self.wanted_at = 0
+        """Since when, by the stopwatch, it is wanted and nobody is in the way of an announcement."""
         self.had = False
         """A tenure of it was announced since the group gave it to this member."""
         self.token = 0
@@ -95,6 +97,8 @@ class Part:
         self.restated_at = 0
         self.restating: list[str] = []
         """Roles that are to be written down again, with the number of partitions: a log may forget who said so first."""
+        self.ended: set[Seat] = set()
+        """Seats whose term under `token` is over, with their roles, while the tenure goes on."""
         self.seats: list[Seat] = []
         """What is believed in, or was until the barrier began."""
         self.began_at = self.ended_at = 0

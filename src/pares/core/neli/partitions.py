@@ -15,7 +15,7 @@ from pares.core.neli.numbering import Numbering
 from pares.core.neli.partition import BELIEVING, Part, Phase
 from pares.core.neli.partition_log import Tenure
 from pares.core.neli.role_mapping import partition_of_number, role_number, seat_of_partition
-from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_REMOVED
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_ADDED, ROLE_REMOVED
 from pares.core.wire.records import Seat
 
 SILENT: Final = "silent"
@@ -66,7 +66,7 @@ class Holding:
             self._want(part, now)
         elif part.phase is Phase.STOPPING and now >= part.until:
             self._fence(part, LEASE_RAN_OUT, now, effects)
-            self._done(part, LEASE_RAN_OUT)
+            self._through(part, LEASE_RAN_OUT, now)
 
     def _advance(self, part: Part, now: int, effects: list[Effect]) -> None:
         """From waiting to leading."""
@@ -79,15 +79,36 @@ class Holding:
 
     def _follows_silence(self, part: Part, now: int) -> bool:
         """Whether a tenure before this one was never closed. To be told, no more: nothing is decided by it."""
-        before = [part.track.open[token] for token in part.before if token in part.track.open]
-        return any(self._is_silent(tenure, now) for tenure in before if tenure.member != self.me)
+        return any(self._is_silent(tenure, now) for tenure in self._before(part))
+
+    def _before(self, part: Part) -> list[Tenure]:
+        """Others' tenures that stood open before this member's own, and stand open still."""
+        found = [part.track.open[token] for token in part.before if token in part.track.open]
+        return [tenure for tenure in found if tenure.member != self.me]
+
+    def last_sign(self, seat: Seat) -> int | None:
+        """Of a seat that this member has just come to lead: when it read the last record of the owner that went in silence;
+        None if nobody did."""
+        return max((tenure.read_at for tenure in self._before(self.parts[self.partition(*seat)])), default=None)
+
+    def could_lead(self) -> dict[Seat, int]:
+        """The seats of partitions that the group gives to this member, that it does not lead, and that nothing but itself keeps
+        it from leading, and since when, by the stopwatch: who came before is waited for no more, no barrier runs, and nobody
+        else has announced itself there."""
+        found: dict[Seat, int] = {}
+        for part in self.parts:
+            if not self.live or self.closing or not part.assigned or part.phase not in (Phase.WANTED, Phase.GRACE):
+                continue
+            since = max(part.wanted_at, self._waits_until(part) if part.phase is Phase.GRACE else 0)
+            found |= dict.fromkeys(self._seats_of(part), since)
+        return found
 
     def _is_silent(self, tenure: Tenure, now: int) -> bool:
         """Of an open one before this member's own, when that begins to lead: what it waited for was its silence."""
         return True
 
     def _waits_until(self, part: Part) -> int:
-        others = [at for (number, token), at in self._others.items() if token in self.parts[number].track.open]
+        others = [at for (number, token), at in list(self._others.items()) if token in self.parts[number].track.open]
         return max([part.ready_at, *others])
 
     def _retake(self, part: Part, now: int, wakes: list[int]) -> None:
@@ -105,7 +126,7 @@ class Holding:
         """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
         if part.phase is Phase.STOPPING and now >= part.barrier_until:
             self._fence(part, BARRIER_TIMED_OUT, now, effects)
-            self._done(part, BARRIER_TIMED_OUT)
+            self._through(part, BARRIER_TIMED_OUT, now)
 
     # The group -----------------------------------------------------------------------------------------------------------
 
@@ -115,6 +136,7 @@ class Holding:
             if part.phase in (Phase.IDLE, Phase.SUPERSEDED, Phase.LINGERING) and not self.closing:
                 if part.phase is Phase.LINGERING:
                     part.phase = Phase.LEADING  # it came back before anybody else had announced itself
+                    self._reseat(part, now, effects)
                 else:
                     part.had = False
                     self._want(part, now)
@@ -144,7 +166,7 @@ class Holding:
                 effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
         elif part.phase is not Phase.STOPPING:
             part.ended_at = now
-            self._done(part, why)
+            self._through(part, why, now)
 
     def _drop(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
         """At once: others may lead already."""
@@ -163,7 +185,7 @@ class Holding:
         if part.phase is Phase.STOPPING and part.token == event.token:
             part.returning.discard(event.seat)
             if not part.returning:
-                self._done(part, part.why)
+                self._through(part, part.why, now)
 
     def _close(self, event: Close, now: int, effects: list[Effect]) -> None:
         self.closing = True
@@ -240,13 +262,23 @@ class Holding:
         if part.phase not in BELIEVING:
             return
         seats = self._seats_of(part)
+        if not part.ended.isdisjoint(seats):
+            self._begin_anew(part, now, effects)
+            return
         for seat in part.seats:
             if seat not in seats:
+                part.ended.add(seat)
                 follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
                 effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
-        effects += [Lead(s, part.token, part.until, "role added") for s in seats if s not in part.seats]
+        effects += [Lead(s, part.token, part.until, ROLE_ADDED) for s in seats if s not in part.seats]
         part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
         part.seats = seats
+
+    def _begin_anew(self, part: Part, now: int, effects: list[Effect]) -> None:
+        """A role that was removed is there again: its next term needs a token above that of the last one, so the tenure ends by
+        plan, with all the roles of the partition, and another one is announced."""
+        if part.phase is Phase.LEADING:
+            self._give_up(part, ROLE_ADDED, now, effects)
 
     # Ends ----------------------------------------------------------------------------------------------------------------
 
@@ -266,14 +298,20 @@ class Holding:
 
     def _done(self, part: Part, why: str) -> None:
         """This member has nothing more to do here; if a tenure of its own stands, it says so."""
-        part.phase, part.seats, part.returning, part.before = Phase.IDLE, [], set(), {}
+        part.phase, part.seats, part.ended, part.returning, part.before = Phase.IDLE, [], set(), set(), {}
         if part.stands:
             part.owed = why[:500]
 
+    def _through(self, part: Part, why: str, now: int) -> None:
+        """As `_done`, of a tenure that was given up: if the partition is this member's all the same, there is to be another."""
+        self._done(part, why)
+        if part.assigned and not self.closing:
+            self._want(part, now)
+
     def _want(self, part: Part, now: int) -> None:
-        part.seats, part.returning, part.before = [], set(), {}
+        part.seats, part.ended, part.returning, part.before = [], set(), set(), {}
         part.phase = Phase.WANTED if part.assigned and not self.closing else Phase.IDLE
-        part.looks = 0
+        part.looks, part.wanted_at = 0, now
         if part.phase is Phase.IDLE and part.stands:
             part.owed = LEASE_RAN_OUT
 
@@ -288,7 +326,7 @@ class Holding:
     def _seats_of(self, part: Part) -> list[Seat]:
         """All of the group's roles that belong to it; but of one role a member leads one seat."""
         index = seat_of_partition(part.number, self.config.partitions, self.config.seats)
-        mine = {role for role in part.track.roles if self._belongs(role, part)}
+        mine = {role for role in list(part.track.roles) if self._belongs(role, part)}
         if self.config.seats > 1:
             for other in self.parts:
                 if other is not part and other.phase in (*BELIEVING, Phase.STOPPING):

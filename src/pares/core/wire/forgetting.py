@@ -9,7 +9,6 @@
   [a crash loop fills the group until nobody can join]
 * **R20** The bound on members counts the living: a join into a full group makes room, by forgetting members without seats that
   have been silent for half of the memory. A living member writes when a quarter has passed.
-
 * **R20** Under names of its own each time, a crash loop leaves members without successors. Of members without seats that are
   silent a group keeps `KEPT`. When there are more, a member that has out-waited those that have been silent for longest writes
   `forget(of, over)` for each, and names its last record. That stands only if the silent one still holds nothing and has

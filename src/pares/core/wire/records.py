@@ -201,6 +201,13 @@ class Ready(Record, tag="ready"):
     why: Text = ""
 
 
+class Asked(Record, tag="asked"):
+    """The sender was made with other seats of these roles than the group has: (role, seats). Nothing follows from it, it is
+    there for people. Since version 2."""
+
+    roles: tuple[tuple[Name, Annotated[int, Meta(ge=1, le=MAX_SEATS)]], ...]
+
+
 class Pause(Record, tag="pause"):
     """Holders release and claims fail (R14), in one role or, with `scope` None, in the whole group."""
 
@@ -288,11 +295,12 @@ AnyRecord: TypeAlias = (
     | Snapshot
     | Ready
     | Forget
+    | Asked
 )
 
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 """The kinds that this version knows."""
-SINCE: Final = {"ready": 2, "forget": 2}
+SINCE: Final = {"ready": 2, "forget": 2, "asked": 2}
 """Kinds that came after version 1: in a record of a version before, they are unknown."""
 
 

@@ -15,13 +15,18 @@ _TOKEN: Final = re.compile(r"\b\d{15,19}\b")
 """What is a token in a sentence. Times in milliseconds, as names made by pares have them, are of thirteen digits."""
 
 
-def short_token(token: int | None) -> str:
-    """The end of a token, as in `...083130`; a small one as it is; nothing for None."""
+def short_token(token: int | None, *beside: int) -> str:
+    """The end of a token, as in `...083130`; a small one as it is; nothing for None. `beside`: tokens that it is compared with
+    where it stands: then so much is shown that their ends are in the order of the tokens."""
     if token is None:
         return ""
-    return str(token) if 0 <= token < 10**DIGITS else f"...{token % 10**DIGITS:0{DIGITS}d}"
+    digits = DIGITS
+    while any(token // 10**digits != other // 10**digits for other in beside):
+        digits += 1
+    return str(token) if 0 <= token < 10**digits else f"...{token % 10**digits:0{digits}d}"
 
 
 def short_tokens(sentence: str) -> str:
     """The same of each token in a sentence."""
-    return _TOKEN.sub(lambda found: short_token(int(found[0])), sentence)
+    found = [int(token) for token in _TOKEN.findall(sentence)]
+    return _TOKEN.sub(lambda token: short_token(int(token[0]), *found), sentence)

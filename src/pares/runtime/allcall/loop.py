@@ -216,6 +216,7 @@ class AllcallLoop:
                     self._life.carry(Extend((seat,), until))
                 case Lead(seat, _, _, why):
                     self._life.measures.gains(seat, why.partition(",")[0])
+                    self._life.measures.heard_before(seat, self.core.last_sign(seat[0]))
                     self._life.carry(effect)
                 case Led(role, holder):
                     self._led(role, holder)

@@ -44,9 +44,9 @@ class AllcallView:
     def uncounted_records(self) -> int:
         return self._loop.core.stale + self._loop.lost
 
-    def held(self) -> list[Seat]:
+    def held(self) -> dict[Seat, int]:
         """There is no log that says who holds what."""
-        return []
+        return {}
 
     def members(self) -> list[Peer]:
         """The members heard lately, and the leader of each role as each of them sees it (`Peer.views`)."""

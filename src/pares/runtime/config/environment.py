@@ -128,8 +128,13 @@ class Environment:
         self.ledger: Any = environ.get(LEDGER) if ledger is None else ledger
         if self.ledger == "" and ledger is None:
             raise ConfigError(f"{LEDGER} is set, but empty: give it a ledger's URL, or unset it and give ledger=")
-        if self.ledger is None:
-            raise ConfigError(f"no ledger: set {LEDGER} to its URL, such as sqlite:///work.db, or give ledger=")
+        if (
+            self.ledger is None
+        ):  # and no default, as commands have: each host would be a world of its own, with its own leader
+            raise ConfigError(
+                f"no ledger: set {LEDGER} to its URL, such as sqlite:///work.db, or give ledger=; a member has no default, "
+                "which would be another one on each host"
+            )
         if "group" not in self.settings:
             raise ConfigError(f"no group: set {variable_of('group')} to its name, or give group=")
 

@@ -132,24 +132,7 @@ def assemble(
         return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, in_force)
     folder = lock_folder(ledger, given["lock_folder"])
     loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
-    life.measures.waits_known = True
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
-
-    said = set[str]()
-
-    def compare() -> None:
-        """What the log says of a role counts, whatever this member was made with: that is said, once a role."""
-        for role in checked["roles"]:
-            there = loop.claims.reader.world.roles.get(role.name)
-            if there is not None and not there.removed and there.seats != role.seats and role.name not in said:
-                said.add(role.name)
-                text = (
-                    f"seats={role.seats} was asked for role {role.name!r}, which has {there.seats} in the group's log: the log "
-                    f"counts; change it for the whole group by add_role({role.name!r}, seats={role.seats}) or `pares roles add`"
-                )
-                life.journal.problem("seats", text)
-
-    life.entered = compare
 
     def work_over(key: Key) -> None:
         loop.request(BarrierReturned(key[2]))

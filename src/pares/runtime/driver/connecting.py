@@ -198,8 +198,8 @@ class NoView:
         self.linger = 0.0
         self.bad_records = self.uncounted_records = 0
 
-    def held(self) -> list[Seat]:
-        return []
+    def held(self) -> dict[Seat, int]:
+        return {}
 
     def members(self) -> list[Peer]:
         return []

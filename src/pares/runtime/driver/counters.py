@@ -96,8 +96,6 @@ class Measures:
         """From the planned end of a term until the barrier has returned and all bodies are through."""
         self.waits = Histogram()
         """Of each takeover: from reading the last record of the silent or dead leader to the beginning of the term here."""
-        self.waits_known = False
-        """Whether the protocol tells when the leader before was last heard of."""
         self.last_append: float | None = None
         """Seconds that the last append took; None before the first."""
         self.lease_ns = 0

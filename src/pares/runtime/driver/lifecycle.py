@@ -61,8 +61,6 @@ class Life:
         """Of the present incarnation; set before the loop begins and at each restart."""
         self._entered = False
         """Of the present incarnation: its join has counted. Written by the loop's thread alone, as is `_outcome`."""
-        self.entered: Callable[[], None] | None = None
-        """Called, on the loop's thread, when an incarnation's join has counted."""
         self._closing = False
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: Literal["closed", "failed"] | None = None
@@ -78,6 +76,8 @@ class Life:
         """Wall-clock seconds at which it was read that a seat got its present holder."""
         self.turned: dict[Seat, int] = {}
         """When, on the stopwatch, this member came to hold a seat, or stopped leading it, whichever was later."""
+        self.unreached_at = 0
+        """When the ledger was last found out of reach, by the stopwatch. Written by the loop's thread alone."""
         self.forked = False
         self._on_lost = on_lost
         self._end: Stop | None = None
@@ -124,8 +124,6 @@ class Life:
     def _live(self, effect: Live) -> None:
         self._entered = True
         log.info("%s is in its group", self.id)
-        if self.entered is not None:
-            self.entered()
         self.beliefs.notify()
 
     def _lead(self, effect: Lead) -> None:

@@ -414,6 +414,7 @@ class Loop:
             self._step(Jumped(f"entry {offset} of the log is not what it was: it is another log, or it lost its tail"))
 
     def _out_of_reach(self, error: LedgerUnavailable) -> None:
+        self._life.unreached_at = stopwatch()
         if self.unreachable is None and self.unwritten is None:
             log.warning("%s: the ledger is out of reach: %s", self.claims.me, error)
         self.unreachable = str(error)

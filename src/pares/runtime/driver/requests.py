@@ -65,8 +65,9 @@ class Requests:
             )
 
     def check_there(self, role: str) -> None:
-        """The group has such a role, or is about to, as far as members that may lead any role have come to know."""
-        if self._life.state == "live" and not self._view.expects(role):
+        """The group has such a role, had it, or is about to, as far as members that may lead any role have come to know. Reads
+        nothing, so that it may be asked again and again."""
+        if not self.awaits(role) and self._loop.unreachable is None:
             self.check_known(role)
 
     def awaits(self, role: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Seat
+from pares.runtime.clock import stopwatch
 from pares.runtime.death.lock import DeathLock
 from pares.runtime.observer import holders
 from pares.runtime.views import Holder, Peer
@@ -46,8 +47,9 @@ class View(Protocol):
     @property
     def uncounted_records(self) -> int: ...
 
-    def held(self) -> list[Seat]:
-        """What this member holds in the log, led or not; nothing where no log says so."""
+    def held(self) -> dict[Seat, int]:
+        """What is this member's, led or not, and since when, by the stopwatch, it could lead it at the earliest; nothing where
+        nobody says what is whose."""
         ...
 
     def members(self) -> list[Peer]: ...
@@ -112,8 +114,9 @@ class WorldView:
     def uncounted_records(self) -> int:
         return self._loop.claims.reader.uncounted
 
-    def held(self) -> list[Seat]:
-        return list(self._loop.claims.reader.world.held.get(self.id, ()))
+    def held(self) -> dict[Seat, int]:
+        held, now = list(self._loop.claims.reader.world.held.get(self.id, ())), stopwatch()
+        return {seat: self._life.turned.get(seat, now) for seat in held}
 
     def members(self) -> list[Peer]:
         world = self._loop.claims.reader.world

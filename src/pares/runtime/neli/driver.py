@@ -349,6 +349,7 @@ class InductionLoop:
             else:
                 if isinstance(effect, Lead) and effect.why == SILENT:
                     self._life.measures.gains(effect.seat, SILENT)
+                    self._life.measures.heard_before(effect.seat, self.core.last_sign(effect.seat))
                 self._life.carry(effect)
         if len(puts) > 1 and self._append_each is not None:
             self._put(puts, self._append_each)
@@ -464,6 +465,7 @@ class InductionLoop:
             self._step(Broke(number, why))
 
     def _out_of_reach(self, error: LedgerUnavailable) -> None:
+        self._life.unreached_at = stopwatch()
         if self.unreachable is None:
             log.warning("%s: the ledger is out of reach: %s", self.core.me, error)
         self.unreachable = str(error)

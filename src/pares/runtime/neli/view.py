@@ -42,9 +42,9 @@ class InductionView:
     def uncounted_records(self) -> int:
         return sum(part.track.uncounted for part in self._loop.core.parts)
 
-    def held(self) -> list[Seat]:
-        """Whose a partition is the group says, and an owner may rightly wait for long before it leads."""
-        return []
+    def held(self) -> dict[Seat, int]:
+        """By what the group gives it. For who came before, another's announcement or a barrier an owner rightly waits."""
+        return self._loop.core.could_lead()
 
     def members(self) -> list[Peer]:
         session = self._loop.assignment.bound

@@ -88,11 +88,12 @@ def only_while(
     member: Leader,
     barriers: Barriers,
     working: Callable[[str], Term | None],
+    check: Callable[[str], None],
     role: str,
     give_up_on_error: bool,
     stuck_after: float | None,
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
-    """`working`: the current term of a role, if its work may begin."""
+    """`working`: the current term of a role, if its work may begin. `check` raises for a role that the group has not."""
     check_stuck_after(stuck_after)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
@@ -101,6 +102,7 @@ def only_while(
             member.term(role)  # raises in a forked child
             term = working(role)
             if term is None:
+                check(role)
                 return None
             with body(member, barriers, term, give_up_on_error, stuck_after):
                 # Looked at again: before `begin` nobody waited for this call.
