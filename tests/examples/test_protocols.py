@@ -8,7 +8,7 @@ import sys
 import pytest
 from examples.troupe import ROOT
 
-from pares.dev import Nats
+from pares.dev import Kafka, Nats
 
 pytestmark = pytest.mark.processes
 
@@ -63,3 +63,12 @@ def test_allcall_on_core_nats() -> None:
     with Nats(jetstream=False) as nats:
         said = play("sides", "--ledger", nats.url)
     assert "ann stands still" in said
+
+
+@pytest.mark.brokers
+def test_fast_neli_a_scheduler_on_kafka() -> None:
+    """Kafka's own consumer group decides, as goNELI has it."""
+    with Kafka() as kafka:
+        said = play("scheduler", "--ledger", kafka.url, "--rounds", "2")
+    assert said.count("is killed") == 2
+    assert said.splitlines()[-1].endswith("in order")
