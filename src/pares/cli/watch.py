@@ -38,7 +38,7 @@ def watch(
     A live table until q or Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once. Tokens are
     shown by their last digits; --json has them whole.
 
-    Of a group that runs ALLCALL: members, ranks, leases, and who does not agree with whom, as they are heard.
+    Of a group that runs ALLCALL: members, ranks, leases, and which members disagree, as they are heard.
     """
     if listens(ledger, protocol):
         from pares.core.wire.records import check_name

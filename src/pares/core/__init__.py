@@ -1,7 +1,7 @@
 """The protocols as state machines: no clock, no thread, no I/O, no logging.
 
-`records` says what is written, `world` what everybody knows, `fold` how the one follows from the other, `reader` where a
-reader of a log may begin, `lease` how long a holder may believe, `placement` who should hold what, and `claims` puts them
-together as the member's side of the protocol: ``effects = protocol.step(event, now)``. Everything that decides who may act
-is in this package, and nothing in it knows which ledger carries the records.
+`wire` has what stands in a log, the world that follows from it, and where a reader may begin; `lease` how long a holder may
+believe; `claims`, `neli` and `allcall` a member's side of each protocol: ``effects = protocol.step(event, now)``, with the
+events and effects of `events`. Everything that decides which member may act is in this package, and nothing in it knows which
+ledger carries the records. The rules, R1 and so on, stand in docs/design.md.
 """

@@ -47,7 +47,7 @@ class Other(Struct):
     read_at: int
     """When its last record was read."""
     due_ms: int = 0
-    """For how long it may keep silent by its own word: a standby for longer than its session."""
+    """How long it may be silent, as its own records say: a standby for longer than its session."""
     lives: bool = False
     """It wrote after this reader had come, and more than that it would like to begin."""
     gone: bool = False

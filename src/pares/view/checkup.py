@@ -246,7 +246,7 @@ def _names(case: _Case) -> Looks:
 
 
 def _by_value(given: dict[str, str]) -> str:
-    """Who has which: the members by what they were made with."""
+    """The members by what they were made with."""
     of = {
         value: sorted(member for member, its in given.items() if its == value) for value in sorted(set(given.values()))
     }

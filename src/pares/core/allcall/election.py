@@ -162,7 +162,7 @@ class Election:
         return renewed
 
     def outbid(self) -> Known | None:
-        """If one leads, and somebody's token is above one's own: one's new claim, which lasts no longer than the old one."""
+        """A leader's new claim when another token is above its own; it lasts no longer than the old one."""
         old = self.mine
         if old is None or token(old.term, old.holder) > self.top:
             return None

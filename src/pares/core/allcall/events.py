@@ -69,7 +69,7 @@ class Publish(Struct, frozen=True, gc=False):
 
 
 class Led(Struct, frozen=True, gc=False):
-    """As far as this member knows, the role is led by `holder` now, None: by nobody."""
+    """The role is led by `holder` now, as far as this member knows; None: by no member."""
 
     role: str
     holder: str | None

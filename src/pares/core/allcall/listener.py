@@ -122,7 +122,7 @@ class Overheard:
         return [] if best is None else [best, *(claim for claim in live if claim is not best)]
 
     def views(self, role: str) -> dict[str | None, list[str]]:
-        """Of each leader that somebody believes in: who does. None: nobody leads, they say."""
+        """The members that believe in each leader; under None those that know of no leader."""
         found: dict[str | None, list[str]] = {}
         for speaker in self.members():
             if role in speaker.roles or role in speaker.views:

@@ -95,7 +95,7 @@ class Company:
         return effects
 
     def _warnings(self, call: Call, wall_ms: int) -> list[Effect]:
-        """Of what a person should put right about a newcomer."""
+        """Tells what a person should put right about a newcomer."""
         effects: list[Effect] = []
         me = self._settings.id
         if "~" in call.m and call.m.partition("~")[0] == me.partition("~")[0]:

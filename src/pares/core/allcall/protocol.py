@@ -351,7 +351,7 @@ class AllCall:
             self._publish("ping", self._turns.phase(now), now, effects)
 
     def _hand_over(self, event: HandOver, now: int, effects: list[Effect]) -> None:
-        """To whoever is there. Of members that have just come nothing may have been heard yet, so it asks; and it leads on
+        """To all peers. Of members that have just come nothing may have been heard yet, so it asks; and it leads on
         until one of them could: its claim, heard, is what lets a newcomer lead (H12). [given up while the only other one still
         listens, the role comes back at once]"""
         if self.holds(event.role, now):

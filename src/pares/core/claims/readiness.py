@@ -52,7 +52,7 @@ class Readiness:
         return "" if self.able else reasons.SLOW if self.ready else reasons.NOT_READY
 
     def can_say(self, world: World) -> bool:
-        """Whether all members can read the word for it."""
+        """Whether all members can read a `ready` record."""
         return min(self._outbox.writes, world.reads) >= 2
 
     def say(self, world: World, now: int) -> None:

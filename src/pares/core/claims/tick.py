@@ -59,7 +59,7 @@ MARKS: Final = 50
 
 
 class Living:
-    """The part of `protocol.Claims` that acts; it has no life of its own."""
+    """The part of `protocol.Claims` that acts: it decides and writes, at a tick."""
 
     def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
         self.config = config

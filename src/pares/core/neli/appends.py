@@ -152,7 +152,7 @@ class Writing(Holding):
         return True
 
     def _say_again(self, part: Part, roles: list[str], now: int, effects: list[Effect], at_ms: int) -> None:
-        """For a log that forgets who said so first."""
+        """Writes the roles down anew: retention may remove the first record of them."""
         if self.numbered:
             self._say_places(part, tuple(role for role in roles if self._belongs(role, part)), now, effects, at_ms)
         else:

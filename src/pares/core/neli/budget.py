@@ -31,7 +31,7 @@ REMEMBERED: Final = 4
 """Of its own intervals: for so long at the least others are counted after they were heard last. A group that has become slower
 by the budget must not drop out of the count for it."""
 LEFT: Final = 4
-"""Of the budget, one part in so many is for those who own nothing, whatever the owners need."""
+"""One part in so many of the budget is for members that own nothing, whatever the owners need."""
 SECOND: Final = 1000 * MS
 
 

@@ -197,7 +197,7 @@ class Neli(Induced):
             self._answer(part, effects)
 
     def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
-        """Of a member that closes: whoever comes next is to lead first, if anybody comes."""
+        """A member that closes lets its successor lead first, if there is one."""
         if self.exclusive:
             super()._give_up(part, why, now, effects)
         else:

@@ -33,7 +33,7 @@ class Config(Struct, frozen=True):
     interval_ms: int = 100
     """Between two beats, or two beacons on a partition."""
     session_ms: int = 3000
-    """After how long a silence the group may give partitions to others, at the earliest: the group's, not the member's."""
+    """The silence after which the group may give partitions to others, at the earliest: set by the group, not by the member."""
     drift: float = 0.1
     barrier_ms: int = 30_000
     seen: int = 0

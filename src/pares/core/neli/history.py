@@ -52,7 +52,7 @@ class Sender(Struct):
     session_ms: int = 0
     drift: float = 0.0
     overlap_ms: int = 0
-    """For how long its belief may outlast the group's patience with it: T less the session; 0 in exclusive mode."""
+    """How long its belief may go on after the group has given its partition away: T less the session; 0 in exclusive mode."""
     first: int = 0
     first_ms: int = 0
     last: int = 0
@@ -203,7 +203,7 @@ class Chronicle:
         return [((role, self._index), t) for t in self._led.values() if not t.heir for role in t.roles]
 
     def finish(self) -> list[Happening]:
-        """What can be said at the end of the log: of those that another has succeeded, without a word of theirs."""
+        """What the end of the log adds: terms that a successor ended without a record of their own."""
         found: list[Happening] = []
         for tenancy in [t for t in self._led.values() if t.heir]:
             self._over(tenancy, tenancy.heir, tenancy.heir_ms, tenancy.heir_member, "silent", "", None, found)

@@ -77,7 +77,7 @@ class Part:
         self.before: dict[int, int] = {}
         """The tenures that stood open before the announcement of `token`, and when each can't be believed in any more."""
         self.blind_until = 0
-        """When nobody can believe any more of whom the log has no trace."""
+        """When any owner the log no longer shows must have stopped leading."""
         self.broke_until = 0
         """The same for those who have not noticed yet that the log is another one."""
         self.stands = 0

@@ -23,7 +23,7 @@ SILENT: Final = "silent"
 
 
 class Holding:
-    """The part of `induced.Induced` that has no word with the log."""
+    """The part of `induced.Induced` that neither reads nor writes records."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -49,7 +49,7 @@ class Holding:
         raise NotImplementedError
 
     def _silence_ns(self, tenure: Tenure) -> int:
-        """After how long without a record of it nobody can believe in a tenure."""
+        """How long after its last record a tenure must have ended."""
         raise NotImplementedError
 
     def _claims(self, now: int) -> Other | None:

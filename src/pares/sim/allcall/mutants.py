@@ -26,7 +26,7 @@ MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for mutant in (
         _made("followers-stamp", "H1", "everybody starts the winner's lease", broken.followers_stamp),
-        _made("over-live-claims", "H2", "who is best claims, whatever claim lives", broken.over_live_claims),
+        _made("over-live-claims", "H2", "the best ranked member claims, whatever claim lives", broken.over_live_claims),
         _made("absolute-expiry", "H3", "the holder's end is compared with one's own clock", broken.absolute),
         _made(
             "no-skew",
@@ -73,7 +73,7 @@ MUTANTS: dict[str, Mutant] = {
         _made(
             "deaf-is-waited-for",
             "H5",
-            "who can't lead says that it could",
+            "a member that can't lead says that it could",
             broken.deaf_offers,
             **_CUTS | {"faults": {"deaf": 1.0}, "isolated": ("step_down",)},
         ),
@@ -116,7 +116,7 @@ MUTANTS: dict[str, Mutant] = {
             broken.name_is_enough,
             probes=("restart", "restart"),
         ),
-        _made("init-electable", "H12", "who keeps silence may be elected", broken.init_electable, dawn=1.0),
+        _made("init-electable", "H12", "a member that keeps silence may be elected", broken.init_electable, dawn=1.0),
         _made("no-silence", "H13", "a newcomer leads as soon as it can", broken.no_silence),
         _made(
             "bar-lifted-for-all",
@@ -134,14 +134,14 @@ MUTANTS: dict[str, Mutant] = {
         _made(
             "leads-on-its-own",
             "H15",
-            "who is alone leads, though it should step down",
+            "a member that is alone leads, though it should step down",
             broken.leads_alone,
             **_CUTS | {"faults": {"disconnect": 1.0}, "isolated": ("step_down",)},
         ),
         _made(
             "never-on-its-own",
             "H15",
-            "who is alone does not lead, though it should",
+            "a member that is alone does not lead, though it should",
             broken.never_alone,
             **_CUTS | {"faults": {"disconnect": 1.0}, "isolated": ("lead",)},
         ),
@@ -165,11 +165,13 @@ MUTANTS: dict[str, Mutant] = {
         _made(
             "standstill-unnoticed",
             "H17",
-            "who stood still takes all for lost",
+            "a member that stood still takes all for lost",
             broken.standstill,
             faults={"freeze": 1.0},
         ),
-        _made("not-outbid", "H18", "who leads on after a split keeps a lower token", broken.not_outbid, **_SPLITS),
+        _made(
+            "not-outbid", "H18", "a leader that stays after a split keeps a lower token", broken.not_outbid, **_SPLITS
+        ),
         _made(
             "barrier-not-awaited",
             "R5",
@@ -182,7 +184,7 @@ MUTANTS: dict[str, Mutant] = {
         _made(
             "not-ready-is-waited-for",
             "R13",
-            "who is not ready says that it could lead",
+            "a member that is not ready says that it could lead",
             broken.not_ready_leads,
             **_CUTS | {"faults": {"ready": 1.0}},
         ),

@@ -121,7 +121,7 @@ def _the_silent_stay() -> list[Patch]:
 
 
 def _forgotten_at_once() -> list[Patch]:
-    """Who holds nothing is called silent a moment after its last record."""
+    """A member that holds nothing is called silent a moment after its last record."""
     whole = Stopwatches.silent
 
     def hasty(self: Stopwatches, world: World, now: int, beat_ms: int) -> list[tuple[int, str]]:
