@@ -45,7 +45,7 @@ from pares.core.events import (
     StepDown,
     Watch,
 )
-from pares.core.lease import MS
+from pares.core.lease import MS, lease_ns
 from pares.core.wire import forgetting, records
 from pares.core.wire.forgetting import superseded
 from pares.core.wire.reader import Reader
@@ -68,7 +68,8 @@ class Living:
         self.outbox = outbox
         self.tenures = tenures
         self.watches = watches
-        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted)
+        heard = lease_ns(config.session_ms, config.drift)
+        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted, heard)
         self.readiness = Readiness(config, outbox, self.pace)
         self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
