@@ -56,7 +56,7 @@ GOOD_TIMES: Final = 8
 class Pace:
     """One member's round trips, newest last. Times are of its own stopwatch, in nanoseconds.
 
-    `lease_ns` is the lease, `heard_ns` the one without an overlap: others let a holder be silent for hardly longer. `longest_ms`
+    `lease_ns` is the lease, `heard_ns` the one without an overlap: others wait hardly longer. `longest_ms`
     says how long the longest session in the group is, `wanted` whether there are seats that only this member could hold, of
     those that are ready.
     """
