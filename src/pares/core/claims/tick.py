@@ -306,7 +306,7 @@ class Living:
                 heir = to or target.get(tenure.seat)
                 able = heir is not None and self.moves.takes_it(world, heir, tenure.seat)
                 if isinstance(request, HandOver) and not able:
-                    reason = f"{to} is overdue, draining or not eligible" if to else "nobody else could take it"
+                    reason = f"{to} {self.moves.refuses(world, to, tenure.seat)}" if to else "nobody else could take it"
                     text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
                     effects.append(Report("not-handed-over", text))
                 else:
