@@ -189,6 +189,10 @@ class Play:
         said = {"name": name.partition("~")[0], "lock": lock, "reads": records.READS, **fields}
         self.stage.write(self.stage.record(records.Join, self.id(name), **said))
 
+    def puppets(self, count: str, name: str, words: str | None) -> None:
+        for number in range(int(count)):
+            self.puppet(f"{name}{number}", words)
+
     def write(self, kind: str, name: str, words: str | None) -> None:
         """A record in anybody's name, at the end of the log, now."""
         fields = self.fields(words)
@@ -375,6 +379,7 @@ COMMANDS: Final[list[tuple[str, Act]]] = [
     (r"tell (.+)", Play.tell),
     (rf"member {W}{MORE}", Play.member),
     (rf"puppet {W}{MORE}", Play.puppet),
+    (rf"(\d+) puppets {W}{MORE}", Play.puppets),
     (rf"run {N}", lambda p, seconds: p.stage.run(float(seconds))),
     (rf"run {N} quietly", Play.run_quietly),
     (rf"start {W}", lambda p, name: p.actor(name).process.start()),

@@ -42,7 +42,7 @@ def test_a_mutant_that_is_noticed_ends_with_0_and_its_trace_with_3(capsys: pytes
 
 
 def test_a_mutant_that_is_not_noticed_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--mutant", "losses-are-nothing", "--seeds", "1", "--jobs", "1") == 1
+    assert run("--mutant", "losses-are-nothing", "--from", "1", "--seeds", "1", "--jobs", "1") == 1
     assert "NOT CAUGHT" in capsys.readouterr().out
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from pares.core.wire.records import Snapshot
+from pares.sim.checker import Broken
+from pares.sim.checkers.agreement import Agreement
 from pares.testing import Stage
 
 
@@ -125,3 +127,24 @@ def test_a_standby_does_not_begin_a_term_on_the_last_of_its_lease() -> None:
         first.hand_over("mail")
         stage.run(0.87)
     assert not any("lease ran out" in line for line in stage.trace)
+
+
+def test_a_world_that_differs_is_seen_although_the_log_has_forgotten_all_of_the_group() -> None:
+    """The judge goes on with a member that has read it all, and the two are compared as before (R12)."""
+    stage = Stage()
+    alice = stage.member("alice", roles=["mail"])
+    stage.run(3)
+    scene = stage.scene
+    agreement = Agreement(scene)
+    before = scene.judge
+    scene.trim(scene.log.end)
+    assert scene.judge is before
+    agreement.end()
+    claims = alice.process.claims
+    assert claims is not None
+    claims.reader.world.gone["nobody~1"] = 1
+    claims.reader.world.changed(("gone", "nobody~1"))
+    with pytest.raises(Broken, match="another world"):
+        agreement.end()
+    scene.replace_log(same=True)
+    assert scene.judge is not before, "what stands in another log is judged anew, whoever goes on"

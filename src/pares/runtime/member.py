@@ -319,7 +319,9 @@ class Member:
 
         It stays there until that member leaves. Returns at once: the barrier runs first. For a name that it does not know, it
         first reads what stands in the log by now; raises `ConfigError` when nobody of that name is in the group then. Does
-        nothing if this member doesn't hold the role.
+        nothing if this member doesn't hold the role. A member that is overdue, draining, not ready or not eligible is handed
+        nothing: the role stays here, and a problem `not-handed-over` names the reason. That is looked at again when the barrier
+        has returned; if `to` can't take the role by then, placement names another one.
         """
         self._requests.check_eligible(role)
         self._requests.check_usable()

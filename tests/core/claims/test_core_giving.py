@@ -27,7 +27,28 @@ def test_r6_handed_over_to_who_can_not_take_it_it_stays() -> None:
         solo.run(0.1)
     assert len(solo.claims.tenures.leading()) == 1
     assert [report.kind for report in solo.of(Report)] == ["not-handed-over"] * 3
+    reasons = [report.text.removeprefix(f"'A' stays with {solo.me}: ") for report in solo.of(Report)]
+    assert reasons == ["b~1 is not eligible for 'A'", "nobody~1 is not in the group", "a~1 holds it already"]
     assert b.n == 2
+
+
+def test_r6_a_member_that_is_named_and_cannot_lead_is_refused_by_name_and_reason() -> None:
+    solo, (unready, draining, overdue) = with_others("b~1", "c~1", "d~1")
+    unready.write(R.Ready, ready=False, why="warming up", v=2)
+    draining.write(R.Ask, drain="c~1", v=2)
+    for _ in range(40):
+        unready.beat(v=2)
+        draining.beat(v=2)
+        solo.run(0.1)
+    for pen in (unready, draining, overdue):
+        solo.step(HandOver("A", pen.id))
+        solo.run(0.05)
+    assert [report.text.partition(": ")[2].partition(":")[0] for report in solo.of(Report)] == [
+        "b~1 is not ready (warming up)",
+        "c~1 is draining",
+        "d~1 is overdue",
+    ]
+    assert len(solo.claims.tenures.leading()) == 1
 
 
 def test_r6_an_heir_that_dies_during_the_barrier_is_not_given_the_seat() -> None:

@@ -171,6 +171,22 @@ def test_r18_a_holder_whose_trips_are_too_long_for_two_sessions_is_slow() -> Non
     assert trips.pace.slow, "the next one would end after two sessions"
 
 
+def test_r18_with_an_overlap_a_holder_must_be_heard_within_its_session_all_the_same() -> None:
+    """Its beliefs last, but the others claim its seats while its next record is under way."""
+    lease, heard = lease_ns(1000, 0.1, 1000), lease_ns(1000, 0.1)
+    trips = Trips()
+    trips.pace = Pace(1000, lease, heard_ns=heard)
+    trips.take(0.85, 3)
+    assert lease > 2 * 0.85e9
+    assert trips.pace.slow
+    trips.pace = Pace(1000, lease, heard_ns=heard)
+    for _ in range(5):
+        sent, trips.now = trips.now, trips.now + int(1.2e9)
+        trips.pace.appended(int(0.1e9))
+        trips.pace.came_back(sent, trips.now, held=True, for_lost=False)
+    assert not trips.pace.slow, "it is heard in time, and reads late what it can bear to read late"
+
+
 @given(st.lists(st.tuples(st.floats(0.42, 60), st.floats(0.001, 0.3)), max_size=20))
 def test_r18_long_trips_with_short_ones_between_them_say_nothing(pairs: list[tuple[float, float]]) -> None:
     """A process that was stopped, or a ledger that was out of reach."""

@@ -253,6 +253,29 @@ class Moves:
         to = self.others(world, now).get(tenure.seat)
         return to if to is not None and self.takes_it(world, to, tenure.seat) else None
 
+    def refuses(self, world: World, to: str, seat: Seat) -> str:
+        """Why that member, whom a user named, is not to be handed the seat (R6); "" if it may be. Whom a user names need not
+        have shown that it reads."""
+        member = world.members.get(to)
+        if member is None:
+            return "is not in the group"
+        if to == self.me:
+            return "holds it already"
+        if member.draining:
+            return "is draining"
+        if to in world.unready:
+            why = world.unready[to]
+            return f"is not ready ({why})" if why else "is not ready"
+        if not world.may_hold(member, seat[0]):
+            return f"is not eligible for {seat[0]!r}"
+        if world.holds_in_role(to, seat[0]):
+            return f"holds a seat of {seat[0]!r} already"
+        if to not in self.alive:
+            return "is overdue: nothing has been heard of it for longer than it said, or it says that it could not lead now"
+        return (
+            "" if self.takes_it(world, to, seat) else f"can't be given it while {seat[0]!r} is paused or being removed"
+        )
+
     def takes_it(self, world: World, to: str, seat: Seat) -> bool:
         """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
         member = world.members.get(to)

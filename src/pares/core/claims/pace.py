@@ -4,7 +4,8 @@ A *round trip* is the time from handing a record over to having read it back. A 
 ends a lease after that record was handed over (R4); and records follow one another a quarter of a session apart, or as far
 apart as an append takes, if that is longer. So a trip is *short enough* when it and that distance fit into the lease: then
 the next record is back before the lease of this one is over. With longer trips a holder never believes, or loses each term
-that it begins.
+that it begins. In non-exclusive mode the lease is longer than what the others wait for a silent holder, so the distance has
+to fit into a lease without the overlap as well. [its seats are claimed, one after the other, though its beliefs last]
 
 **R18 Who can't lead lets go.** A holder whose trips have been too long, one after the other, for two of its sessions (the
 one that is about to begin counted as long as the last), is *slow*; so is a member that lost a seat to a claim before it
@@ -55,8 +56,9 @@ GOOD_TIMES: Final = 8
 class Pace:
     """One member's round trips, newest last. Times are of its own stopwatch, in nanoseconds.
 
-    `longest_ms` says how long the longest session in the group is, `wanted` whether there are seats that only this member could
-    hold, of those that are ready.
+    `lease_ns` is the lease, `heard_ns` the one without an overlap: others wait hardly longer. `longest_ms`
+    says how long the longest session in the group is, `wanted` whether there are seats that only this member could hold, of
+    those that are ready.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class Pace:
         lease_ns: int,
         longest_ms: Callable[[], int] | None = None,
         wanted: Callable[[], bool] = lambda: False,
+        heard_ns: int | None = None,
     ) -> None:
         self._session = session_ms * MS
         self._lease = lease_ns
+        self._heard = lease_ns if heard_ns is None else heard_ns
         self._longest_ms = longest_ms or (lambda: session_ms)
         self._wanted = wanted
         self._append = 0
@@ -166,12 +170,14 @@ class Pace:
         return self._good >= GOOD_TRIPS and now >= first and self._wanted()
 
     def _short(self) -> bool:
-        return self.trip is not None and self.trip + max(self._session // 4, self._append) <= self._lease
+        apart = max(self._session // 4, self._append)
+        return self.trip is not None and self.trip + apart <= self._lease and apart <= self._heard
 
     def _well_inside(self) -> bool:
         if self.trip is None:
             return False
-        return 2 * max(self.trip, self._append) + self._session // 4 <= self._lease
+        quarter = self._session // 4
+        return 2 * max(self.trip, self._append) + quarter <= self._lease and 2 * self._append + quarter <= self._heard
 
     def shown(self, now: int, due_ms: int) -> bool:
         """Whether this member has shown itself, by its last round trip and not long ago, that it could lead now: the record was

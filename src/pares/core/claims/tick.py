@@ -45,7 +45,7 @@ from pares.core.events import (
     StepDown,
     Watch,
 )
-from pares.core.lease import MS
+from pares.core.lease import MS, lease_ns
 from pares.core.wire import forgetting, records
 from pares.core.wire.forgetting import superseded
 from pares.core.wire.reader import Reader
@@ -68,7 +68,8 @@ class Living:
         self.outbox = outbox
         self.tenures = tenures
         self.watches = watches
-        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted)
+        heard = lease_ns(config.session_ms, config.drift)
+        self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted, heard)
         self.readiness = Readiness(config, outbox, self.pace)
         self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
@@ -305,7 +306,7 @@ class Living:
                 heir = to or target.get(tenure.seat)
                 able = heir is not None and self.moves.takes_it(world, heir, tenure.seat)
                 if isinstance(request, HandOver) and not able:
-                    reason = f"{to} is overdue, draining or not eligible" if to else "nobody else could take it"
+                    reason = f"{to} {self.moves.refuses(world, to, tenure.seat)}" if to else "nobody else could take it"
                     text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
                     effects.append(Report("not-handed-over", text))
                 else:

@@ -162,8 +162,9 @@ class Population(Checker):
 
     def landed(self, landed: Landed) -> None:
         world = self.scene.judge.world
-        # Looked at by who folds at fixed places, so as much later as there is between two of them (R10).
-        memory = world.memory() + 2 * (PLACE_EVERY + 4 * len(world.members))
+        # Looked at by who folds at fixed places, so as much later as there is between two of them (R10): that is settled at the
+        # place before, when there may have been more members.
+        memory = world.memory() + 2 * max(world.stride, PLACE_EVERY + 4 * len(world.members))
         for change in landed.changes:
             if type(change) is Began:
                 self.gave.clear()

@@ -133,6 +133,25 @@ def _forgotten_at_once() -> list[Patch]:
 
 QUIET: Final[dict[str, Any]] = {"faults": {"wall": 1.0}, "pace": 0.5, "acts": {}, "overlap_ms": 0, "picky": False}
 """Hardly anything happens but what a mutant needs."""
+NEAR: Final[dict[str, Any]] = {
+    **QUIET,
+    "members": 3,
+    "roles": 3,
+    "seats": (1, 1, 1),
+    "session_ms": 1000,
+    "sessions": (1000,) * 3,
+    "drift": 0.01,
+    "drifts": (0.01,) * 3,
+    "slow": (0.5, 0.0, 0.5),
+    "storm": 3.0,
+    "calm": 50.0,
+    "settle": 0.2,
+    "barrier": 0.0,
+    "weights": False,
+    "ranks": False,
+    "hosts": 0,
+}
+"""Two of three are near the limit of what lets them lead, and nothing else happens."""
 NAMES: Final[dict[str, Any]] = {
     **QUIET,
     "faults": {"names": 1.0},
@@ -170,7 +189,7 @@ GROUP: Final = (
         "R18",
         "a member near the limit takes its seats back each time",
         _losses_are_nothing,
-        {},
+        NEAR,
     ),
     Mutant(
         "ghosts-are-waited-for",
