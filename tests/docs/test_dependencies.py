@@ -6,7 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, requires
 
 from packaging.requirements import Requirement
-from requirements.lowest import untrue
+from requirements.lowest import here, untrue
 
 DIRECT = {"msgspec", "platformdirs", "rich", "typer"}
 
@@ -56,3 +56,10 @@ def test_a_lower_bound_that_can_not_be_installed_is_named() -> None:
     needed = ["a>=13.7", "b>=2,<3", "c==1.0", "d>=1; extra == 'x'", "e", "absent>=1"]
     installed = {"a": "13.8.0", "b": "2.0.0", "c": "1.0", "d": "1", "e": "5"}
     assert [line.partition(":")[0] for line in untrue(needed, installed)] == ["a>=13.7", "e"]
+
+
+def test_a_bound_for_another_python_is_not_looked_at() -> None:
+    assert here(["a>=1", "b>=1; python_version < '3.11'", "c>=1; extra == 'dev'", "d>=1; extra == 'nobody'"]) == [
+        "a>=1",
+        "c>=1; extra == 'dev'",
+    ]
