@@ -10,12 +10,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 EXACT = ("==", "~=", ">=")
+
+
+def here(needed: Iterable[str]) -> list[str]:
+    """Those that this Python on this platform asks for, in whatever extra."""
+    extras = [*(metadata("pares").get_all("Provides-Extra") or []), ""]
+    found: list[str] = []
+    for text in needed:
+        marker = Requirement(text).marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras):
+            found.append(text)
+    return found
 
 
 def untrue(needed: Iterable[str], installed: dict[str, str]) -> Iterator[str]:
@@ -29,7 +40,7 @@ def untrue(needed: Iterable[str], installed: dict[str, str]) -> Iterator[str]:
 
 
 def main() -> int:
-    needed = [text for text in requires("pares") or [] if Requirement(text).name != "pares"]
+    needed = [text for text in here(requires("pares") or []) if Requirement(text).name != "pares"]
     installed: dict[str, str] = {}
     for name in {Requirement(text).name for text in needed}:
         try:
