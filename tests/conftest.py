@@ -82,6 +82,7 @@ TIMELESS = (
     "tests/ledger/sqlite/test_ledger_sqlite_each",
     "tests/ledger/sqlite/test_ledger_sqlite_files",
     "tests/ledger/test_ledger_tailed",
+    "tests/house/",
     "tests/oracles/",
     "tests/runtime/test_slots.py::test_a_newcomer",
     "tests/runtime/test_slots.py::test_less",
