@@ -73,6 +73,7 @@ TIMELESS = (
     "tests/docs/test_doc_picture",
     "tests/docs/test_doc_snippets.py::test_types",
     "tests/docs/test_internals_page",
+    "tests/docs/test_references",
     "tests/fence/test_file",
     "tests/fence/test_sql",
     "tests/ledger/conformance/test_ledger_conformance",

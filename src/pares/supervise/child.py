@@ -3,7 +3,7 @@
 Nobody else leads before the lease has run out, so the command must be gone by then, whatever becomes of the processes
 around it. What ends it in time:
 
-    the wrapper lives, the lease runs out       the watchdog (child_watchdog.py): TERM, then KILL before the end
+    the wrapper lives, the lease runs out       the watchdog (watchdog.py): TERM, then KILL before the end
     the wrapper is frozen                       the watchdog: it counts by itself, to the last deadline that it was given
     the wrapper is killed                       the watchdog: KILL, at once
     the watchdog is frozen                      the wrapper: KILL of the process group, before the end

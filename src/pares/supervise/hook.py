@@ -2,7 +2,7 @@
 
 It begins when nothing of the term's command is left any more, so it can't hold the kill back; and beside the handover, so it
 can't hold that back either: others may lead already while it runs. It gets `SECONDS`, TERM a second before they are over, and
-KILL then, by a watchdog as the command has one (child_watchdog.py), so that it ends also with its wrapper.
+KILL then, by a watchdog as the command has one (watchdog.py), so that it ends also with its wrapper.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ proof of death covers the command and its children, also those that have closed 
 (subreaper). A process that the command only asks to do something, such as a daemon, is no descendant and lives on.
 
 It is run by path, without `site` and without pares, so that it starts in milliseconds and stays small:
-    python -I -S child_watchdog.py SOCKET DEADLINE GRACE MARGIN WRAPPER -- CMD ...
+    python -I -S watchdog.py SOCKET DEADLINE GRACE MARGIN WRAPPER -- CMD ...
 SOCKET and DEADLINE are descriptors, GRACE and MARGIN nanoseconds, WRAPPER a process id.
 """
 
