@@ -1,4 +1,4 @@
-"""What a member asks for and the group's log says otherwise: the log counts, and nobody is to wonder why (U4)."""
+"""What a member asks for and the group's log says otherwise: the log counts, and nobody is to wonder why."""
 
 from __future__ import annotations
 
