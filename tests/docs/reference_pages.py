@@ -20,6 +20,8 @@ ELSEWHERE: Final = re.compile(
 """What stands in texts that are not in the tree: findings of a review, sections of a plan."""
 PROMISE: Final = re.compile(r"\b[Pp]romises? (\d)(?: (?:and|to) (\d))?")
 FILE: Final = re.compile(r"(?<![\w./{}*~-])((?:[\w-]+/)*[\w-]+\.(?:py|md|sh|svg|toml))(?:#([\w-]+))?(?![\w/.*])")
+MODULE: Final = re.compile(r"`(?:pares\.)?((?:core|runtime|ledger|sim|view|supervise|demo)(?:\.\w+)+)(?:\(\))?`")
+"""A file of pares by its dotted path, with a name in it or without."""
 COMMENT: Final = re.compile(r'"""(.*?)"""|(?<=#)( [^\n]*)', re.DOTALL | re.MULTILINE)
 NUMBERED: Final = re.compile(r"^(?:- \*\*|\*\*|### |\| )([AHNRW]\d{1,2}[a-z]?)\b", re.MULTILINE)
 
@@ -60,3 +62,17 @@ def rules() -> frozenset[str]:
 def promises() -> frozenset[str]:
     page = (ROOT / "docs" / "guarantees.md").read_text()
     return frozenset(re.findall(r"^(\d)\. \*\*", page, re.MULTILINE))
+
+
+def is_in_a_module(path: str) -> bool:
+    """Whether this dotted path leads to a module of pares, or to something that one of them names."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        place = ROOT.joinpath("src", "pares", *parts[:end])
+        file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.exists()), None)
+        if file is not None:
+            if end == len(parts):
+                return True
+            begin = r"\b" if file.name == "__init__.py" else r"^ *(?:class |def |async def )?"
+            return re.search(rf"{begin}{parts[end]}\b", file.read_text(), re.MULTILINE) is not None
+    return False

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from doc_pages import ROOT, anchors
-from reference_pages import ELSEWHERE, FILE, PROMISE, RULE, files, names, promises, rules, said
+from reference_pages import ELSEWHERE, FILE, MODULE, PROMISE, RULE, files, is_in_a_module, names, promises, rules, said
 
 OF_OTHERS = {
     "README.md": {"work.py"},
@@ -76,6 +76,26 @@ def test_every_file_and_heading_that_is_referred_to_is_there() -> None:
                     wrong.append(f"{name(path)}: {file} has no heading #{heading}")
     assert count > 300
     assert wrong == []
+
+
+def test_every_module_that_is_referred_to_is_there() -> None:
+    found = [(name(path), module) for path, text in TEXTS.items() for module in MODULE.findall(text)]
+    assert len(found) > 20
+    assert [each for each in found if not is_in_a_module(each[1])] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("core.lease", True),
+        ("core.lease.NOTHING", False),
+        ("core.wire.fold.fold", True),
+        ("core.living", False),
+        ("nope.x", False),
+    ],
+)
+def test_what_is_a_module(path: str, there: bool) -> None:
+    assert is_in_a_module(path) is there
 
 
 def test_files_of_others_are_still_named_where_the_list_says() -> None:
