@@ -53,6 +53,8 @@ CLAIMS: Final[dict[str, tuple[Fields, Fields]]] = {
         {"mark": 9, "pin": True, "down": True, "why": "balance"},
     ),
     "obituary": ({"of": "bob~1"}, {}),
+    "forget": ({"of": "bob~1", "over": 4}, {}),
+    "asked": ({"roles": (("feed", 2), (NON_ASCII, 1))}, {}),
     "ask": ({}, {"seat": SEAT, "to": "bob~1", "drain": "cyd~1"}),
     "role": ({"name": "feed"}, {"seats": 2, "weight": 2.5, "spread": "zone", "removed": True}),
     "ready": ({"ready": False}, {"why": "warming up"}),
@@ -185,6 +187,13 @@ def _history(version: int) -> Paper:
         ann.write(records.Ready, v=2, ready=False, why="warming up")
         ann.write(records.Ready, v=2, ready=True)
         bob.write(records.Ready, v=2, ready=False, why="slow")
+        bob.write(records.Asked, v=2, roles=(("idle", 3),))
+        silent = Pen(paper, "silent~1", **reads)
+        silent.join(v=2)
+        for _ in range(4):
+            ann.beat(v=2)
+        ann.write(records.Forget, v=2, of="silent~1", over=paper.end - 5)
+        ann.write(records.Forget, v=2, of="bob~1", over=1)
         Pen(paper, "bob~2", ready=True, v=2, **reads).join(v=2)
         Pen(paper, "cyd~1", ready=False, v=2, **reads).join(v=2)
         for _ in range(12):

@@ -2,7 +2,7 @@
 
 A stopwatch that stands still in a suspended machine would let a member believe, after waking up, in a lease that ended hours
 ago. On Linux CLOCK_BOOTTIME runs on. On macOS CLOCK_MONOTONIC does. Elsewhere it is what Python calls monotonic; where that
-stops in sleep, a member that slept is harmless only behind a fence (promise 7).
+stops in sleep, a member that slept is harmless only behind a fence (docs/guarantees.md).
 """
 
 from __future__ import annotations

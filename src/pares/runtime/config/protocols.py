@@ -24,7 +24,7 @@ WhenIsolated: TypeAlias = Literal["lead", "step_down"]
 PROTOCOLS: Final[tuple[ProtocolName, ...]] = get_args(ProtocolName)
 SHORTEST_T: Final = 0.001
 LONGEST_T: Final = 2 * MAX_SESSION_MS / 1000
-"""Seconds: what a record can say (`core.beacons`). NELE's own example has a session of 10 s and T of 30 s."""
+"""Seconds: what a record can say (`core.wire.neli_records`). NELE's own example has a session of 10 s and T of 30 s."""
 LEASE_BEATS: Final = 3
 """Beats that a lease of ALLCALL must last for: it is prolonged when so many are left."""
 

@@ -18,7 +18,7 @@ Spread = Literal["host", "zone", "none"]
 Eligible = Iterable[str] | Literal["*"] | None
 
 MAX_RANK: Final = 2**256
-"""Of ALLCALL: as `core.allcall_wire` has it, which is imported by whoever needs it."""
+"""Of ALLCALL: as `core.allcall.messages` has it, which is imported by whoever needs it."""
 LONGEST_BARRIER: Final = 24 * 3600
 """Seconds."""
 

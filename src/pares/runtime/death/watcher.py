@@ -1,6 +1,6 @@
 """Watching the few members whose death this member should notice first (R7), inside the member's own loop.
 
-The proof is the lock (proof.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process
+The proof is the lock (lock.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process
 that stated it: readable as soon as the process has ended, by which time the kernel has closed its files. But a pid is
 a hint. It may mean another process here (another pid namespace, a number used again), so it is believed only if the
 kernel's own list of locks shows that pid with that inode; and even then the lock is tried now and then all the same.

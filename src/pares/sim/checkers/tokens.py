@@ -1,4 +1,4 @@
-"""Promise 4: tokens strictly grow per seat, also when the log was begun anew; and a fence is enough (promise 7).
+"""Promise 4: tokens strictly grow per seat, also when the log was begun anew; and a fence is enough.
 
 Between logs this is promised only if the wall clock of whoever begins the new one is not behind the old tokens, or if it has
 seen them itself. Users write to a fenced sink in the name of their terms, rightly and too late.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 1000
 NEVER: Final = 2**63
 GRACE: Final = 5000 * MS
-"""As `runtime.assignment`: beyond the barrier's limit, for the record that says that it is over."""
+"""As `runtime.neli.assignment`: beyond the barrier's limit, for the record that says that it is over."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
 
 
