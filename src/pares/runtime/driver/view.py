@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Seat
-from pares.runtime.clock import stopwatch
-from pares.runtime.death.lock import DeathLock
+from pares.runtime.host import DeathLock
 from pares.runtime.observer import holders
 from pares.runtime.views import Holder, Peer
 
@@ -115,7 +114,7 @@ class WorldView:
         return self._loop.claims.reader.uncounted
 
     def held(self) -> dict[Seat, int]:
-        held, now = list(self._loop.claims.reader.world.held.get(self.id, ())), stopwatch()
+        held, now = list(self._loop.claims.reader.world.held.get(self.id, ())), self._loop.now()
         return {seat: self._life.turned.get(seat, now) for seat in held}
 
     def members(self) -> list[Peer]:
