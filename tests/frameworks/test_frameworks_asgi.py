@@ -96,7 +96,7 @@ def test_an_application_starts_while_its_ledger_is_away(monkeypatch: pytest.Monk
             raise pares.LedgerUnavailable("no broker answers, by the test")
         return pares.open(url, **options)
 
-    monkeypatch.setattr("pares.runtime.driver.build.open_ledger", opens)
+    monkeypatch.setattr("pares.runtime.os_host.open_ledger", opens)
     url = f"memory://{uuid.uuid4().hex}"
     lifespan = Lifespan(url, group="g", roles=["A"], session=5.0, connect="background")
     runs: list[int] = []

@@ -10,13 +10,15 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pares
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Bell, Entry, Ledger, Log
+from pares.runtime.host import HERE, OsHost
 
 CALM = 5.0
 """A session that no test waits for."""
@@ -41,6 +43,27 @@ def until(what: Callable[[], T], saying: str, within: float = PATIENCE) -> T:
 def fresh_url(kind: str, folder: Path) -> str:
     """A ledger that nobody else uses."""
     return f"memory://{uuid.uuid4().hex}" if kind == "memory" else f"sqlite:///{folder}/group-{uuid.uuid4().hex[:8]}.db"
+
+
+class Elsewhere(OsHost):
+    """This process, but that a test says what its clocks show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.real_now, self.real_wall_us = self.now, self.wall_us
+        self.stopwatch, self.wall = self.now, self.wall_us
+        self.now, self.wall_us = lambda: self.stopwatch(), lambda: self.wall()
+
+
+@contextmanager
+def elsewhere() -> Iterator[Elsewhere]:
+    """What is made in the body is made on this host."""
+    host = Elsewhere()
+    token = HERE.set(host)
+    try:
+        yield host
+    finally:
+        HERE.reset(token)
 
 
 class Crew:

@@ -21,7 +21,7 @@ from pares.ledger import Bus, Ledger
 from pares.runtime import aio
 from pares.runtime.config.arguments import MemberSettings, check_arguments
 from pares.runtime.probes import HealthApp, health_app
-from pares.runtime.work.tasks import Pace
+from pares.runtime.work.tasks import check_every
 
 Task = TypeVar("Task", bound=Callable[[], Awaitable[object]])
 
@@ -84,7 +84,7 @@ class Lifespan:
         if self.member is not None:
             raise ConfigError("the application has started: give work to a Lifespan before, or to its member")
 
-        Pace(every, role)  # raises now what would fail the start of the application
+        check_every(every)  # raises now what would fail the start of the application
 
         def decorate(task: Task) -> Task:
             self._work.append(_Work(task, role, every, give_up_on_error, stuck_after))

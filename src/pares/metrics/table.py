@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pares.runtime import Health, Member
 from pares.runtime.death.incarnation import is_default_name
 from pares.runtime.driver.counters import Histogram, Measures
+from pares.runtime.host import here
 
 Labelled = Mapping[str, float]
 
@@ -134,7 +135,7 @@ _places: Final[weakref.WeakKeyDictionary[Member, int]] = weakref.WeakKeyDictiona
 
 def labels_of(member: Member) -> dict[str, str]:
     """The same after each restart of a process, or the number of series would grow with the number of restarts."""
-    return {"group": member.group, "member": _label(member) if is_default_name(member.name) else member.name}
+    return {"group": member.group, "member": _label(member) if is_default_name(member.name, here()) else member.name}
 
 
 def _label(member: Member) -> str:

@@ -10,11 +10,11 @@ from pares.core.errors import ConfigError
 from pares.core.events import Ask, RewindTo
 from pares.core.wire.records import MAX_INT
 from pares.ledger import Ledger, partition_of
-from pares.ledger import open as open_ledger
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.settings import Spread
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.detect import check_no_allcall, runs_induced
+from pares.runtime.host import here
 from pares.runtime.member import Member
 from pares.runtime.neli.admin import TenureAdmin
 
@@ -36,17 +36,18 @@ class Admin:
         self, ledger: str | Ledger, *, group: str, name: str | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         self._own = isinstance(ledger, str)
-        self._ledger = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        host = here()
+        self._ledger = host.open(ledger, **(options or {})) if isinstance(ledger, str) else ledger
         self._tenures: TenureAdmin | None = None
         """Of a group that runs NELI or Fast NELI: a member of the claims protocol in it would be in the way there."""
         try:
             if runs_induced(self._ledger, group, partition_of(self._ledger.url)):
                 self._tenures = TenureAdmin(
-                    self._ledger, group, name, lambda g: Admin(self._ledger, group=g, name=name)
+                    self._ledger, group, name, lambda g: Admin(self._ledger, group=g, name=name), host
                 )
             else:
-                check_no_allcall(self._ledger, group)
-                self._member = Member(self._ledger, group=group, roles=(), name=name or f"admin-{default_name()}")
+                check_no_allcall(self._ledger, group, host)
+                self._member = Member(self._ledger, group=group, roles=(), name=name or f"admin-{default_name(host)}")
         except BaseException:
             self._close_ledger()
             raise

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -22,6 +20,7 @@ from pares.runtime.config.arguments import AnySettings, check_arguments
 from pares.runtime.config.environment import Environment
 from pares.runtime.config.settings import Spread
 from pares.runtime.driver.requests import UnknownRole
+from pares.runtime.host import here
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer, State
@@ -180,13 +179,14 @@ class Member:
         self._make = make
         self._made: SyncMember | None = None
         self._unwanted = False
-        self._making = threading.Lock()
+        self._host = here()
+        self._making = self._host.lock()
         """Held while it is made, which takes as long as opening a ledger does. One is made, whoever comes first."""
 
     @classmethod
     def from_env(cls, ledger: str | Ledger | Bus | None = None, **settings: Unpack[AnySettings]) -> Self:
         """With settings from the environment, which is read now; as `pares.Member.from_env`."""
-        found = Environment(ledger, settings)
+        found = Environment(ledger, settings, here().env)
         made = cls(found.ledger, **found.settings)
         made._make = functools.partial(found.make, SyncMember)
         return made
@@ -214,7 +214,7 @@ class Member:
             await asyncio.to_thread(self._enter)
         except asyncio.CancelledError:
             # The thread that makes it can't be cancelled, and nobody else would ever close what it makes.
-            threading.Thread(target=self._give_up, name="pares: giving up", daemon=True).start()
+            self._host.spawn(self._give_up, "pares: giving up")
             raise
         return self
 
@@ -293,9 +293,10 @@ class Member:
             requests.there_was(role)
             return True
 
-        end = None if timeout is None else time.monotonic() + timeout
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
         while True:
-            left = None if end is None else max(0.0, end - time.monotonic())
+            left = None if end is None else max(0.0, end - clock())
             await self._until(lambda: newer() or not requests.awaits(role), left)
             if newer() or requests.awaits(role):
                 break
@@ -442,7 +443,7 @@ class Member:
         self._member._requests.check_there(role)  # pyright: ignore[reportPrivateUsage]
         check_task(task)
         check_stuck_after(stuck_after)
-        repeated = self._repeat(task, role, Pace(every, role), give_up_on_error, stuck_after)
+        repeated = self._repeat(task, role, Pace(every, role, self._host), give_up_on_error, stuck_after)
         return asyncio.create_task(repeated, name=f"pares background {role}")
 
     async def _repeat(

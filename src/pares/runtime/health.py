@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pares.runtime.clock import stopwatch
 from pares.runtime.views import Health
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ SHORTEST: Final = 1.0
 """Seconds without a look at the ledger that are no illness, however short the session."""
 
 
-def look(name: str, group: str, session: float, life: Life, loop: Loop, view: View) -> Health:
-    age = (stopwatch() - loop.read_at) / 1e9
+def look(name: str, group: str, session: float, life: Life, loop: Loop, view: View, now: Callable[[], int]) -> Health:
+    """`now`: the member's stopwatch."""
+    age = (now() - loop.read_at) / 1e9
     alive = loop.thread.is_alive()
     back = loop.read_back_at
     fresh = age < max(session, SHORTEST)
@@ -27,7 +28,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     terms = [term for term in list(life.beliefs.terms.values()) if term]
     stuck = life.barriers.watch.stuck()
     state = life.state  # once: what is said of it must fit together
-    unled = _unled(session, life, view) if state == "live" and unreachable is None else ()
+    unled = _unled(session, life, view, now()) if state == "live" and unreachable is None else ()
     why = _why(alive, knows, age, stuck, unled, state, life)
     ok = not why
     return Health(
@@ -39,7 +40,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         leads=tuple(sorted(term.role for term in terms)),
         thread_alive=alive,
         read_age=age,
-        read_back_age=None if back is None else (stopwatch() - back) / 1e9,
+        read_back_age=None if back is None else (now() - back) / 1e9,
         stuck=stuck,
         unled=unled,
         why=why,
@@ -61,9 +62,9 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
     )
 
 
-def _unled(session: float, life: Life, view: View) -> tuple[str, ...]:
+def _unled(session: float, life: Life, view: View, now: int) -> tuple[str, ...]:
     """Roles that are held and not led, by no plan, for longer than taking over may last."""
-    now, patience = stopwatch(), int(max(session, SHORTEST) * 1e9)
+    patience = int(max(session, SHORTEST) * 1e9)
     ending = life.barriers.ending()
     found: set[str] = set()
     for role, seat in view.held():

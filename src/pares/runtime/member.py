@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
@@ -16,16 +14,14 @@ from pares.core.reasons import CLOSED
 from pares.core.wire.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
-from pares.runtime.clock import stopwatch
 from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
 from pares.runtime.config.protocols import AllCall, Protocol, moved_keywords, protocol_of
 from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
-from pares.runtime.death import exit_hooks
-from pares.runtime.death.lock import DeathLock
 from pares.runtime.driver.build import Engine, Medium, assemble, check_own, open_medium
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
+from pares.runtime.host import DeathLock, here
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work.barriers import Barriers, Callback
@@ -117,7 +113,9 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         _, own = protocol_of(protocol)
-        checked = settings(**given, retention=None, any_rank=isinstance(own, AllCall))
+        self._host = here()
+        self._now = self._host.now
+        checked = settings(self._host, **given, retention=None, any_rank=isinstance(own, AllCall))
         checked["ready"] = ready is None
         if connect not in CONNECT:
             raise ConfigError(f"connect is {connect!r}: give 'now' or 'background'")
@@ -125,16 +123,16 @@ class Member:
         self.name: str = checked["name"]
         self._barrier_timeout = barrier_timeout
         who = f"member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda key: self._work_over(key))
-        self._life = Life(who, self._barriers, on_lost, barrier_limit=barrier_timeout)
+        self._barriers = Barriers(who, barrier, lambda key: self._work_over(key), self._host)
+        self._life = Life(who, self._barriers, on_lost, self._host, barrier_limit=barrier_timeout)
         self._until = self._life.beliefs.until
         self._asks = ready, session
 
         def opens() -> Medium:
-            return open_medium(ledger, options, own, given | {"declared": len(checked["roles"])})
+            return open_medium(ledger, options, own, given | {"declared": len(checked["roles"])}, self._host)
 
         def build(medium: Medium) -> Engine:
-            return assemble(own, medium.ledger, checked, given, self._life)
+            return assemble(own, medium.ledger, checked, given, self._life, self._host)
 
         if connect == "background":
             from pares.runtime.driver.connecting import connecting
@@ -142,7 +140,7 @@ class Member:
             check_own(own, given)
             eligible_for = checked["eligible"] if own is None or isinstance(own, AllCall) else None
             asked = (self.name, eligible_for, checked["session_ms"] / 1000)
-            self._adopt(None, connecting(self._life, *asked, opens, build, self._adopt))
+            self._adopt(None, connecting(self._life, *asked, opens, build, self._adopt, self._host))
         else:
             medium = opens()
             try:
@@ -151,17 +149,20 @@ class Member:
                 if medium.own:
                     medium.ledger.close()
                 raise
-        exit_hooks.begin(self, self._loop.thread)
+        # In this order: whoever closes it waits for the task. A fork waits for both, so that no child has it and knows it not.
+        with self._host.without_forks():
+            self._loop.start()
+            self._host.begin(self)
 
     def _adopt(self, medium: Medium | None, engine: Engine) -> None:
         """From now on this member is driven by `engine`."""
         self._ledger, self._own_ledger = (None, False) if medium is None else medium
         self._loop, self._view, self._work_over, may_lead, self.session = engine
-        self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead)
+        self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead, self._host)
         ready, session = self._asks
         if ready is not None:
             request = self._loop.request
-            check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)))
+            check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)), self._host)
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
 
     @classmethod
@@ -174,7 +175,7 @@ class Member:
         """
         from pares.runtime.config.environment import Environment
 
-        return Environment(ledger, settings).make(cls)
+        return Environment(ledger, settings, here().env).make(cls)
 
     # The check -------------------------------------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ class Member:
         """Whether this member holds a seat of `role` now: the bare belief, also while the barrier still has `Acquired`. No
         lock, no I/O; False after a fork, a close, or for a role that it has never heard of. What is true of `Term` is true
         here: nothing is promised for the time after the check."""
-        return stopwatch() < self._until.get(role, 0) or (role in self._until and self._life.beliefs.believes(role))
+        return self._now() < self._until.get(role, 0) or (role in self._until and self._life.beliefs.believes(role))
 
     def term(self, role: str) -> Term | None:
         """The current term of `role`, or None: as `holds`, the bare belief."""
@@ -240,9 +241,10 @@ class Member:
         def over() -> bool:
             return newer() is not None or self._life.ended or not self._requests.awaits(role)
 
-        end = None if timeout is None else time.monotonic() + timeout
+        now = self._now
+        end = None if timeout is None else now() + int(timeout * 1e9)
         while True:
-            left = None if end is None else max(0.0, end - time.monotonic())
+            left = None if end is None else max(0.0, (end - now()) / 1e9)
             self._life.beliefs.wait_for(over, left)
             if newer() is not None or self._life.ended or self._requests.awaits(role):
                 break
@@ -397,7 +399,7 @@ class Member:
         """
         self._requests.check_eligible(role)
         self._requests.check_there(role)
-        more = (give_up_on_error, stuck_after, self._life.beliefs)
+        more = (give_up_on_error, stuck_after, self._life.beliefs, self._host)
         return Background(self, self._barriers, task, role, every, *more)
 
     def events(self) -> Iterator[told.Event]:
@@ -411,7 +413,7 @@ class Member:
     def health(self) -> Health:
         """How this member is: for probes and metrics. Never waits, and tells the truth also when the member's own thread is
         gone or stands still. In a forked child: failed."""
-        return look(self.name, self.group, self.session, self._life, self._loop, self._view)
+        return look(self.name, self.group, self.session, self._life, self._loop, self._view, self._now)
 
     def close(self, timeout: float | None = None) -> None:
         """Hands everything over and leaves. May be called twice, and from any thread.
@@ -426,7 +428,7 @@ class Member:
         thread = self._loop.thread
         if self._life.begin_closing():
             self._loop.request(Close())
-        if threading.current_thread() is not thread:
+        if self._host.task() is not thread:
             self._barriers.finish_mine()
             thread.join(wait)
             if thread.is_alive():
@@ -435,7 +437,7 @@ class Member:
                 thread.join(self.session + 1.0)
         self._barriers.watch.close()
         self._close_ledger()
-        exit_hooks.unregister(self)
+        self._host.end(self)
 
     def __enter__(self) -> Self:
         return self

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -14,8 +12,8 @@ from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
-from pares.ledger import open as open_ledger
 from pares.runtime.detect import newest, runs_induced
+from pares.runtime.host import here
 from pares.runtime.neli.world import Tenures
 from pares.runtime.views import Holder
 
@@ -54,11 +52,12 @@ class Observer:
         if protocol != "claims":
             raise ConfigError(f"protocol is {protocol!r}: an observer reads 'claims', or listens to 'allcall'")
         self._own = isinstance(ledger, str)
-        self._ledger = cast("Ledger", open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
+        self._host = here()
+        self._ledger = cast("Ledger", self._host.open(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
         self._partition = partition_of(self._ledger.url)
         self.group = group
         self.reader = Reader(group)
-        self._lock = threading.Lock()
+        self._lock = self._host.lock()
         self._identity = ""
         self._tenures: Tenures | None = None
         """Of a group that runs NELI or Fast NELI."""
@@ -71,7 +70,7 @@ class Observer:
     def _attach(self) -> None:
         identity = self._ledger.identity()
         induced = runs_induced(self._ledger, self.group, self._partition)
-        tenures = Tenures(self._ledger, self.group) if induced else None
+        tenures = Tenures(self._ledger, self.group, self._host) if induced else None
         self.reader.attach(self._ledger.start(self._partition), self._ledger.end(self._partition))
         # Last: if the ledger is out of reach before, this is yet to be done.
         self._identity, self._tenures = identity, tenures
@@ -103,7 +102,7 @@ class Observer:
                 timeout = 0.0
                 if not self.reader.world.base and newest(entries, self.group):
                     # Nothing counts for the claims protocol: it is another one that has begun since.
-                    self._tenures = Tenures(self._ledger, self.group)
+                    self._tenures = Tenures(self._ledger, self.group, self._host)
                     return [change for change, _ in self._tenures.read()]
                 if not entries and self.reader.position == before:
                     return changes
@@ -145,11 +144,11 @@ class Observer:
 
         Ends when nothing has happened for `timeout` seconds (None: never).
         """
-        quiet_since = time.monotonic()
-        while timeout is None or time.monotonic() - quiet_since < timeout:
+        quiet_since = self._host.now()
+        while timeout is None or self._host.now() - quiet_since < timeout * 1e9:
             changes = self.read(timeout=0.25 if timeout is None else min(0.25, timeout))
             if changes:
-                quiet_since = time.monotonic()
+                quiet_since = self._host.now()
             yield from changes
 
     def close(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from typing import Final
 
 from pares.core.errors import ForkedError, LeadershipLost
 from pares.core.reasons import LEASE_RAN_OUT
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Host
 
 NEVER: Final = 0
 
@@ -44,9 +44,24 @@ class Term:
     This is the bare belief: it is True from the moment at which the lease is good, also while the barrier still has `Acquired`.
     """
 
-    __slots__ = ("__weakref__", "_forked", "_lease", "_over", "_until", "_why", "member", "role", "seat", "token")
+    __slots__ = (
+        "__weakref__",
+        "_forked",
+        "_host",
+        "_lease",
+        "_now",
+        "_over",
+        "_until",
+        "_why",
+        "member",
+        "role",
+        "seat",
+        "token",
+    )
 
-    def __init__(self, role: str, seat: int, token: int, member: str, until: int) -> None:
+    def __init__(self, role: str, seat: int, token: int, member: str, until: int, host: Host) -> None:
+        self._host = host
+        self._now: Callable[[], int] = host.now
         self.role = role
         self.seat = seat
         """The seat's index within the role: 0 unless the role has several seats."""
@@ -59,16 +74,16 @@ class Term:
         """That of the lease, for the check."""
         self._why = ""
         self._forked = False
-        self._over = threading.Event()
+        self._over = host.flag()
 
     def __bool__(self) -> bool:
-        return stopwatch() < self._until or self._settle()
+        return self._now() < self._until or self._settle()
 
     def _settle(self) -> bool:
         """The deadline that was looked at has passed: another may have been decided by now; if not, none ever will be."""
         lease = self._lease
         while lease is not None:
-            if stopwatch() < lease.until:
+            if self._now() < lease.until:
                 return True
             lease = lease.decide(None)
         return False
@@ -94,7 +109,7 @@ class Term:
 
     def remaining(self) -> float:
         """Seconds that the belief lasts if nothing renews it; 0.0 when the term is over."""
-        return max(0, self._until - stopwatch()) / 1e9
+        return max(0, self._until - self._now()) / 1e9
 
     def check(self) -> None:
         """Raises `LeadershipLost` (`ForkedError` in a forked child) if the term is over."""
@@ -111,9 +126,9 @@ class Term:
 
         It returns at the latest when the lease has run out by this process' own stopwatch, whatever the ledger does.
         """
-        end = None if timeout is None else stopwatch() + int(timeout * 1e9)
+        end = None if timeout is None else self._now() + int(timeout * 1e9)
         while self:
-            now = stopwatch()
+            now = self._now()
             if end is not None and now >= end:
                 return False
             step = self._until if end is None else min(end, self._until)
@@ -128,7 +143,7 @@ class Term:
         lease = self._lease
         if lease is None:
             return False
-        following = Lease(until) if stopwatch() < lease.until else None
+        following = Lease(until) if self._now() < lease.until else None
         if following is None or lease.decide(following) is not following:
             lease.decide(None)
             self._end(LEASE_RAN_OUT)
@@ -144,5 +159,5 @@ class Term:
 
     def _die_in_child(self) -> None:
         self._lease, self._until, self._forked, self._why = None, NEVER, True, "forked"
-        self._over = threading.Event()
+        self._over = self._host.flag()
         self._over.set()

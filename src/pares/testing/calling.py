@@ -13,6 +13,7 @@ from pares.core.wire.records import Seat
 from pares.runtime.allcall.settings import check_foreign, settings_of
 from pares.runtime.config.protocols import AllCall, ProtocolSettings
 from pares.runtime.config.settings import SESSION, settings
+from pares.runtime.host import here
 from pares.sim.allcall.knobs import Bounds, Weather, draw
 from pares.sim.allcall.net import Cut
 from pares.sim.allcall.process import NEVER, AllCallProcess
@@ -57,6 +58,7 @@ class Calling:
         if self._own is not None and own != self._own:
             raise ConfigError(f"{name!r} is given {own}, and the others run {self._own}: all of a group have the same")
         checked = settings(
+            here(),
             group=stage.scene.group,
             roles=tuple(roles),
             seats=1,
@@ -66,7 +68,7 @@ class Calling:
             retention=None,
             **{**asked, "name": name},
         )
-        made = settings_of(checked, own)
+        made = settings_of(checked, own, here().random())
         fields = {key: value for key, value in asdict(made).items() if key != "id"}
         fields["phase_ms"] = stage.rng.randrange(made.heartbeat_ms)  # one seed, one play
         rate = 1.0 + stage.rng.uniform(-stage.drift, stage.drift)

@@ -13,11 +13,11 @@ from pares.runtime.config.arguments import check_arguments
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.protocols import Protocol, protocol_of
 from pares.runtime.config.settings import Eligible, Roles, settings
-from pares.runtime.death import exit_hooks
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.requests import Requests
 from pares.runtime.driver.view import WorldView
+from pares.runtime.host import here
 from pares.runtime.member import Member
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers, Callback
@@ -90,25 +90,29 @@ class FakeMember(Member):
         given |= {"session": session, "barrier_timeout": barrier_timeout, "settle": more.get("settle")}
         given |= {"overlap": more.get("overlap", 0.0), "drift": more.get("drift", 0.1)}
         protocol_of(more.get("protocol", "claims"))
-        checked = settings(**given, retention=None)
+        self._host = here()
+        self._now = self._host.now
+        checked = settings(self._host, **given, retention=None)
         self._own_ledger = False
         self.group = group
         self.name = checked["name"]
         self.session = session
         self._barrier_timeout = barrier_timeout
         who = f"fake member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])))
-        self._life = Life(who, self._barriers, on_lost)
+        self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])), self._host)
+        self._life = Life(who, self._barriers, on_lost, self._host)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until
         join = {"name": self.name, "session": checked["session_ms"], "rank": rank, "weight": float(weight)}
         join |= {"host": checked.get("host", ""), "zone": checked.get("zone", ""), "labels": checked.get("labels", {})}
         declared = {role.name: role.seats for role in checked["roles"]}
-        self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry)
+        self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry, self._host)
         self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
         self._view = WorldView(self._loop, self._life)
-        self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"])
-        exit_hooks.begin(self, self._puppet.thread)
+        self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"], self._host)
+        with self._host.without_forks():
+            self._puppet.start()
+            self._host.begin(self)
         self._puppet.perform(lambda: None)
 
     # For tests -------------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ records and folded by the real kernel, so tokens grow, marks rise and `leader()`
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -40,8 +38,8 @@ from pares.core.wire.changes import Change
 from pares.core.wire.fold import fold
 from pares.core.wire.records import Seat
 from pares.core.wire.world import World
-from pares.runtime.clock import stopwatch
 from pares.runtime.driver.answers import Answer, Answers
+from pares.runtime.host import Host, Mailbox, Task
 
 BASE: Final = 1_000_000
 OTHER: Final = "somebody-else~1"
@@ -53,8 +51,15 @@ class Puppet:
     """Looks to a member like its loop. Everything is done on one thread, in the order in which it was asked for."""
 
     def __init__(
-        self, me: str, join: dict[str, Any], roles: dict[str, int], group: str, carry: Callable[[Effect], None]
+        self,
+        me: str,
+        join: dict[str, Any],
+        roles: dict[str, int],
+        group: str,
+        carry: Callable[[Effect], None],
+        host: Host,
     ):
+        self._host = host
         self.me = me
         self.world = World()
         self._group = group
@@ -67,8 +72,8 @@ class Puppet:
         """Terms whose barrier runs."""
         self._closing = False
         self._answers = Answers()
-        self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self.thread = threading.Thread(target=self._run, name=f"pares {group} (fake)", daemon=True)
+        self._jobs: Mailbox[Callable[[], object] | None] = host.mailbox()
+        self.thread: Task
         # What a member looks up in its loop.
         reader = SimpleNamespace(world=self.world, bad={}, uncounted=0)
         self.claims = SimpleNamespace(me=me, reader=reader, slow_until=None)
@@ -87,9 +92,12 @@ class Puppet:
             self._write(records.Role, me, name=role, seats=seats)
         self._do(lambda: carry(Live()))
 
+    def start(self) -> None:
+        self.thread = self._host.spawn(self._run, f"pares {self._group} (fake)")
+
     @property
     def read_at(self) -> int:
-        return stopwatch()
+        return self._host.now()
 
     # What a member asks of its loop ----------------------------------------------------------------------------------
 
@@ -110,10 +118,10 @@ class Puppet:
 
     def perform(self, job: Callable[[], object]) -> None:
         """Does it on the loop's thread, and raises what it raised."""
-        if threading.current_thread() is self.thread:
+        if self._host.task() is self.thread:
             job()
             return
-        done, failed = threading.Event(), list[BaseException]()
+        done, failed = self._host.flag(), list[BaseException]()
 
         def run() -> None:
             try:
@@ -150,7 +158,7 @@ class Puppet:
         if state.holder != self.me:
             raise ConfigError(f"nobody can lead {role!r} now: it is paused, or the fake member was drained")
         self._terms[seat] = state.token
-        self._carry(Lead(seat, state.token, stopwatch() + FOR_EVER, why))
+        self._carry(Lead(seat, state.token, self._host.now() + FOR_EVER, why))
 
     def fence(self, role: str, why: str) -> None:
         """The seat is lost, to somebody else."""
@@ -158,21 +166,21 @@ class Puppet:
             del self._terms[seat]
             self._write(records.Release, self.me, seat=seat, token=token, why=why)
             self._write(records.Claim, OTHER, seat=seat)
-            self._carry(Follow(seat, token, why, True, stopwatch()))
+            self._carry(Follow(seat, token, why, True, self._host.now()))
 
     def revoke(self, role: str | None, why: str) -> None:
         """The term ends by plan; it goes to somebody else when the barrier has returned."""
         for seat, token in self._of(role):
             del self._terms[seat]
             self._ending[token] = (seat, why)
-            self._carry(Follow(seat, token, why, False, stopwatch()))
+            self._carry(Follow(seat, token, why, False, self._host.now()))
             self._carry(Barrier(seat, token, why))
 
     def break_down(self, why: str) -> None:
         """The log is another one, say: all beliefs are dropped at once."""
         for seat, token in self._of(None):
             del self._terms[seat]
-            self._carry(Follow(seat, token, why, True, stopwatch()))
+            self._carry(Follow(seat, token, why, True, self._host.now()))
 
     def _of(self, role: str | None) -> list[tuple[Seat, int]]:
         return [(seat, token) for seat, token in self._terms.items() if role is None or seat[0] == role]
@@ -183,6 +191,7 @@ class Puppet:
         self._jobs.put(job)
 
     def _run(self) -> None:
+        self.thread = self._host.task()
         try:
             while (job := self._jobs.get()) is not None:
                 asked = len(self._answers)  # whoever asks has handed its request over

@@ -6,6 +6,7 @@ from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.wire.world import World
 from pares.ledger.base import Log
 from pares.runtime.detect import runs_induced
+from pares.runtime.host import here
 from pares.runtime.neli.world import Tenures
 from pares.view.story import KEPT, Move, Story
 
@@ -16,7 +17,7 @@ class TenureStory(Story):
     steered_here = False
 
     def _attach(self) -> None:
-        self._tenures = Tenures(self.log, self.group)
+        self._tenures = Tenures(self.log, self.group, here())
         self.heard = self._tenures.heard
 
     @property

@@ -10,7 +10,6 @@ from runtime_tools import PATIENCE
 
 import pares
 from pares.core.errors import ConfigError
-from pares.runtime.death import incarnation
 
 
 def test_the_locks_are_where_it_was_said(memory: str, tmp_path: Path) -> None:
@@ -40,7 +39,6 @@ def test_a_folder_that_takes_no_locks_is_told_of_once_with_what_is_lost(
     assert str(folder) in said[0]
     assert "others wait for its session" in said[0]
     assert "lock_folder=" in said[0]
-    incarnation._told.clear()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("wrong", [5, "", b""])

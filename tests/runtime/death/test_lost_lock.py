@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from runtime_tools import PATIENCE, Crew, Recorder, in_child, until
 
-from pares.runtime.death.lock import DeathLock, prove
+from pares.runtime.death.lock import DeathLock as FileLock
+from pares.runtime.death.lock import prove
+from pares.runtime.host import DeathLock
 
 SESSION = 20.0
 """Beyond what any test waits: nothing here happens because a lease ran out."""
@@ -49,7 +51,7 @@ WAYS = [closed, used_again, opened_again, unlocked, unlocked_by_a_child]
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_lock_that_is_gone_is_seen(tmp_path: Path, way: Callable[[DeathLock], None]) -> None:
-    lock = DeathLock.take(tmp_path, "a~1")
+    lock = FileLock.take(tmp_path, "a~1")
     assert lock.lost() == ""
     assert not prove(tmp_path, "a~1", lock.statement)
     number = lock.descriptor

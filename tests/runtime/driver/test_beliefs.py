@@ -12,6 +12,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
 import pares
 from pares.core.events import Closed
 from pares.runtime.clock import stopwatch
+from pares.runtime.host import here
 from pares.runtime.term import Term
 
 MOMENT = 0.3
@@ -125,7 +126,7 @@ class Looking(Term):
 
 
 def test_who_finds_a_term_over_finds_out_why() -> None:
-    term = Looking("A", 0, 7, "a~1", stopwatch() + 10**12)
+    term = Looking("A", 0, 7, "a~1", stopwatch() + 10**12, here())
     assert (bool(term), term.why) == (True, "")
     term._end("drained")  # pyright: ignore
     assert term.seen == (False, "drained")

@@ -17,7 +17,7 @@ from pares import aio
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import open_bus
 
-OPENS = {"open_ledger": pares.open, "open_bus": open_bus}
+OPENS = {"open_ledger": pares.open, "open_any_bus": open_bus}
 
 
 class Away:
@@ -29,8 +29,8 @@ class Away:
         self.error: Exception = LedgerUnavailable("no broker answers, by the test")
         self.attempts = 0
         self.opened: list[Any] = []
-        for where, name in (("assembly", "open_ledger"), ("allcall_settings", "open_bus")):
-            monkeypatch.setattr(f"pares.runtime.{where}.{name}", partial(self._open, OPENS[name]))
+        for name, real in OPENS.items():
+            monkeypatch.setattr(f"pares.runtime.os_host.{name}", partial(self._open, real))
 
     def _open(self, real: Callable[..., Any], url: str, **options: Any) -> Any:
         self.attempts += 1

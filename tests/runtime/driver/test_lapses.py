@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, Recorder, in_child, until
+from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, in_child, until
 
 import pares
 from pares.core.events import Follow, Jumped, Lead, Renew
@@ -16,14 +16,15 @@ from pares.core.neli.events import Extend
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.runtime.clock import stopwatch
 from pares.runtime.driver.beliefs import Beliefs
+from pares.runtime.host import OS, Host
 from pares.runtime.term import Term
 
 SECOND = 10**9
 SHORT = 20_000_000
 
 
-def believing(until: int) -> tuple[Beliefs, Term]:
-    beliefs = Beliefs()
+def believing(until: int, host: Host = OS) -> tuple[Beliefs, Term]:
+    beliefs = Beliefs(host)
     term = beliefs.lead(Lead(("A", 0), 7, until), "a~1")
     assert term is not None
     return beliefs, term
@@ -47,12 +48,10 @@ def test_what_ran_out_is_not_renewed(extend: bool) -> None:
     assert term.why == LEASE_RAN_OUT
 
 
-def test_what_was_seen_to_be_over_is_over_though_its_renewer_had_looked_at_the_clock_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_seen_to_be_over_is_over_though_its_renewer_had_looked_at_the_clock_before() -> None:
     """The renewer is stopped between its look at the clock and the new deadline; meanwhile somebody finds the term over."""
-    deadline = stopwatch() + SHORT
-    beliefs, term = believing(deadline)
+    deadline, host = stopwatch() + SHORT, Elsewhere()
+    beliefs, term = believing(deadline, host)
     looked, go_on = threading.Event(), threading.Event()
     renewer = threading.Thread(target=lambda: beliefs.renew(Renew(stopwatch() + 100 * SECOND)))
 
@@ -64,7 +63,7 @@ def test_what_was_seen_to_be_over_is_over_though_its_renewer_had_looked_at_the_c
             return before
         return stopwatch()
 
-    monkeypatch.setattr("pares.runtime.term.stopwatch", clock)
+    host.stopwatch = clock
     renewer.start()
     assert looked.wait(PATIENCE)
     until(lambda: stopwatch() > deadline, "the lease has run out")

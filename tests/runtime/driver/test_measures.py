@@ -19,6 +19,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, fresh_u
 import pares
 from pares.ledger import as_bus
 from pares.runtime.driver.counters import Histogram, Measures
+from pares.runtime.host import here
 
 
 def measures(me: pares.Member) -> Measures:
@@ -27,7 +28,7 @@ def measures(me: pares.Member) -> Measures:
 
 def test_histograms() -> None:
     heard: list[float] = []
-    histogram = Histogram((0.1, 1.0))
+    histogram = Histogram(here(), (0.1, 1.0))
     histogram.listeners = (lambda seconds: 1 / 0, heard.append)
     for seconds in (0.05, 0.1, 0.5, 3.0):
         histogram.note(seconds)

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, until
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, elsewhere, until
 
 import pares
 from pares.ledger.memory import drop
@@ -251,14 +251,12 @@ def test_retention_cuts_what_nobody_needs(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_tokens_rise_though_the_clock_was_set_back(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_rise_though_the_clock_was_set_back(memory: str) -> None:
     """Who begins a new log has seen the tokens of the old one, and goes on above them."""
-    from pares.runtime.driver import loop
-
-    with pares.Member(memory, group="g", roles=["A"], session=QUICK, name="a") as me:
+    with elsewhere() as host, pares.Member(memory, group="g", roles=["A"], session=QUICK, name="a") as me:
         first = me.wait("A", PATIENCE)
         assert first is not None
-        monkeypatch.setattr(loop, "wall_us", lambda: 1_000_000)
+        host.wall = lambda: 1_000_000
         drop(memory.removeprefix("memory://"))
         assert first.wait_lost(PATIENCE)
         second = me.wait("A", PATIENCE)

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLE, OneAtATime, leader, node
-from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
+from runtime_tools import PATIENCE, Crew, Faulty, Recorder, elsewhere, until
 
 import pares
 from pares.core.errors import ConfigError
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.wire.neli_records import Foreign, Pulse, decode, encode
 from pares.runtime.death.incarnation import default_name
+from pares.runtime.host import here
 from pares.runtime.neli import driver
 from pares.runtime.neli.settings import usual_deadline_ms
 from standstill import stop_between_writes
@@ -31,7 +32,7 @@ from standstill import stop_between_writes
 def test_a_name_that_is_not_given_is_made_of_host_process_and_time(crew: Crew) -> None:
     """So a container that starts again, always as process 1, has another name each time."""
     before = time.time_ns() // 1_000_000
-    found = re.fullmatch(rf"{re.escape(os.uname().nodename)}-{os.getpid()}-(\d+)(-\d+)?", default_name())
+    found = re.fullmatch(rf"{re.escape(os.uname().nodename)}-{os.getpid()}-(\d+)(-\d+)?", default_name(here()))
     assert found is not None
     assert before <= int(found[1]) <= time.time_ns() // 1_000_000
     one, two = (crew.member(None, (ROLE,), protocol="fast-neli") for _ in range(2))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -235,20 +236,21 @@ def test_messages_of_others_keep_nobody_leading(memory: str) -> None:
         inner.close()
 
 
-def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wall_clock_that_is_set_changes_nothing(faulty: Faulty) -> None:
     """W9: a step back delayed polling and fencing by the step, a step forward fenced without cause."""
     crew, barrier = Crew(faulty), Recorder()  # type: ignore[arg-type]
-    me = leader(crew, barrier=barrier, session=3.0)
+    with elsewhere() as host:
+        me = leader(crew, barrier=barrier, session=3.0)
     term = me.term(ROLE)
     assert term is not None
-    real = driver.wall_us
+    real = host.real_wall_us
     for hours in (-30, 30, 0):
-        monkeypatch.setattr(driver, "wall_us", lambda hours=hours: real() + hours * 3_600_000_000)
+        host.wall = lambda hours=hours: real() + hours * 3_600_000_000
         beats = me.health().beats
         until(lambda beats=beats: me.health().beats >= beats + 3, f"it beats on, {hours} hours off")
         assert term, f"{hours} hours"
     until(lambda: barrier.kinds() == ["Acquired"], "nothing else was told")
-    monkeypatch.setattr(driver, "wall_us", lambda: real() - 30 * 3_600_000_000)
+    host.wall = lambda: real() - 30 * 3_600_000_000
     faulty.away()
     until(lambda: barrier.kinds() == ["Acquired", "Fenced"], "a step back does not put off the end")
     assert not term

@@ -15,6 +15,7 @@ import pares
 from pares.core.events import Restart
 from pares.core.neli.events import Assigned, Lost, Revoked
 from pares.runtime.clock import stopwatch
+from pares.runtime.host import here
 from pares.runtime.neli.assignment import Assignment, Callbacks
 from pares.runtime.neli.claims_group import ClaimsGroup
 
@@ -29,7 +30,7 @@ def memory(memory: str) -> str:
 
 def test_what_an_earlier_place_tells_is_not_heard_by_the_next_incarnation() -> None:
     heard: list[Assigned | Revoked | Lost] = []
-    callbacks = Callbacks(heard.append, PATIENCE)
+    callbacks = Callbacks(heard.append, PATIENCE, here())
     callbacks.assigned([0])
     callbacks.end()
     callbacks.assigned([1])
@@ -58,7 +59,7 @@ class Entrance:
 
 def test_a_revocation_that_comes_as_nobody_answers_any_more_waits_for_nobody() -> None:
     heard: list[Assigned | Revoked | Lost] = []
-    callbacks = Callbacks(heard.append, limit=1.0)
+    callbacks = Callbacks(heard.append, 1.0, here())
     callbacks._lock = Entrance(callbacks.end)  # type: ignore[assignment]  # pyright: ignore
     callbacks.revoked([0])
     assert heard == []
@@ -89,11 +90,12 @@ def test_who_is_to_leave_while_it_joins_does_not_wait_in_a_poll_first() -> None:
         return places[-1]
 
     left = threading.Event()
-    assignment = Assignment(join, Callbacks(lambda event: None, 1.0), "it", lambda: True, left.set, lambda: None)
+    callbacks = Callbacks(lambda event: None, 1.0, here())
+    assignment = Assignment(join, callbacks, "it", lambda: True, left.set, lambda: None, here())
     assignments.append(assignment)
     assignment.give_up()
     assignment._membership = None  # pyright: ignore
-    assignment.thread.start()
+    assignment.start()
     assert left.wait(PATIENCE)
     assert [place.polls for place in places] == [0, 0]
 

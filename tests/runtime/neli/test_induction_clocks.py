@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from induction_tools import member
-from runtime_tools import PATIENCE, Crew, until
+from runtime_tools import PATIENCE, Crew, elsewhere, until
 
 from pares.core.neli.events import Extend, Heard
 from pares.runtime.clock import stopwatch, wall_us
-from pares.runtime.neli import driver
 
 PAUSE = 0.1
 
@@ -20,7 +19,8 @@ PAUSE = 0.1
 def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """On either side of the look at the wall clock, before and after what stands beside it."""
     crew = Crew(f"memory://{uuid.uuid4().hex}?partitions=1")
-    me = member(crew, "one", "neli", ("0",))
+    with elsewhere() as host:
+        me = member(crew, "one", "neli", ("0",))
     assert me.wait("0", PATIENCE)
     core: Any = me._loop.core  # type: ignore[union-attr]  # pyright: ignore[reportPrivateUsage]
     step, pauses, over = core.step, [0], []
@@ -44,8 +44,9 @@ def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch:
         return effects
 
     monkeypatch.setattr(core, "step", watched)
-    monkeypatch.setattr(driver, "wall_us", slow)
+    host.wall = slow
     until(lambda: len(over) >= 6, "beliefs were prolonged", 2 * PATIENCE)
     monkeypatch.undo()
+    host.wall = host.real_wall_us
     assert max(over) <= 1, f"milliseconds after the newest beacon's time + T: {over}"
     crew.close()

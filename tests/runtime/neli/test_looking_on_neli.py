@@ -13,6 +13,7 @@ import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import DidChanged, MemberJoined, SeatChanged
 from pares.runtime.detect import runs_induced
+from pares.runtime.host import here
 from pares.runtime.neli.world import Tenures
 from pares.view import TenureStory, state, story_of
 
@@ -122,7 +123,7 @@ def test_two_that_have_read_the_same_say_the_same(tmp_path: Path, mode: dict[str
     """Whenever they read it, and in whatever portions."""
     url = fresh_url("sqlite", tmp_path) + "?partitions=2"
     crew, log = Crew(url), pares.open(url)
-    one, along = crew.member("one", ROLES, **mode), Tenures(pares.open(url), "g")
+    one, along = crew.member("one", ROLES, **mode), Tenures(pares.open(url), "g", here())
     assert all(one.wait(role, PATIENCE) for role in ROLES)
     along.read()
     two = crew.member("two", ROLES, **mode)
@@ -131,7 +132,7 @@ def test_two_that_have_read_the_same_say_the_same(tmp_path: Path, mode: dict[str
     one.close()
     two.close()
     along.read()
-    late = Tenures(log, "g")
+    late = Tenures(log, "g", here())
     late.read()
     assert {k: (s.holder, s.token) for k, s in along.world.seats.items()} == {
         k: (s.holder, s.token) for k, s in late.world.seats.items()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from pares.runtime.host import here
 from pares.runtime.work import readiness
 from pares.runtime.work.readiness import Readiness
 
@@ -24,7 +25,7 @@ def test_an_answer_in_the_moment_in_which_it_is_given_up_has_the_last_word(monke
             answering[0].join(MOMENT)
         told.append(now)
 
-    check = Readiness(lambda: True, 0.02, lambda job, key: jobs.append(job), tell)
+    check = Readiness(lambda: True, 0.02, lambda job, key: jobs.append(job), tell, here())
     check.ask()
     jobs.pop()()
     assert told == [True]

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.allcall.events import Event as CallEvent
@@ -41,10 +39,10 @@ from pares.core.neli.events import Extend, WorkOver
 from pares.core.reasons import DRAINED
 from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.ledger import Bus
-from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import OVER
+from pares.runtime.host import Empty, Host, Mailbox, Task
 from pares.runtime.work.barriers import Key
 
 log: Final = logging.getLogger("pares.member")
@@ -63,11 +61,13 @@ def name_of(member: str) -> str:
 class AllcallLoop:
     """Drives one member until it is closed. `life` is told the effects that concern the user, in order."""
 
-    def __init__(self, bus: Bus, settings: Settings, life: Life, *, away: bool) -> None:
+    def __init__(self, bus: Bus, settings: Settings, life: Life, host: Host, *, away: bool) -> None:
+        self._host = host
+        self.now, self._wall_us = host.now, host.wall_us
         self.settings = settings
         self._bus = bus
         self._life = life
-        self._came: SimpleQueue[bytes | Event | WorkOver | Lapsed | None] = SimpleQueue()
+        self._came: Mailbox[bytes | Event | WorkOver | Lapsed | None] = host.mailbox()
         life.lapsed = self._came.put
         self._answers = Answers()
         self._drained = False
@@ -86,16 +86,20 @@ class AllcallLoop:
         self.unreachable: str | None = None
         self.unwritten: str | None = None
         self.joined = True
-        self.read_at = stopwatch()
+        self.read_at = self.now()
         self.each_round: Callable[[], None] | None = None
         self.doorbell = self
-        self.core = AllCall(settings, stopwatch(), wall_us())
+        self.core = AllCall(settings, self.now(), self._wall_us())
         life.id = settings.id
         if away:
             self._came.put(Ready(False))
         # A group's name is its subject.
         self._stop_listening = bus.listen(settings.group, self._hear)
-        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+        self.thread: Task
+        """Its own; there from `start` on."""
+
+    def start(self) -> None:
+        self.thread = self._host.spawn(self.run, self._life.who)
 
     def close_in_child(self) -> None:
         """In a forked child: there is nothing to give back; the bus looks after itself."""
@@ -136,7 +140,9 @@ class AllcallLoop:
 
     # The thread ------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """On the task that is its own from now on."""
+        self.thread = self._host.task()
         try:
             while self.over is None and not self._abandoned:
                 self._round()
@@ -172,16 +178,16 @@ class AllcallLoop:
     def _next(self) -> list[CallEvent]:
         """What comes first: a message, a wish, or the time that the protocol asked for."""
         try:
-            came = self._came.get(timeout=max(0.0, (self._wake - stopwatch()) / SECOND))
+            came = self._came.get(timeout=max(0.0, (self._wake - self.now()) / SECOND))
         except Empty:
             came = None
         if not self.core.live:
-            self.read_at = stopwatch()  # there need be nothing to hear yet
+            self.read_at = self.now()  # there need be nothing to hear yet
         if came is None:
-            return [Tick(wall_us())]
+            return [Tick(self._wall_us())]
         if isinstance(came, bytes):
-            self.read_at = stopwatch()
-            return [Heard(came, wall_us())]
+            self.read_at = self.now()
+            return [Heard(came, self._wall_us())]
         return [came] if isinstance(came, WorkOver | Lapsed) else self._wish(came)
 
     def _wish(self, event: Event) -> list[CallEvent]:
@@ -202,7 +208,7 @@ class AllcallLoop:
     def _step(self, event: CallEvent) -> None:
         if self.over is not None:
             return
-        effects = self.core.step(event, stopwatch())
+        effects = self.core.step(event, self.now())
         if self.core.live and not self._told_live:  # first: whoever finds that it leads finds it live
             self._told_live = True
             self._life.carry(Live())
@@ -236,7 +242,7 @@ class AllcallLoop:
         if holder is None:
             self.since.pop(role, None)
         else:
-            self.since[role] = wall_us() / 1e6
+            self.since[role] = self._wall_us() / 1e6
         self._life.beliefs.notify()
 
     def _report(self, kind: str, text: str) -> None:
@@ -251,7 +257,7 @@ class AllcallLoop:
         return None
 
     def _publish(self, payload: bytes) -> None:
-        began, done = stopwatch(), False
+        began, done = self.now(), False
         try:
             self._bus.publish(self.settings.group, payload)
             self.unreachable, done = None, True
@@ -262,4 +268,4 @@ class AllcallLoop:
         except ClosedError:
             self._abandoned = True
             self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
-        self._life.measures.appended([payload], (stopwatch() - began) / SECOND, done)
+        self._life.measures.appended([payload], (self.now() - began) / SECOND, done)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -14,9 +12,9 @@ from pares.core.errors import CapabilityError
 from pares.core.wire.changes import Change
 from pares.core.wire.records import check_name
 from pares.core.wire.world import World
-from pares.ledger import Bus, Ledger, open_bus
-from pares.runtime.allcall.settings import Medium, medium_of
-from pares.runtime.clock import stopwatch, wall_us
+from pares.ledger import Bus, Ledger
+from pares.runtime.allcall.settings import medium_of
+from pares.runtime.host import here
 from pares.runtime.observer import Observer
 from pares.runtime.views import Holder, Peer
 
@@ -42,14 +40,15 @@ class AllcallObserver(Observer):
     ) -> None:
         self.group = check_name("group", group)
         self.protocol = protocol
-        bus: Any = open_bus(ledger, **(options or {})) if isinstance(ledger, str) else ledger
-        self._bus: Medium = medium_of(bus)
+        self._host = here()
+        bus: Any = self._host.open_bus(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+        self._bus = medium_of(bus)
         self._own = self._bus is not ledger
         self.overheard = Overheard(group)
         """What was heard. Read it under `lock`."""
-        self.lock = threading.Lock()
+        self.lock = self._host.lock()
         self._changes: deque[Change] = deque(maxlen=MOST)
-        self._come = threading.Condition(self.lock)
+        self._come = self._host.condition(self.lock)
         try:
             self._stop = self._bus.listen(group, self._hear)
         except BaseException:
@@ -58,7 +57,7 @@ class AllcallObserver(Observer):
 
     def _hear(self, payload: bytes) -> None:
         with self.lock:
-            self._take(self.overheard.hear(payload, stopwatch(), wall_us() // 1000))
+            self._take(self.overheard.hear(payload, self._host.now(), self._host.wall_us() // 1000))
 
     def _take(self, changes: list[Change]) -> None:
         if changes:
@@ -67,11 +66,11 @@ class AllcallObserver(Observer):
 
     def read(self, timeout: float = 0.0) -> list[Change]:
         """What was heard to change since the last call, in order; waits up to `timeout` seconds for something."""
-        end = time.monotonic() + timeout
+        end = self._host.now() + int(timeout * 1e9)
         with self.lock:
             while True:
-                self._take(self.overheard.pass_time(stopwatch()))
-                left = end - time.monotonic()
+                self._take(self.overheard.pass_time(self._host.now()))
+                left = (end - self._host.now()) / 1e9
                 if self._changes or left <= 0:
                     found = [*self._changes]
                     self._changes.clear()
@@ -94,10 +93,10 @@ class AllcallObserver(Observer):
         """Who claims `role` now: the one whose claim counts, then any other, of which there are some only while members can't
         hear each other (or one of them has just died)."""
         with self.lock:
-            self._take(self.overheard.pass_time(stopwatch()))
+            self._take(self.overheard.pass_time(self._host.now()))
             hosts = {speaker.id: speaker.host for speaker in self.overheard.members()}
             found: list[Holder] = []
-            for claim in self.overheard.claims(role, stopwatch()):
+            for claim in self.overheard.claims(role, self._host.now()):
                 name = token(claim.term, claim.holder)
                 found.append(
                     Holder(claim.holder, _name(claim.holder), hosts.get(claim.holder, ""), role, 0, name, None)
@@ -107,9 +106,9 @@ class AllcallObserver(Observer):
     def members(self) -> list[Peer]:
         """Who was heard lately, with each one's view of the leaders."""
         with self.lock:
-            self._take(self.overheard.pass_time(stopwatch()))
+            self._take(self.overheard.pass_time(self._host.now()))
             leaders = {
-                role: held for role in self.overheard.roles() if (held := self.overheard.claims(role, stopwatch()))
+                role: held for role in self.overheard.roles() if (held := self.overheard.claims(role, self._host.now()))
             }
             return [
                 Peer(
@@ -131,16 +130,16 @@ class AllcallObserver(Observer):
     def disagreement(self) -> dict[str, dict[str | None, list[str]]]:
         """The roles of which members don't name the same leader, while that lasts: of each leader, who believes in it."""
         with self.lock:
-            self._take(self.overheard.pass_time(stopwatch()))
-            return self.overheard.disagreement(stopwatch())
+            self._take(self.overheard.pass_time(self._host.now()))
+            return self.overheard.disagreement(self._host.now())
 
     def events(self, timeout: float | None = None) -> Iterator[Change]:
         """Changes as they are heard. Ends when nothing has happened for `timeout` seconds (None: never)."""
-        quiet_since = time.monotonic()
-        while timeout is None or time.monotonic() - quiet_since < timeout:
+        quiet_since = self._host.now()
+        while timeout is None or self._host.now() - quiet_since < timeout * 1e9:
             changes = self.read(timeout=0.25 if timeout is None else min(0.25, timeout))
             if changes:
-                quiet_since = time.monotonic()
+                quiet_since = self._host.now()
             yield from changes
 
     def close(self) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from pares.core.allcall.events import Settings
 from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
-from pares.ledger import Bus, Ledger, as_bus, open_bus
+from pares.ledger import Bus, Ledger, as_bus
+from pares.ledger.registry import ClosableBus
 from pares.runtime.config.protocols import AllCall
 from pares.runtime.config.settings import SESSION, Usual
+from pares.runtime.host import Chance, Host
 
 _INSTEAD: Final = "leave it out, or use protocol='claims'"
 _FOREIGN: Final[dict[str, tuple[object, str]]] = {
@@ -29,16 +29,10 @@ _FOREIGN: Final[dict[str, tuple[object, str]]] = {
 """Settings of other protocols: what they are when nobody gives them, and what to do instead."""
 
 
-class Medium(Bus, Protocol):
-    """A bus that can be closed."""
-
-    def close(self) -> None: ...
-
-
-def medium(ledger: object, options: Mapping[str, Any] | None) -> Medium:
+def medium(ledger: object, options: Mapping[str, Any] | None, host: Host) -> ClosableBus:
     """What members speak over: a bus, or the bus that any log gives. Closing it leaves an opened ledger open."""
     if isinstance(ledger, str):
-        opened = open_bus(ledger, **(options or {}))
+        opened = host.open_bus(ledger, **(options or {}))
         if getattr(opened, "readonly", False):
             opened.close()
             raise _read_only(ledger)
@@ -48,12 +42,12 @@ def medium(ledger: object, options: Mapping[str, Any] | None) -> Medium:
     return medium_of(ledger)
 
 
-def medium_of(ledger: object) -> Medium:
+def medium_of(ledger: object) -> ClosableBus:
     """The bus that something opened is, or gives. Raises `ConfigError` for what is neither bus nor ledger."""
     if isinstance(ledger, Bus):
-        return cast("Medium", ledger)
+        return cast("ClosableBus", ledger)
     if isinstance(ledger, Ledger):
-        return cast("Medium", as_bus(ledger))
+        return cast("ClosableBus", as_bus(ledger))
     raise ConfigError(
         f"ledger is {ledger!r}: give a URL such as nats://localhost:4222, or an opened ledger or bus (pares.ledger.open_bus)"
     )
@@ -75,12 +69,12 @@ def check_foreign(given: Mapping[str, Any]) -> None:
         )
 
 
-def settings_of(checked: Mapping[str, Any], own: AllCall) -> Settings:
+def settings_of(checked: Mapping[str, Any], own: AllCall, chance: Chance) -> Settings:
     """One incarnation's. Raises `ConfigError` for what does not fit into a call."""
     beat = round(1000 * own.heartbeat)
     made = Settings(
         group=checked["group"],
-        id=f"{checked['name']}~{os.urandom(4).hex()}",
+        id=f"{checked['name']}~{chance.token_hex(4)}",
         rank=checked["rank"],
         roles=tuple(role.name for role in checked["roles"]),
         heartbeat_ms=beat,
@@ -89,7 +83,7 @@ def settings_of(checked: Mapping[str, Any], own: AllCall) -> Settings:
         order=own.order,
         when_isolated=own.when_isolated,
         init_ms=None if own.silence is None else round(1000 * own.silence),
-        phase_ms=random.randrange(beat),
+        phase_ms=chance.randrange(beat),
         barrier_ms=max(1, checked["barrier_ms"]),
         host=checked["host"],
     )

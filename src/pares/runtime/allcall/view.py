@@ -6,9 +6,8 @@ from pares.core.allcall.messages import token
 from pares.core.errors import CapabilityError
 from pares.core.wire.records import Seat
 from pares.runtime.allcall.loop import AllcallLoop, name_of
-from pares.runtime.clock import stopwatch
-from pares.runtime.death.lock import DeathLock
 from pares.runtime.driver.view import no_partitions
+from pares.runtime.host import DeathLock
 from pares.runtime.views import Holder, Peer
 
 _HAS_NOT = frozenset({"pause", "resume", "mark"})
@@ -61,7 +60,7 @@ class AllcallView:
         ]
 
     def leaders(self, role: str) -> list[Holder]:
-        claim = self._loop.core.claim(role, stopwatch())
+        claim = self._loop.core.claim(role, self._loop.now())
         if claim is None:
             return []
         peer = self._loop.core.peers().get(claim.holder)
@@ -72,7 +71,7 @@ class AllcallView:
 
     def roles(self) -> dict[str, int]:
         """Its own, and those that somebody leads now."""
-        return dict.fromkeys(sorted({*self._loop.settings.roles, *self._loop.core.led(stopwatch())}), 1)
+        return dict.fromkeys(sorted({*self._loop.settings.roles, *self._loop.core.led(self._loop.now())}), 1)
 
     def partition(self, role: str, seat: int) -> int:
         raise no_partitions("allcall", role)

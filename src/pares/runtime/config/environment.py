@@ -9,7 +9,6 @@ ledger's `options` stay in the program. Arguments win over variables.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
@@ -116,7 +115,7 @@ class Environment:
     its name and value, and when neither says which ledger or which group.
     """
 
-    def __init__(self, ledger: object, given: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, ledger: object, given: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self.read: dict[str, str] = {}
         """By keyword: what stands in the environment, as far as it counts."""
         self.settings = dict(given)

@@ -11,6 +11,7 @@ from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, check_name
 from pares.runtime.config.numbers import number, seconds_to_ms, whole
 from pares.runtime.death.incarnation import default_name
+from pares.runtime.host import Host
 
 Roles = str | Iterable[str]
 Spread = Literal["host", "zone", "none"]
@@ -35,6 +36,7 @@ SESSION: Final = Usual(1.0)
 
 
 def settings(
+    seam: Host,
     *,
     group: str,
     roles: Roles,
@@ -55,7 +57,8 @@ def settings(
     lock_folder: object = None,
     any_rank: bool = False,
 ) -> dict[str, Any]:
-    """The fields of a `Config`, but for id and lock, which each incarnation has its own. `any_rank`: ranks are any integers, as
+    """The fields of a `Config`, but for id and lock, which each incarnation has its own. `seam`: what names the machine, and a
+    member without a name. `any_rank`: ranks are any integers, as
     ALLCALL's are, and not the small ones that a join has room for."""
     if lock_folder is not None and (not isinstance(lock_folder, str | os.PathLike) or not os.fspath(lock_folder)):
         raise ConfigError(f"lock_folder is {lock_folder!r:.80}: give a folder's path, or None")
@@ -66,8 +69,8 @@ def settings(
     session_ms = seconds_to_ms("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
     fields: dict[str, Any] = {
         "group": check_name("group", group),
-        "name": check_name("name", default_name() if name is None else name),
-        "host": os.uname().nodename if host is None else _text("host", host),
+        "name": check_name("name", default_name(seam) if name is None else name),
+        "host": seam.hostname if host is None else _text("host", host),
         "zone": "" if zone is None else _text("zone", zone),
         "labels": _labels(labels),
         "rank": whole("rank", rank, *((1 - MAX_RANK, MAX_RANK - 1) if any_rank else (0, 2**31))),

@@ -174,6 +174,11 @@ class DeathLock:
             _remove(self.path, self._descriptor)
             self.close_in_child()
 
+    def abandon(self) -> None:
+        """Its member is over without having left: let go, but the file stays, so that others can prove the death."""
+        with forks.guard:
+            self.close_in_child()
+
     def close_in_child(self) -> None:
         if self._descriptor >= 0:
             if not self.lost(thoroughly=False):  # or it would close what is somebody else's by now

@@ -11,23 +11,22 @@ can be ended.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 
 from pares.core.events import Follow, Lead, Renew
 from pares.core.neli.events import Extend
 from pares.core.reasons import SUPERSEDED
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Empty, Host, Mailbox
 from pares.runtime.term import Term
 
 
 class Beliefs:
     """The terms of one member that are in force."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.until: dict[str, int] = {}
         """role -> deadline of the belief, in nanoseconds of the stopwatch."""
         self.terms: dict[str, Term] = {}
@@ -36,7 +35,7 @@ class Beliefs:
         self.listeners: list[Callable[[], None]] = []
         """Called after every change, on the thread that made it: for those that wait. They return at once."""
         self.begun = 0
-        self._lock = threading.RLock()
+        self._lock = host.rlock()
         """Its holder may take it again: a signal's handler may close the member while the thread that it interrupts does."""
         self._over = False
         """Nothing is believed any more, whatever comes."""
@@ -50,7 +49,7 @@ class Beliefs:
             before = self.terms.get(role)
             if before is not None:
                 before._end(SUPERSEDED)  # pyright: ignore[reportPrivateUsage]
-            term = Term(role, seat, effect.token, member, effect.until)
+            term = Term(role, seat, effect.token, member, effect.until, self._host)
             self.begun += 1  # first: whoever finds the term finds it counted
             self.terms[role] = term
             self.until[role] = effect.until
@@ -119,7 +118,7 @@ class Beliefs:
             term._end(why)  # pyright: ignore[reportPrivateUsage]
 
     def die_in_child(self) -> None:
-        self._lock, self._over = threading.RLock(), True  # another thread of the parent may have held it
+        self._lock, self._over = self._host.rlock(), True  # another thread of the parent may have held it
         terms = list(self.terms.values())
         self.until.clear()
         self.terms = {}
@@ -147,14 +146,15 @@ class Beliefs:
 
     def wait_for(self, what: Callable[[], bool], timeout: float | None) -> bool:
         """Waits until `what()`, looked at after each change, is true; `timeout` in seconds."""
-        end = None if timeout is None else stopwatch() + int(timeout * 1e9)
+        now = self._host.now
+        end = None if timeout is None else now() + int(timeout * 1e9)
         # No lock that the loop would need: a signal's handler may close the member on the thread that waits here.
-        changed: SimpleQueue[None] = SimpleQueue()
+        changed: Mailbox[None] = self._host.mailbox()
         listeners, wake = self.listeners, partial(changed.put, None)
         listeners.append(wake)
         try:
             while not what():
-                left = None if end is None else (end - stopwatch()) / 1e9
+                left = None if end is None else (end - now()) / 1e9
                 if left is not None and left <= 0:
                     return False
                 with suppress(Empty):

@@ -13,12 +13,12 @@ from pares.core.errors import CapabilityError, ConfigError, ParesError
 from pares.core.events import BarrierReturned
 from pares.core.lease import lease_ns
 from pares.ledger import Bus, Ledger, Log, parse, partition_of
-from pares.ledger import open as open_ledger
 from pares.runtime.config.protocols import AllCall, ProtocolSettings
-from pares.runtime.death.incarnation import Incarnation, lock_folder
+from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.view import View, WorldView
+from pares.runtime.host import Host
 from pares.runtime.work.barriers import Key
 
 log: Final = logging.getLogger("pares.member")
@@ -58,17 +58,21 @@ def check_own(own: ProtocolSettings | None, given: dict[str, Any]) -> None:
 
 
 def open_medium(
-    ledger: str | Ledger | Bus, options: Mapping[str, Any] | None, own: ProtocolSettings | None, given: dict[str, Any]
+    ledger: str | Ledger | Bus,
+    options: Mapping[str, Any] | None,
+    own: ProtocolSettings | None,
+    given: dict[str, Any],
+    host: Host,
 ) -> Medium:
     """The ledger of a member with these arguments, opened if it is given as a URL. Raises as `Member` does."""
     check_own(own, given)
     if isinstance(own, AllCall):
         from pares.runtime.allcall.settings import medium
 
-        bus = medium(ledger, options)
+        bus = medium(ledger, options, host)
         return Medium(cast("Ledger", bus), bus is not ledger)
     opens = isinstance(ledger, str)
-    opened = open_ledger(ledger, **(options or {})) if isinstance(ledger, str) else ledger
+    opened = host.open(ledger, **(options or {})) if isinstance(ledger, str) else ledger
     if not isinstance(opened, Log):
         raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
     if getattr(opened, "readonly", False):
@@ -76,11 +80,11 @@ def open_medium(
             opened.close()
         raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")
     if own is not None and isinstance(ledger, str):
-        opened = _shared_out(opened, ledger, dict(options or {}), given)
+        opened = _shared_out(opened, ledger, dict(options or {}), given, host)
     return Medium(opened, opens)
 
 
-def _shared_out(opened: Ledger, url: str, options: dict[str, Any], given: dict[str, Any]) -> Ledger:
+def _shared_out(opened: Ledger, url: str, options: dict[str, Any], given: dict[str, Any], host: Host) -> Ledger:
     """Of a protocol that shares out partitions, on a log that is new and whose number of partitions nobody has named: one for
     each role that this member declares (and each of its seats), so that members share the roles out. A later member takes the
     log as it is."""
@@ -90,7 +94,7 @@ def _shared_out(opened: Ledger, url: str, options: dict[str, Any], given: dict[s
     try:
         if opened.partitions > 1 or opened.end(0) > 0:
             return opened
-        wider = open_ledger(url, **options, partitions=wanted)
+        wider = host.open(url, **options, partitions=wanted)
     except ParesError as error:  # somebody was quicker, or this member may not
         log.info("%s keeps its %d partitions: %s", opened.url, opened.partitions, error)
         return opened
@@ -104,6 +108,7 @@ def assemble(
     checked: dict[str, Any],
     given: dict[str, Any],
     life: Life,
+    host: Host,
 ) -> Engine:
     """`own`: the settings of its protocol alone (claims has none); `checked`: all others, as `settings.settings` gives them;
     `given`: as they were given to `Member`."""
@@ -113,8 +118,8 @@ def assemble(
         from pares.runtime.allcall.settings import settings_of
         from pares.runtime.allcall.view import AllcallView
 
-        made = settings_of(checked, own)
-        calls = AllcallLoop(cast("Bus", ledger), made, life, away=not checked["ready"])
+        made = settings_of(checked, own, host.random())
+        calls = AllcallLoop(cast("Bus", ledger), made, life, host, away=not checked["ready"])
         life.measures.reads_back = False
         # Its lease is the session.
         return Engine(
@@ -126,12 +131,12 @@ def assemble(
         from pares.runtime.neli.build import begin_induction
         from pares.runtime.neli.view import InductionView
 
-        induced = begin_induction(ledger, own, checked, given, life)
+        induced = begin_induction(ledger, own, checked, given, life, host)
         # Any role's partition may come here, whatever this member was made with.
         in_force = induced.assignment.bound if induced.native else session
         return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, in_force)
-    folder = lock_folder(ledger, given["lock_folder"])
-    loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(checked, folder, seen), life)
+    folder = host.lock_folder(ledger, given["lock_folder"])
+    loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(host, checked, folder, seen), life, host)
     life.measures.waits_known = True
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
 

@@ -8,20 +8,17 @@ the other.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Final, cast
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
 from pares.core.events import Close, Closed, Declare, Event, Stop
 from pares.core.wire.records import Seat
-from pares.runtime.clock import stopwatch
-from pares.runtime.death.lock import DeathLock, forks
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.build import Engine, Medium
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Loop
+from pares.runtime.host import DeathLock, Empty, Host, Mailbox, Task
 from pares.runtime.views import Holder, Peer
 from pares.runtime.work.barriers import Key
 
@@ -54,14 +51,16 @@ class Connecting:
         opens: Callable[[], Medium],
         build: Callable[[Medium], Engine],
         adopt: Callable[[Medium, Engine], None],
+        host: Host,
     ) -> None:
+        self._host = host
         self._life = life
         self._opens, self._build, self._adopt = opens, build, adopt
-        self._lock = threading.Lock()
+        self._lock = host.lock()
         """Requests come before the loop is there or after it: none is lost in between."""
         self._asked: list[tuple[Event, Answer | None]] = []
         self._engine: Engine | None = None
-        self._told: SimpleQueue[Medium | BaseException | None] = SimpleQueue()
+        self._told: Mailbox[Medium | BaseException | None] = host.mailbox()
         """What became of an attempt; None: the member is to end."""
         self._answers = Answers()
         self._closing = False
@@ -71,10 +70,14 @@ class Connecting:
         self.failure: BaseException | None = None
         self.joined = False
         self.read_back_at: int | None = None
-        self.read_at = stopwatch()
+        self.read_at = host.now()
         self.each_round: Callable[[], None] | None = None
         self.doorbell = NoBell()
-        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+        self.thread: Task
+        """Its own; there from `start` on."""
+
+    def start(self) -> None:
+        self.thread = self._host.spawn(self.run, self._life.who)
 
     # As a loop -------------------------------------------------------------------------------------------------------
 
@@ -103,7 +106,8 @@ class Connecting:
         self._closing = True
         self._told.put(None)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        self.thread = self._host.task()
         engine: Engine | None = None
         try:
             engine = self._connect()
@@ -128,13 +132,13 @@ class Connecting:
                         self._answers.ask(answer)
             self._answers.end()
         else:
-            engine.loop._run()  # pyright: ignore[reportPrivateUsage]
+            engine.loop.run()
 
     def _connect(self) -> Engine | None:
         """None: the member was closed before."""
         pause = FIRST_PAUSE
         while not self._closing:
-            threading.Thread(target=self._attempt, name=f"{self._life.who}: opening", daemon=True).start()
+            self._host.spawn(self._attempt, f"{self._life.who}: opening")
             came = self._told.get()
             try:
                 if isinstance(came, Medium):
@@ -172,9 +176,9 @@ class Connecting:
             if medium.own:
                 medium.ledger.close()
             raise
-        engine.loop.thread = threading.current_thread()
+        engine.loop.thread = self._host.task()
         # A child that is forked has the one or the other, and knows which.
-        with forks.guard, self._lock:
+        with self._host.without_forks(), self._lock:
             self._adopt(medium, engine)
             self._engine, asked = engine, self._asked
         for event, answer in asked:
@@ -243,9 +247,10 @@ def connecting(
     opens: Callable[[], Medium],
     build: Callable[[Medium], Engine],
     adopt: Callable[[Medium, Engine], None],
+    host: Host,
 ) -> Engine:
     """What a member is driven by until its ledger is opened. `eligible`, `session`: as asked for."""
-    loop = Connecting(life, name, opens, build, adopt)
+    loop = Connecting(life, name, opens, build, adopt, host)
 
     def work_over(key: Key) -> None:
         """There are no terms yet."""

@@ -6,7 +6,6 @@ Values only, in plain Python: who wants them in Prometheus or OpenTelemetry has 
 from __future__ import annotations
 
 import logging
-import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Final
 from pares.core import reasons
 from pares.core.wire.changes import SeatChanged
 from pares.core.wire.records import Seat
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Host
 
 log: Final = logging.getLogger("pares.member")
 
@@ -46,13 +45,13 @@ _KNOWN: Final = reasons.REASONS | {
 class Histogram:
     """How often a time fell into which bucket, and all times together. Threads may share it."""
 
-    def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
+    def __init__(self, host: Host, bounds: Sequence[float] = BOUNDS) -> None:
         self.bounds: Final = tuple(bounds)
         self.listeners: tuple[Callable[[float], object], ...] = ()
         """Called with every time that is noted, on the thread that notes it; what they raise is logged."""
         self._counts = [0] * (len(self.bounds) + 1)
         self._sum = 0.0
-        self._lock = threading.Lock()
+        self._lock = host.lock()
 
     def note(self, seconds: float) -> None:
         with self._lock:
@@ -73,7 +72,8 @@ class Histogram:
 class Measures:
     """One member's. Counters never go down; they outlive the member's restarts within its process."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._now = host.now
         self.gained: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
         """Terms begun, by cause."""
         self.lost: Counter[str] = Counter()
@@ -84,17 +84,17 @@ class Measures:
         """Of these, the beats."""
         self.failed_appends = 0
         """Appends that failed, or of unknown outcome."""
-        self.appends = Histogram()
+        self.appends = Histogram(host)
         """An append, until it is acknowledged or has failed."""
-        self.read_backs = Histogram()
+        self.read_backs = Histogram(host)
         """From handing a record over to having read it back; with claims, of those that renewed the lease."""
         self.reads_back = True
         """Whether there is a log to read back from."""
-        self.slack = Histogram()
+        self.slack = Histogram(host)
         """What was left of the lease at the moment when it was renewed: near 0, and terms will be lost."""
-        self.barriers = Histogram()
+        self.barriers = Histogram(host)
         """From the planned end of a term until the barrier has returned and all bodies are through."""
-        self.waits = Histogram()
+        self.waits = Histogram(host)
         """Of each takeover: from reading the last record of the silent or dead leader to the beginning of the term here."""
         self.waits_known = False
         """Whether the protocol tells when the leader before was last heard of."""
@@ -149,7 +149,7 @@ class Measures:
         cause, sign = self._causes.pop(seat, "assigned"), self._signs.pop(seat, None)
         self.gained[cause] += 1
         if cause in TAKEOVERS and sign is not None:
-            self.waits.note((stopwatch() - sign) / 1e9)
+            self.waits.note((self._now() - sign) / 1e9)
 
     def ends(self, why: str, fenced: bool) -> None:
         if why not in _KNOWN:

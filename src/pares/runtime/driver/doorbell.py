@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 from pares.ledger import Bell, Log
@@ -13,29 +14,39 @@ from pares.ledger import Bell, Log
 WITH_BELL: Final = 0.1
 """Seconds after which to look for new entries although no bell has rung: a bell may be taken away."""
 WITHOUT_BELL: Final = 0.005
+WITHOUT_LEDGER: Final = 60.0
 
 
 class Doorbell:
-    """Descriptors to select on. `ring` may be called from any thread."""
+    """Descriptors to select on. `ring` may be called from any thread.
 
-    def __init__(self, ledger: Log, partition: int) -> None:
+    `partitions`: whose bells; one for all, where any bell of the ledger rings for all of them (`one_bell`). Without a ledger
+    nothing rings but `ring`.
+    """
+
+    def __init__(self, ledger: Log | None, partitions: Sequence[int] = (0,)) -> None:
         self._lock = threading.RLock()
         self._ring, self._pushed = os.pipe()
         os.set_blocking(self._ring, False)
         os.set_blocking(self._pushed, False)
-        self._bell: Bell | None = ledger.bell(partition)
         self._poll = select.poll()
         self._poll.register(self._ring, select.POLLIN)
         self._alone = select.poll()
         self._alone.register(self._ring, select.POLLIN)
         self._others: list[int] = []
-        if self._bell is not None:
-            self._poll.register(self._bell.fileno(), select.POLLIN)
+        listened = () if ledger is None else partitions[:1] if getattr(ledger, "one_bell", False) else partitions
+        self._bells: list[Bell] = []
+        for number in listened:
+            bell = None if ledger is None else ledger.bell(number)
+            if bell is not None:
+                self._bells.append(bell)
+                self._poll.register(bell.fileno(), select.POLLIN)
+        self._patience = WITH_BELL if self._bells else WITHOUT_LEDGER if ledger is None else WITHOUT_BELL
 
     @property
     def patience(self) -> float:
         """Seconds to wait at most."""
-        return WITHOUT_BELL if self._bell is None else WITH_BELL
+        return self._patience
 
     def also(self, descriptors: list[int]) -> None:
         """Waits for these, too, from now on (and for no others that were named here before)."""
@@ -52,8 +63,8 @@ class Doorbell:
             if descriptor == self._ring:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._ring, 4096)
-        if self._bell is not None:
-            self._bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
+        for bell in self._bells:
+            bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
 
     def rest(self, seconds: float) -> None:
         """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""
@@ -83,32 +94,5 @@ class Doorbell:
             if descriptor >= 0:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        if self._bell is not None:
-            self._bell.close()
-
-
-class Doorbells(Doorbell):
-    """One for every partition; or one for all, where any bell of the ledger rings for all of them (`one_bell`)."""
-
-    def __init__(self, ledger: Log, partitions: int) -> None:
-        super().__init__(ledger, 0)
-        each = range(1, 1 if getattr(ledger, "one_bell", False) else partitions)
-        self._more: list[Bell] = [bell for n in each if (bell := ledger.bell(n)) is not None]
-        self.also([bell.fileno() for bell in self._more])
-
-    def wait(self, seconds: float) -> None:
-        super().wait(seconds)
-        for bell in self._more:
-            bell.clear()
-
-    def close(self) -> None:
-        super().close()
-        self._close_more()
-
-    def close_in_child(self) -> None:
-        super().close_in_child()
-        self._close_more()
-
-    def _close_more(self) -> None:
-        for bell in self._more:
+        for bell in self._bells:
             bell.close()

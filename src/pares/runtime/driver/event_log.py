@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.errors import ParesError
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.ledger.weak_set import WeakBag
 from pares.runtime.events import Event
+from pares.runtime.host import Empty, Host, Mailbox
 
 log: Final = logging.getLogger("pares.member")
 
@@ -23,8 +23,8 @@ class Events(Iterator[Event]):
     """The events from when it was made, until the member is closed. The journal forgets it when nobody holds it any more. Each
     event comes once; the end comes to everybody who iterates: as the error by which the member failed, if it did."""
 
-    def __init__(self, wake: Callable[[], None] | None = None) -> None:
-        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+    def __init__(self, host: Host, wake: Callable[[], None] | None = None) -> None:
+        self._queue: Mailbox[Event | None] = host.mailbox()
         """What has come; the None at its end stays there."""
         self._wake = wake
         """Called, on the member's thread, when something has come: for event loops."""
@@ -65,7 +65,8 @@ class Events(Iterator[Event]):
 class Journal:
     """Written by the member's loop, read by anybody."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.fences = 0
         """Terms that ended otherwise than by plan."""
         self.lapses = 0
@@ -87,7 +88,7 @@ class Journal:
 
     def events(self, wake: Callable[[], None] | None = None) -> Events:
         """What is published from this call on, until the end."""
-        mine = Events(wake)
+        mine = Events(self._host, wake)
         self._listeners.add(mine)
         if self._over:  # looked at after the add, as `end` looks after it has set it: one of the two finds the other
             self._end(mine)

@@ -16,11 +16,11 @@ from pares.core.neli.events import Extend
 from pares.core.reasons import CLOSED
 from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.core.wire.records import Seat
-from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.driver.beliefs import Beliefs
 from pares.runtime.driver.counters import Measures
 from pares.runtime.driver.event_log import Journal
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
+from pares.runtime.host import Host
 from pares.runtime.term import Term
 from pares.runtime.views import State
 from pares.runtime.work.barriers import Barriers
@@ -50,9 +50,11 @@ class Life:
         who: str,
         barriers: Barriers,
         on_lost: Callable[[Term], object] | None,
+        host: Host,
         *,
         barrier_limit: float = 30.0,
     ) -> None:
+        self._now, self._wall_us = host.now, host.wall_us
         self.who = who
         """The member in errors: its name and group."""
         self.barrier_limit = barrier_limit
@@ -66,13 +68,13 @@ class Life:
         self._closing = False
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: Literal["closed", "failed"] | None = None
-        self.beliefs = Beliefs()
+        self.beliefs = Beliefs(host)
         self.lapsed: Callable[[Lapsed], object] = lambda lapsed: None
         """Told, on the loop's thread, of each term that had run out when it was to be renewed: for the protocol."""
-        self.journal = Journal()
-        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem)
+        self.journal = Journal(host)
+        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem, host)
         self.barriers = barriers
-        self.measures = Measures()
+        self.measures = Measures(host)
         barriers.took = self.measures.barriers
         self.since: dict[Seat, float] = {}
         """Wall-clock seconds at which it was read that a seat got its present holder."""
@@ -136,7 +138,7 @@ class Life:
         if term is None:
             return  # closed without waiting for this thread
         why = UNHELD if effect.why == FREE else effect.why
-        event = Acquired(term.role, term.seat, term.token, why, wall_us() / 1e6)
+        event = Acquired(term.role, term.seat, term.token, why, self._wall_us() / 1e6)
         self.journal.publish(event)
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, why)
         self.beginnings.begin(term, event)
@@ -150,21 +152,21 @@ class Life:
 
     def _renewed(self, until: int, before: int, lapsed: list[Term]) -> None:
         if before:
-            self.measures.renews(before, until, stopwatch())
+            self.measures.renews(before, until, self._now())
         for term in lapsed:
             log.warning("%s: the lease of %r ran out before it was renewed", self.id, term.role)
             self.lapsed(Lapsed((term.role, term.seat), term.token))
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)
-        self.turned[effect.seat] = stopwatch()
+        self.turned[effect.seat] = self._now()
         if term is not None:
             self.measures.ends(effect.why, effect.fenced)
         role, seat = effect.seat
         log.info("%s no longer leads %r (seat %d, token %d): %s", self.id, role, seat, effect.token, effect.why)
         if effect.fenced:
             self.journal.fenced(effect.why)
-            self._tell(Fenced(role, seat, effect.token, effect.why, wall_us() / 1e6))
+            self._tell(Fenced(role, seat, effect.token, effect.why, self._wall_us() / 1e6))
         if term is not None:
             self.beliefs.notify()
             self._lost(term)
@@ -176,17 +178,17 @@ class Life:
 
     def _barrier(self, effect: Barrier) -> None:
         role, seat = effect.seat
-        event = Revoked(role, seat, effect.token, effect.why, wall_us() / 1e6)
+        event = Revoked(role, seat, effect.token, effect.why, self._wall_us() / 1e6)
         self.journal.publish(event)
         self.barriers.end(effect.seat, effect.token, event)
 
     def _moved(self, effect: Moved) -> None:
-        now = wall_us() / 1e6
+        now = self._wall_us() / 1e6
         for change in effect.changes:
             if isinstance(change, SeatChanged):
                 self.since[change.seat] = now
                 if change.holder == self.id:
-                    self.turned[change.seat] = stopwatch()
+                    self.turned[change.seat] = self._now()
                 self.measures.changed(change, self.id)
             elif not self._entered:
                 continue  # the group's past, also for who is closed before it is in
@@ -219,7 +221,7 @@ class Life:
         for term in self.beliefs.end_all(why, for_good=for_good):
             self.measures.ends(term.why, True)
             self.journal.fenced(term.why)
-            self._tell(Fenced(term.role, term.seat, term.token, term.why, wall_us() / 1e6))
+            self._tell(Fenced(term.role, term.seat, term.token, term.why, self._wall_us() / 1e6))
             self._lost(term)
 
     def _tell(self, event: Event) -> None:

@@ -12,8 +12,6 @@ last entry that was read, byte for byte (R12).
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -44,13 +42,10 @@ from pares.core.events import (
 )
 from pares.core.wire.records import Lock
 from pares.ledger import Log, expire
-from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.death.incarnation import Incarnation
-from pares.runtime.death.lock import forget
-from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.answers import Answer, Answers
-from pares.runtime.driver.doorbell import Doorbell
 from pares.runtime.driver.lifecycle import Life
+from pares.runtime.host import Deaths, Host, Task
 
 log: Final = logging.getLogger("pares.member")
 
@@ -76,7 +71,11 @@ class Loop:
     `life` is told the effects that concern the user, on this thread, in order.
     """
 
-    def __init__(self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life) -> None:
+    def __init__(
+        self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life, host: Host
+    ) -> None:
+        self._host = host
+        self.now = host.now
         self.ledger = ledger
         self.partition = partition
         self._begin = begin
@@ -91,7 +90,7 @@ class Loop:
         self._answers = Answers()
         self._readers = Answers()
         """They wait for nothing but that everything was read that stands in the log by now."""
-        self.doorbell = Doorbell(ledger, partition)
+        self.doorbell = host.bells(ledger, (partition,))
         self.incarnation = begin(0)
         self.claims: Claims = self.incarnation.claims
         life.id = self.claims.me
@@ -105,20 +104,24 @@ class Loop:
         self.joined = True
         """Who is live is in its group, as nobody but the log lets it in."""
         self.failure: BaseException | None = None
-        self.read_at = stopwatch()
+        self.read_at = self.now()
         """When the ledger was last read."""
-        self._deaths: DeathWatch | None = None
+        self._deaths: Deaths | None = None
         self._locks: dict[str, Lock] = {}
         self._watch_deaths()
         self._attached = False
         self._wake = 0
         self._looked_at = 0
         self._identity = ""
-        self._trimmed_at = stopwatch()
+        self._trimmed_at = self.now()
         self._trim_before = 0
         self._abandoned = False
         self.each_round: Callable[[], None] | None = None
-        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+        self.thread: Task
+        """Its own; there from `start` on."""
+
+    def start(self) -> None:
+        self.thread = self._host.spawn(self.run, self._life.who)
 
     # From other threads ----------------------------------------------------------------------------------------------
 
@@ -147,7 +150,9 @@ class Loop:
 
     # The thread ------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """On the task that is its own from now on."""
+        self.thread = self._host.task()
         try:
             while self.over is None and not self._abandoned:
                 self._round()
@@ -176,7 +181,7 @@ class Loop:
     def _end_terms(self) -> None:
         """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
         if self.over is None:
-            for effect in self.claims.step(Jumped(OVER), stopwatch()):
+            for effect in self.claims.step(Jumped(OVER), self.now()):
                 if not isinstance(effect, Restart):
                     self._carry(effect)
 
@@ -215,7 +220,7 @@ class Loop:
         """Seconds to wait at most."""
         if self._requests or (not self._attached and self.unreachable is None):
             return 0.0
-        now = stopwatch()
+        now = self.now()
         seconds = self.doorbell.patience
         if self._wake > now or (self._wake and self.unreachable is None):
             seconds = min(seconds, (self._wake - now) / SECOND)
@@ -231,7 +236,7 @@ class Loop:
             if self._abandoned:
                 return
             self._wake = 0
-            appended = self._step(Tick(wall_us()))
+            appended = self._step(Tick(self._host.wall_us()))
             if self.over is not None:
                 return
             if appended or self._requests:
@@ -249,7 +254,7 @@ class Loop:
     def _step(self, event: Event) -> bool:
         """One step, and its effects. Whether something was appended."""
         appended = leads = False
-        for effect in self.claims.step(event, stopwatch()):
+        for effect in self.claims.step(event, self.now()):
             if isinstance(effect, Append):
                 self._append(effect)
                 appended = True
@@ -270,7 +275,7 @@ class Loop:
                 if not isinstance(effect, Closed | Stop):
                     self._carry(effect)
         if leads:
-            time.sleep(BREATH)
+            self._host.sleep(BREATH)
         return appended
 
     @property
@@ -293,7 +298,7 @@ class Loop:
     def _append(self, append: Append) -> None:
         if not self._keeps_lock(thoroughly=True):
             return  # what it would have said nobody has to hear any more
-        began = stopwatch()
+        began = self.now()
         try:
             offsets = self.ledger.append_many(append.payloads, self.partition)
         except LedgerUnavailable as error:
@@ -305,7 +310,7 @@ class Loop:
             answer = Failed(append.ticket, unknown=False)
         else:
             answer, self.unwritten = Acked(append.ticket, offsets[-1]), None
-        seconds, done = (stopwatch() - began) / 1e9, isinstance(answer, Acked)
+        seconds, done = (self.now() - began) / 1e9, isinstance(answer, Acked)
         self._life.measures.appended(append.payloads, seconds, done)
         self._step(answer)
 
@@ -330,7 +335,7 @@ class Loop:
             self._deaths.close()
             self._deaths = None
         if self.incarnation.folder is not None:
-            self._deaths = DeathWatch(self.incarnation.folder)
+            self._deaths = self._host.deaths(self.incarnation.folder)
             self.doorbell.also(self._deaths.filenos())
 
     def _watch(self, effect: Watch) -> None:
@@ -339,17 +344,17 @@ class Loop:
             return
         for member in self._deaths.proven - effect.locks.keys():
             if member not in self.claims.reader.world.members:
-                forget(self.incarnation.folder, member, self._locks[member])
+                self._host.forget(self.incarnation.folder, member, self._locks[member])
         self._locks = effect.locks
         self._deaths.watch(effect.locks)
 
     def _check_deaths(self) -> None:
         if self._deaths is not None:
-            for member in self._deaths.check(stopwatch()):
+            for member in self._deaths.check(self.now()):
                 self._step(Died(member))
 
     def _trim(self, effect: Trim) -> None:
-        now = stopwatch()
+        now = self.now()
         if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
             return
         self._trimmed_at = now
@@ -371,11 +376,11 @@ class Loop:
         try:
             if not self._attached:
                 self._attach()
-            elif self.unreachable is not None or stopwatch() >= self._looked_at + LOOK_EVERY:
+            elif self.unreachable is not None or self.now() >= self._looked_at + LOOK_EVERY:
                 self._look()
             while self.over is None and self._attached:
                 entries = self.ledger.read(self.claims.position, self.partition, CHUNK)
-                self.read_at, self.unreachable = stopwatch(), None
+                self.read_at, self.unreachable = self.now(), None
                 self._step(Read(list(entries)))
                 if not entries:
                     break
@@ -393,11 +398,11 @@ class Loop:
     def _attach(self) -> None:
         self._identity = self.ledger.identity()
         self._step(Attached(self.ledger.start(self.partition), self.ledger.end(self.partition)))
-        self._attached, self._looked_at = True, stopwatch()
+        self._attached, self._looked_at = True, self.now()
 
     def _look(self) -> None:
         """Whether this is still the log that was read so far (R12)."""
-        self._looked_at = stopwatch()
+        self._looked_at = self.now()
         identity = self.ledger.identity()
         if identity != self._identity:
             self._step(Jumped("the log was replaced by another one"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
@@ -12,6 +10,7 @@ from pares.core.events import Event, StepDown
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.view import View
+from pares.runtime.host import Empty, Host, Mailbox
 
 TIMEOUT: Final = 10.0
 """Seconds within which the ledger must have taken a request."""
@@ -24,7 +23,10 @@ class UnknownRole(ConfigError):
 class Requests:
     """Of one member. Each check raises what the member's methods raise, or says nothing."""
 
-    def __init__(self, group: str, life: Life, loop: Loop, view: View, eligible: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, group: str, life: Life, loop: Loop, view: View, eligible: tuple[str, ...] | None, host: Host
+    ) -> None:
+        self._host = host
         self._group = group
         self._life = life
         self._loop = loop
@@ -86,7 +88,7 @@ class Requests:
         """Somebody waits for a role that is not known: what stands in the log is read first, as it may just have been added.
         Raises `ConfigError` if the group has none of that name then; with the ledger out of reach nobody can say, and it is
         waited for."""
-        if threading.current_thread() is not self._loop.thread:
+        if self._host.task() is not self._loop.thread:
             self._read_first()
         if self.awaits(role):
             return
@@ -96,7 +98,7 @@ class Requests:
 
     def _read_first(self) -> None:
         """What stands in the log by now, if the ledger lets it be read in time."""
-        answers: SimpleQueue[bool] = SimpleQueue()
+        answers: Mailbox[bool] = self._host.mailbox()
         self._loop.read_first(answers.put)
         with suppress(Empty):
             answers.get(timeout=TIMEOUT)
@@ -107,7 +109,7 @@ class Requests:
         try:
             return self._view.resolve(member, self._group)
         except ConfigError:
-            if threading.current_thread() is self._loop.thread:
+            if self._host.task() is self._loop.thread:
                 raise
         self._read_first()
         try:
@@ -120,9 +122,9 @@ class Requests:
     def perform(self, request: Event, timeout: float = TIMEOUT) -> None:
         """Makes a request, and waits until what it writes stands in the log and has been read."""
         self.check_usable()
-        if threading.current_thread() is self._loop.thread:
+        if self._host.task() is self._loop.thread:
             raise ParesError("this call would wait for the thread that it is made on: make it from another one")
-        answers: SimpleQueue[bool] = SimpleQueue()
+        answers: Mailbox[bool] = self._host.mailbox()
         self._loop.request(request, answers.put)
         try:
             done = answers.get(timeout=timeout)

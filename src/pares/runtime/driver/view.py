@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Seat
-from pares.runtime.death.lock import DeathLock
+from pares.runtime.host import DeathLock
 from pares.runtime.observer import holders
 from pares.runtime.views import Holder, Peer
 

@@ -7,8 +7,6 @@ broker's own service takes no wishes.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +16,7 @@ from pares.core.wire.records import check_name
 from pares.ledger import Ledger, Log
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.detect import newest
+from pares.runtime.host import Host
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.world import Tenures
 
@@ -30,11 +29,12 @@ NOTHING_DUE: Final = 600_000
 class TenureAdmin:
     """See `Admin`. `admin`: makes an administrator of the group that shares the partitions out."""
 
-    def __init__(self, log: Ledger, group: str, name: str | None, admin: Callable[[str], Admin]) -> None:
+    def __init__(self, log: Ledger, group: str, name: str | None, admin: Callable[[str], Admin], host: Host) -> None:
+        self._host = host
         self._log, self.group = log, group
-        self._tenures = Tenures(log, group)
+        self._tenures = Tenures(log, group, host)
         self._tenures.read()
-        self._id = f"{name or f'admin-{default_name()}'}~{os.urandom(4).hex()}"
+        self._id = f"{name or f'admin-{default_name(host)}'}~{host.random().token_hex(4)}"
         self._numbers: dict[int, int] = {}
         self._make = admin
         self._partitions: Admin | None = None
@@ -129,7 +129,7 @@ class TenureAdmin:
     def _append(self, partition: int, kind: Callable[..., InductionRecord], **fields: Any) -> None:
         """A record as any member writes it, by a sender that owns nothing."""
         n = self._numbers[partition] = self._numbers.get(partition, 0) + 1
-        at = time.time_ns() // 1_000_000
+        at = self._host.wall_us() // 1000
         record = kind(v=1, g=self.group, m=self._id, n=n, b=0, s=NOTHING_DUE, at=at, **fields)
         self._log.append(encode(record), partition)
 

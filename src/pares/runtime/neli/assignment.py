@@ -9,14 +9,13 @@ the barrier's limit and what a release takes.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.core.neli.events import Assigned, Lost, Revoked
 from pares.ledger import Membership
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Flag, Host, Task
 from pares.runtime.neli.claims_group import ClaimsMembership
 
 log: Final = logging.getLogger("pares.member")
@@ -42,13 +41,14 @@ Join = Callable[["Callbacks"], Membership]
 class Callbacks:
     """What a `Group` calls. Made before there is a membership, as some groups call while they are being joined."""
 
-    def __init__(self, hear: Hear, limit: float) -> None:
+    def __init__(self, hear: Hear, limit: float, host: Host) -> None:
+        self._host = host
         self._hear = hear
         self._limit = limit
-        self._lock = threading.Lock()
+        self._lock = host.lock()
         """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. Who would
         hear it then may be another incarnation, of which it is not true."""
-        self._waiting: dict[int, threading.Event] = {}
+        self._waiting: dict[int, Flag] = {}
         self._over = False
         """Nobody answers any more."""
 
@@ -61,11 +61,11 @@ class Callbacks:
         with self._lock:
             if self._over:
                 return
-            waits = [self._waiting.setdefault(number, threading.Event()) for number in numbers]
+            waits = [self._waiting.setdefault(number, self._host.flag()) for number in numbers]
             self._hear(Revoked(tuple(numbers)))
-        end = stopwatch() + int(self._limit * 1e9)
+        end = self._host.now() + int(self._limit * 1e9)
         for wait in waits:
-            wait.wait(max(0.0, (end - stopwatch()) / 1e9))
+            wait.wait(max(0.0, (end - self._host.now()) / 1e9))
         with self._lock:
             for number in numbers:
                 self._waiting.pop(number, None)
@@ -101,10 +101,12 @@ class Assignment:
         wanted: Callable[[], bool],
         left: Callable[[], None],
         changed: Callable[[], None],
+        host: Host,
         after: Assignment | None = None,
     ) -> None:
         """`after`: an earlier incarnation's, which is leaving. Who joined before it has left would find itself twice in its
         group, and be warned of itself."""
+        self._host = host
         self._join = join
         self._callbacks = callbacks
         self._who = who
@@ -121,13 +123,17 @@ class Assignment:
         self.bound: float = told.bound if isinstance(told, Assignment) else told.reassignment_bound
         self.callback_limit: float = told.callback_limit
         self.unreachable: str | None = None
-        self._out_since = stopwatch()
+        self._out_since = self._host.now()
         """Since when it wants to be in its group, and is not; 0 while it is."""
         self._away_until = 0
         """Out of the group until then. Written by users alone."""
         self._leaving = False
-        self._stopped = threading.Event()
-        self.thread = threading.Thread(target=self._run, name=f"{who}: group", daemon=True)
+        self._stopped = host.flag()
+        self.thread: Task
+        """Its own; there from `start` on."""
+
+    def start(self) -> None:
+        self.thread = self._host.spawn(self._run, f"{self._who}: group")
 
     @property
     def membership(self) -> Membership | None:
@@ -143,17 +149,17 @@ class Assignment:
     @property
     def away(self) -> bool:
         """Whether it is to be out of its group, for a while or for as long as its user wants."""
-        return stopwatch() < self._away_until or not self._wanted()
+        return self._host.now() < self._away_until or not self._wanted()
 
     @property
     def trouble(self) -> str | None:
         """Why it is not in its group, if that has lasted."""
         since = self._out_since
-        return self.unreachable if since and stopwatch() >= since + LASTING else None
+        return self.unreachable if since and self._host.now() >= since + LASTING else None
 
     def stay_away(self, seconds: float) -> None:
         """Leaves the group for so long."""
-        self._away_until = stopwatch() + int(seconds * 1e9)
+        self._away_until = self._host.now() + int(seconds * 1e9)
         self.look()
 
     def leave(self) -> None:
@@ -213,13 +219,13 @@ class Assignment:
     def _look(self) -> None:
         joined = self.joined
         if joined == bool(self._out_since):
-            self._out_since = 0 if joined else stopwatch()
+            self._out_since = 0 if joined else self._host.now()
             self._changed()
 
     def _silence(self) -> str | None:
         """What there is to say when the group has said nothing for too long."""
         patience = max(SILENCE, 2 * self.bound)
-        if not self._out_since or stopwatch() < self._out_since + int(patience * 1e9):
+        if not self._out_since or self._host.now() < self._out_since + int(patience * 1e9):
             return None
         text = (
             f"{self._who} asked to join, and its group has not let it in for {patience:g} s: another member's barrier may hold "

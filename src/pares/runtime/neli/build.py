@@ -9,6 +9,7 @@ from pares.ledger import Group, Ledger, Membership
 from pares.runtime.config.protocols import FastNeli, Partitioned, protocol_of
 from pares.runtime.config.settings import Usual
 from pares.runtime.driver.lifecycle import Life
+from pares.runtime.host import Host
 from pares.runtime.neli.assignment import GRACE, Callbacks
 from pares.runtime.neli.claims_group import CALLBACK_LIMIT, group_of
 from pares.runtime.neli.driver import InductionLoop
@@ -17,7 +18,7 @@ from pares.runtime.neli.settings import config as config_of
 
 
 def begin_induction(
-    ledger: Ledger, own: Partitioned, checked: dict[str, Any], given: dict[str, Any], life: Life
+    ledger: Ledger, own: Partitioned, checked: dict[str, Any], given: dict[str, Any], life: Life, host: Host
 ) -> InductionLoop:
     """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
     seats: int = given["seats"]
@@ -38,9 +39,10 @@ def begin_induction(
         return group_of(ledger, seats, **settings).join(checked["group"], ledger.partitions, *told, **asked)
 
     def make(bound: float, seen: int) -> tuple[str, Config]:
-        made = config_of(own, checked, ledger, bound, session, seen)
+        id = f"{checked['name']}~{host.random().token_hex(4)}"
+        made = config_of(own, checked, ledger, bound, session, seen, id=id)
         if not isinstance(own, FastNeli):
             check_sum(made, bound, bound if session is None else session)
         return name, made
 
-    return InductionLoop(ledger, make, join, life, away=not checked["ready"], native=native)
+    return InductionLoop(ledger, make, join, life, host, away=not checked["ready"], native=native)

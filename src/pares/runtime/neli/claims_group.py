@@ -8,8 +8,6 @@ broker's, exclusive by proof, also where a member can't hear; a death that can b
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +17,7 @@ from pares.core.wire.records import MAX_NAME
 from pares.ledger import Group, Ledger
 from pares.runtime.config.settings import LONGEST_BARRIER
 from pares.runtime.events import Acquired, Event, Fenced, Revoked
+from pares.runtime.host import Flag, Host, here
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member
@@ -51,6 +50,7 @@ class ClaimsGroup:
     """
 
     def __init__(self, ledger: Ledger, seats: int = 1, **settings: Any) -> None:
+        self._host = here()
         self._ledger = ledger
         self._seats = seats
         self._settings = {"session": 1.0, "drift": 0.1, **settings}
@@ -72,7 +72,7 @@ class ClaimsGroup:
             )
         told = (on_assigned, on_revoked, on_lost)
         settings = self._settings if session is None else self._settings | {"session": session}
-        return ClaimsMembership(self._ledger, group, partitions, told, settings, self._seats)
+        return ClaimsMembership(self._ledger, group, partitions, told, settings, self._host, self._seats)
 
 
 class _Call:
@@ -80,11 +80,11 @@ class _Call:
 
     __slots__ = ("done", "kind", "number", "token")
 
-    def __init__(self, kind: str, number: int, token: int) -> None:
+    def __init__(self, kind: str, number: int, token: int, done: Flag) -> None:
         self.kind = kind
         self.number = number
         self.token = token
-        self.done = threading.Event()
+        self.done = done
 
 
 class ClaimsMembership:
@@ -97,13 +97,15 @@ class ClaimsMembership:
         partitions: int,
         callbacks: tuple[Told, Told, Told],
         settings: dict[str, Any],
+        host: Host,
         seats: int = 1,
     ) -> None:
         from pares.runtime.member import Member  # which makes use of this file
 
+        self._host = host
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self._calls: deque[_Call] = deque()
-        self._come = threading.Condition()
+        self._come = host.condition()
         self._held: dict[int, int] = {}
         """partition -> token, of what the user was told that it has."""
         self._ended: dict[int, int] = {}
@@ -147,7 +149,7 @@ class ClaimsMembership:
     def poll(self, timeout: float = 0.0) -> None:
         if self._left:
             raise ClosedError("this member has left its group: join again")
-        deadline = time.monotonic() + timeout
+        deadline = self._host.now() + int(timeout * 1e9)
         while True:
             self._serve()
             health = self._member.health()
@@ -155,7 +157,7 @@ class ClaimsMembership:
                 raise LedgerUnavailable(f"the assignment of partitions has ended: {health.failure or health.problems}")
             if health.unreachable is not None:
                 raise LedgerUnavailable(health.unreachable)
-            left = deadline - time.monotonic()
+            left = (deadline - self._host.now()) / 1e9
             if left <= 0:
                 return
             with self._come:
@@ -256,7 +258,7 @@ class ClaimsMembership:
             self._enqueue("lost", event)
 
     def _enqueue(self, kind: str, event: Acquired | Revoked | Fenced) -> _Call:
-        call = _Call(kind, event.seat * self._block + int(event.role), event.token)
+        call = _Call(kind, event.seat * self._block + int(event.role), event.token, self._host.flag())
         with self._come:
             if self._given_up:
                 call.done.set()

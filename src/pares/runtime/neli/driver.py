@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -44,11 +43,10 @@ from pares.core.neli.partition import BELIEVING, STANDING, Part
 from pares.core.neli.partitions import SILENT
 from pares.core.reasons import STEPPED_DOWN
 from pares.ledger import Ledger, expire
-from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.driver.answers import Answer, Answers
-from pares.runtime.driver.doorbell import Doorbells
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import CHUNK, LOOK_EVERY, OVER, SECOND, SHORTEST, TRIM_AT_ONCE, TRIM_EVERY
+from pares.runtime.host import Host, Task
 from pares.runtime.neli.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.neli.claims_group import ClaimsMembership
 from pares.runtime.neli.idle import group_members, uneven
@@ -69,7 +67,11 @@ PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "
 class InductionLoop:
     """Drives one member until it is closed or can't go on. `life` is told the effects that concern the user, in order."""
 
-    def __init__(self, ledger: Ledger, make: Make, join: Join, life: Life, *, away: bool, native: bool = False) -> None:
+    def __init__(
+        self, ledger: Ledger, make: Make, join: Join, life: Life, host: Host, *, away: bool, native: bool = False
+    ) -> None:
+        self._host = host
+        self.now, self._wall_us = host.now, host.wall_us
         self.ledger = ledger
         self._life = life
         self._make = make
@@ -82,7 +84,7 @@ class InductionLoop:
         self.over: Closed | Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
-        self.read_at = stopwatch()
+        self.read_at = self.now()
         self.each_round: Callable[[], None] | None = None
         self._unready = away
         """What its `ready=` check said last. Written by whoever tells that, alone."""
@@ -91,7 +93,7 @@ class InductionLoop:
         self._closing = False
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
-        self._trimmed_at = self._rested_at = stopwatch()
+        self._trimmed_at = self._rested_at = self.now()
         self._shares_at = 0
         self._looked_at_shares = False
         self._told_of_shares: set[str] = set()
@@ -101,22 +103,26 @@ class InductionLoop:
         """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
         self._changed: Callable[[list[int]], list[int]] | None = getattr(ledger, "changed", None)
         """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
-        self.doorbell = Doorbells(ledger, ledger.partitions)
+        self.doorbell = host.bells(ledger, range(ledger.partitions))
         try:
             self._begin(0, ())
         except BaseException:
             self.doorbell.close()
             raise
         self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
-        self.thread = threading.Thread(target=self._run, name=life.who, daemon=True)
+        self.thread: Task
+        """Its own; there from `start` on."""
+
+    def start(self) -> None:
+        self.thread = self._host.spawn(self.run, self._life.who)
 
     def _begin(self, seen: int, roles: tuple[str, ...], after: Assignment | None = None) -> None:
         """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
         the group's, which may belong to other partitions now."""
-        self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE)
+        self._callbacks = callbacks = Callbacks(self._hear, self._life.barrier_limit + GRACE, self._host)
         left, changed = (lambda: self._left(callbacks)), (lambda: self.doorbell.ring())
         wanted = lambda: not (self._unready or self._drained)  # noqa: E731
-        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, after)
+        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, self._host, after)
         self._live: Live | None = None
         """The logs have been read: it is live when the group has let it in, too."""
         self._told: set[str] = set()
@@ -154,7 +160,7 @@ class InductionLoop:
         self._events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
         if self._closing:
             self.assignment.leave()
-        self.assignment.thread.start()
+        self.assignment.start()
 
     # From other threads --------------------------------------------------------------------------------------------------
 
@@ -241,8 +247,10 @@ class InductionLoop:
 
     # The thread ----------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        self.assignment.thread.start()
+    def run(self) -> None:
+        """On the task that is its own from now on."""
+        self.thread = self._host.task()
+        self.assignment.start()
         try:
             while self.over is None and not self._abandoned:
                 self._round()
@@ -272,7 +280,7 @@ class InductionLoop:
         """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
         if self.over is None:
             for number in range(len(self.core.parts)):
-                for effect in self.core.step(Broke(number, OVER), stopwatch()):
+                for effect in self.core.step(Broke(number, OVER), self.now()):
                     self._life.carry(effect)
 
     def _clean_up(self) -> None:
@@ -292,7 +300,7 @@ class InductionLoop:
             if self.over is not None or self._abandoned:
                 return
             self._wake = 0
-            appended = self._step(Tick(wall_us()))
+            appended = self._step(Tick(self._wall_us()))
             if not appended and not self._events:
                 break
             self.doorbell.wait(0)  # what this member has just written is read now, and need not wake it once more
@@ -309,17 +317,17 @@ class InductionLoop:
     def _rest(self) -> None:
         """What others write soon after a round is read together with what follows: on a topic that many groups share, each
         record would wake every member of each. The more there are, the slower they beat, and the longer the rest is."""
-        now = stopwatch()
+        now = self.now()
         rest = self._rested_at + self.core.pace_ns // ROUNDS - now
         if rest > 0 and not self._events:
             self.doorbell.rest(min(rest, max(0, self._wake - now) if self._wake else rest) / SECOND)
-        self._rested_at = stopwatch()
+        self._rested_at = self.now()
 
     def _patience(self) -> float:
         """Seconds to wait at most."""
         if self._events:
             return 0.0
-        seconds, now = self.doorbell.patience, stopwatch()
+        seconds, now = self.doorbell.patience, self.now()
         if self._wake > now or (self._wake and self.unreachable is None):
             seconds = min(seconds, (self._wake - now) / SECOND)
         return max(seconds, SHORTEST)
@@ -333,7 +341,7 @@ class InductionLoop:
         appended."""
         puts: list[Put] = []
         self._look_at_group()
-        for effect in self.core.step(event, stopwatch() if now is None else now):
+        for effect in self.core.step(event, self.now() if now is None else now):
             if isinstance(effect, Put):
                 puts.append(effect)
             elif isinstance(effect, Wake):
@@ -371,7 +379,7 @@ class InductionLoop:
 
     def _put(self, puts: list[Put], append: Callable[[list[tuple[int, bytes]]], list[int]]) -> None:
         answers: list[ShareEvent]
-        began = stopwatch()
+        began = self.now()
         try:
             offsets = append([(put.partition, put.payload) for put in puts])
         except LedgerUnavailable as error:
@@ -382,7 +390,7 @@ class InductionLoop:
             answers = [Missed(put.ticket, unknown=False) for put in puts]
         else:
             answers = [Landed(put.ticket, offset) for put, offset in zip(puts, offsets, strict=True)]
-        payloads, seconds = [put.payload for put in puts], (stopwatch() - began) / 1e9
+        payloads, seconds = [put.payload for put in puts], (self.now() - began) / 1e9
         self._life.measures.appended(payloads, seconds, isinstance(answers[0], Landed))
         for answer in answers:
             self._step(answer)
@@ -426,17 +434,17 @@ class InductionLoop:
                 self._check_anchor(number)
             while self.over is None and part.attached and core is self.core:
                 entries = self.ledger.read(core.position(number), number, CHUNK) if new else []
-                self.read_at = stopwatch()
+                self.read_at = self.now()
                 if not entries and not core.heeds_silence(number, self.read_at):
                     break
                 before = part.sent.counted
-                shown = wall_us()
-                now = stopwatch()
+                shown = self._wall_us()
+                now = self.now()
                 # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
                 shown += int((now - self.read_at) / (1 - core.config.drift)) // 1000 + 1
                 self._step(Heard(number, list(entries), shown), now)
                 if part.sent.counted is not None and part.sent.counted != before:
-                    self._life.measures.read_backs.note((stopwatch() - part.sent.counted) / 1e9)
+                    self._life.measures.read_backs.note((self.now() - part.sent.counted) / 1e9)
                 if not entries or (len(entries) < CHUNK and part.track.entered):
                     break
         except (LedgerGap, LedgerRewound) as error:
@@ -444,13 +452,13 @@ class InductionLoop:
 
     def _look(self) -> None:
         """Whether this is still the log that was read so far (R12)."""
-        if stopwatch() < self._looked_at + LOOK_EVERY:
+        if self.now() < self._looked_at + LOOK_EVERY:
             return
         identity = self.ledger.identity()
         if self._identity and identity != self._identity:
             for part in self.core.parts:
                 self._step(Broke(part.number, "the log was replaced by another one"))
-        self._identity, self._looked_at = identity, stopwatch()
+        self._identity, self._looked_at = identity, self.now()
 
     def _check_anchor(self, number: int) -> None:
         """After it was out of reach: the last entry that was read is to be there, byte for byte."""
@@ -475,14 +483,14 @@ class InductionLoop:
 
     def _look_at_shares(self) -> None:
         """Whether somebody has nothing to do because of how many partitions there are, once all have had time to come."""
-        now = stopwatch()
+        now = self.now()
         if not self.core.live or self.core.closing or now < self._shares_at or not self.joined:
             return
         self._shares_at = now + SHARES_EVERY * int(max(1.0, self.assignment.bound) * SECOND)
         if not self._looked_at_shares:
             self._looked_at_shares = True
             return
-        members = len(group_members(self.core, self.assignment.membership))
+        members = len(group_members(self.core, self.assignment.membership, now))
         config = self.core.config
         for kind, text in uneven(config.partitions, config.seats, len(self.core.roles), members):
             if kind not in self._told_of_shares:
@@ -491,7 +499,7 @@ class InductionLoop:
 
     def _trim(self) -> None:
         """Who leads a partition has its log forget what is older than the retention; beats say all that is needed."""
-        now = stopwatch()
+        now = self.now()
         if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
             return
         self._trimmed_at = now

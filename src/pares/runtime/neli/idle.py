@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from pares.core.neli.induced import Induced
 from pares.ledger import Membership
-from pares.runtime.clock import stopwatch
 from pares.runtime.neli.claims_group import ClaimsMembership
 
 
-def group_members(core: Induced, membership: Membership | None) -> dict[str, str]:
+def group_members(core: Induced, membership: Membership | None, now: int) -> dict[str, str]:
     """The members that are there, as far as can be known, each with its host: who has written lately, and, where claims share
-    partitions out, who is in the assignment (under its id there)."""
-    now = stopwatch()
+    partitions out, who is in the assignment (under its id there). `now`: by the member's stopwatch."""
     memory = now - int(max(2 * core.config.session_ms, 1000) * 1e6)
     found = {core.me: core.config.host}
     for part in core.parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +26,8 @@ NELE_SESSIONS: Final = 3
 """Sessions in NELE's T, unless that or an overlap is given: as in its text's example of 10 s and 30 s."""
 RESTATED: Final = 4
 """How often the group's roles are written down within the log's retention."""
+NOT_YET: Final = "00000000"
+"""Of an incarnation that is only looked at."""
 CLOCK_ERROR: Final = 0.05
 """Seconds by which clocks may be apart, unless said otherwise, where the log's times are not this host's own."""
 HOST_CLOCK: Final = ("memory", "sqlite")
@@ -99,14 +100,21 @@ class Times(NamedTuple):
 
 
 def config(
-    own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float, session: float | None = None, seen: int = 0
+    own: Partitioned,
+    checked: dict[str, Any],
+    ledger: Log,
+    bound: float,
+    session: float | None = None,
+    seen: int = 0,
+    *,
+    id: str | None = None,
 ) -> Config:
     """One incarnation's. `bound`: seconds after which the group may give a silent member's partitions away; `session`: the
-    session that it follows from, as the user gave it (None: `bound` is what the user gave)."""
+    session that it follows from, as the user gave it (None: `bound` is what the user gave); `id`: its own (None: none yet)."""
     times = _times(own, checked, ledger, bound, bound if session is None else session)
     return Config(
         group=checked["group"],
-        id=f"{checked['name']}~{os.urandom(4).hex()}",
+        id=f"{checked['name']}~{NOT_YET}" if id is None else id,
         name=checked["name"],
         host=checked["host"],
         partitions=ledger.partitions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.role_mapping import partition_of_role
 from pares.core.wire.records import Seat
-from pares.runtime.death.lock import DeathLock
+from pares.runtime.host import DeathLock
 from pares.runtime.neli.claims_group import ClaimsMembership
 from pares.runtime.neli.driver import InductionLoop
 from pares.runtime.neli.idle import group_members
@@ -48,7 +48,7 @@ class InductionView:
 
     def members(self) -> list[Peer]:
         session = self._loop.assignment.bound
-        found = group_members(self._loop.core, self._loop.assignment.membership)
+        found = group_members(self._loop.core, self._loop.assignment.membership, self._loop.now())
         return [
             Peer(id, id.rpartition("~")[0], host, "", {}, 0, 1.0, session, False, self._led_by(id))
             for id, host in sorted(found.items())

@@ -7,7 +7,6 @@ Nothing decides by it. Members of these protocols hold no such world; it is for 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from pares.core.wire.records import READS
 from pares.core.wire.states import MemberState, RoleState, new_seat
 from pares.core.wire.world import World
 from pares.ledger import Entry, Log
+from pares.runtime.host import Host
 
 CHUNK: Final = 1000
 LOOK: Final = 0.02
@@ -30,7 +30,8 @@ FORGOTTEN: Final = 10
 class Tenures:
     """Follows one group in all partitions of a log. Not for several threads at once."""
 
-    def __init__(self, log: Log, group: str) -> None:
+    def __init__(self, log: Log, group: str, host: Host) -> None:
+        self._host = host
         self.log, self.group = log, group
         self.records = 0
         """Entries read, of whatever group."""
@@ -109,13 +110,13 @@ class Tenures:
         Waits up to `timeout` seconds for the first. Raises what a ledger's `read` raises; after `LedgerGap` or
         `LedgerRewound`: `attach`.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._host.now() + int(timeout * 1e9)
         while True:
             found = self._read()
-            left = deadline - time.monotonic()
+            left = (deadline - self._host.now()) / 1e9
             if found or left <= 0:
                 return found
-            time.sleep(min(LOOK, left))
+            self._host.sleep(min(LOOK, left))
 
     def _read(self) -> list[tuple[Change, int]]:
         found: list[tuple[Change, int]] = []

@@ -12,14 +12,13 @@ closes the member from within such a body, or from within the callback, does not
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from pares.core.wire.records import Seat
-from pares.runtime.clock import stopwatch
 from pares.runtime.driver.counters import Histogram
 from pares.runtime.events import Acquired, Event, Fenced, Joined, Left, Revoked
+from pares.runtime.host import Host, Task
 from pares.runtime.work.hang_watcher import Watch
 from pares.runtime.work.thread_pool import Lane
 
@@ -45,7 +44,7 @@ class Body:
 
     __slots__ = ("began_on", "key", "over", "thread")
 
-    def __init__(self, key: Key, thread: int, began_on: threading.Thread | None = None) -> None:
+    def __init__(self, key: Key, thread: int, began_on: Task | None = None) -> None:
         self.key = key
         self.thread = thread
         self.began_on = began_on
@@ -63,11 +62,12 @@ class Body:
 class Barriers:
     """The user's callback of one member, and the bodies that run in its terms."""
 
-    def __init__(self, name: str, callback: Callback | None, done: Callable[[Key], None]) -> None:
+    def __init__(self, name: str, callback: Callback | None, done: Callable[[Key], None], host: Host) -> None:
+        self._host = host
         self._callback = callback
         self._done = done
         """Called with a term when its planned end is over."""
-        self._lock = threading.Lock()
+        self._lock = host.lock()
         self._bodies: dict[Key, set[Body]] = {}
         self._ending: dict[Key, int] = {}
         """The terms that are coming to a planned end, and since when."""
@@ -76,10 +76,10 @@ class Barriers:
         self._unawaited: set[Seat] = set()
         """Seats of which the callback closes the member: the call that would be waited for comes only after that one."""
         self.took: Histogram | None = None
-        self.watch = Watch(name)
-        self._lane = Lane(f"{name}: barrier", MAX_THREADS)
-        self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS)
-        self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS)
+        self.watch = Watch(name, host)
+        self._lane = Lane(f"{name}: barrier", MAX_THREADS, host)
+        self._fences = Lane(f"{name}: fenced", MAX_FENCE_THREADS, host)
+        self._others = Lane(f"{name}: callback", MAX_OTHER_THREADS, host)
 
     @property
     def silent(self) -> bool:
@@ -92,7 +92,7 @@ class Barriers:
 
     def telling(self, role: str) -> bool:
         """Whether the calling thread is the callback's, with news of this role."""
-        seat = self._telling.get(threading.get_ident())
+        seat = self._telling.get(self._host.ident())
         return seat is not None and seat[0] == role
 
     def tell(self, event: Event, around: Callable[[Callable[[], object]], object] | None = None) -> None:
@@ -108,7 +108,7 @@ class Barriers:
             lane.add((event.role, event.seat), call if around is None else lambda: around(call))
 
     def _tell(self, callback: Callback, event: Acquired | Revoked | Fenced) -> None:
-        me = threading.get_ident()
+        me = self._host.ident()
         if not isinstance(event, Fenced):  # which no other call waits for
             self._telling[me] = (event.role, event.seat)
         try:
@@ -125,7 +125,7 @@ class Barriers:
         callback, key = self._callback, (*seat, token)
         returning = None if callback is None else self.begin(key, NOT_BEGUN)
         with self._lock:
-            self._ending[key] = stopwatch()
+            self._ending[key] = self._host.now()
             bodies = list(self._bodies.get(key, ()))
         for body in bodies:
             if body.left_behind() and body.began_on is not None:
@@ -137,7 +137,7 @@ class Barriers:
         self._settle(key)
 
     def _call(self, callback: Callback, event: Event, returning: Body) -> None:
-        returning.thread = threading.get_ident()
+        returning.thread = self._host.ident()
         try:
             callback(event)
         finally:
@@ -145,8 +145,8 @@ class Barriers:
 
     def begin(self, key: Key, thread: int | None = None) -> Body:
         """A piece of work begins, on this thread if no other is said, that belongs to this term."""
-        began_on = threading.current_thread() if thread is None else None
-        body = Body(key, threading.get_ident() if thread is None else thread, began_on)
+        began_on = self._host.task() if thread is None else None
+        body = Body(key, self._host.ident() if thread is None else thread, began_on)
         with self._lock:
             self._bodies.setdefault(key, set()).add(body)
         return body
@@ -166,7 +166,7 @@ class Barriers:
     def finish_mine(self, me: int | None = None) -> None:
         """The calling thread waits for the end of this member, so nobody waits for what it runs. `me`: who waits, if that is
         another than the thread that calls."""
-        me = threading.get_ident() if me is None else me
+        me = self._host.ident() if me is None else me
         seat = self._telling.get(me)
         if seat is not None:
             self._unawaited.add(seat)
@@ -182,5 +182,5 @@ class Barriers:
                 return
             since = self._ending.pop(key)
         if self.took is not None:
-            self.took.note((stopwatch() - since) / 1e9)
+            self.took.note((self._host.now() - since) / 1e9)
         self._done(key)

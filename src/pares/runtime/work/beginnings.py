@@ -10,7 +10,6 @@ gives up a term a thousand times a second]
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Final
@@ -19,6 +18,7 @@ from pares.core.errors import ParesError
 from pares.core.reasons import STEPPED_DOWN
 from pares.core.wire.records import Seat
 from pares.runtime.events import Acquired
+from pares.runtime.host import Host
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers
 
@@ -42,7 +42,9 @@ class Beginnings:
         limit: float,
         work: Callable[[Term], object],
         problem: Callable[[str, str], object],
+        host: Host,
     ) -> None:
+        self._host = host
         self._problem = problem
         self._barriers = barriers
         self._limit = limit
@@ -75,7 +77,7 @@ class Beginnings:
             if not term.wait_lost(pause):
                 self._barriers.tell(event, lambda call: self._call(term, event, call) if term else None)
 
-        threading.Thread(target=wait, name=f"{term.member}: pause", daemon=True).start()
+        self._host.spawn(wait, f"{term.member}: pause")
 
     def _call(self, term: Term, event: Acquired, call: Callable[[], object]) -> None:
         """Calls the barrier, on a thread of the barriers'."""

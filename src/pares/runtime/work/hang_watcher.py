@@ -8,13 +8,12 @@ that role either, for the work that belongs to it would not run.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
 from pares.core.errors import ParesError
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Host
 
 log: Final = logging.getLogger("pares.work")
 
@@ -27,21 +26,22 @@ class Run:
 
     __slots__ = ("after", "due", "give_up", "late", "role")
 
-    def __init__(self, role: str, after: float, give_up: Callable[[], None]) -> None:
+    def __init__(self, role: str, after: float, give_up: Callable[[], None], now: int) -> None:
         self.role = role
         self.after = after
         self.give_up = give_up
-        self.due = stopwatch() + int(after * 1e9)
+        self.due = now + int(after * 1e9)
         self.late = False
 
 
 class Watch:
     """One member's."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, host: Host) -> None:
         self._name = name
+        self._host = host
         self._runs: dict[Run, None] = {}
-        self._changed = threading.Condition()
+        self._changed = host.condition()
         self._next = 0
         """When the thread looks again; 0 while there is none."""
         self._closed = False
@@ -53,10 +53,10 @@ class Watch:
     @contextmanager
     def over(self, role: str, after: float, give_up: Callable[[], None]) -> Generator[None, None, None]:
         """Calls `give_up` when the body takes longer than `after` seconds, and again each time that long."""
-        run = Run(role, after, give_up)
+        run = Run(role, after, give_up, self._host.now())
         with self._changed:
             if not self._next:
-                threading.Thread(target=self._run, name=f"{self._name}: stuck work", daemon=True).start()
+                self._host.spawn(self._run, f"{self._name}: stuck work")
                 self._next = run.due
             self._runs[run] = None
             if run.due < self._next:
@@ -80,7 +80,7 @@ class Watch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                now = stopwatch()
+                now = self._host.now()
                 late = [run for run in self._runs if run.due <= now]
                 for run in late:
                     run.late, run.due = True, now + int(run.after * 1e9)
@@ -91,7 +91,7 @@ class Watch:
                         return
                     self._next = now + int(LINGER * 1e9) if idle else min(run.due for run in self._runs)
                     self._changed.wait((self._next - now) / 1e9)
-                    if idle and not self._runs and stopwatch() >= self._next:
+                    if idle and not self._runs and self._host.now() >= self._next:
                         self._next = 0
                         return
             for run in late:

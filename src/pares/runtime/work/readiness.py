@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
-from pares.runtime.clock import stopwatch
+from pares.runtime.host import Host
 
 log: Final = logging.getLogger("pares.member")
 
@@ -27,7 +26,9 @@ class Readiness:
         session: float,
         run: Callable[[Callable[[], object], str], None],
         tell: Callable[[bool], None],
+        host: Host,
     ) -> None:
+        self._now = host.now
         self._ready = ready
         self._every = max(int(session * 5e8), SHORTEST)
         self._patience = max(int(session * 1e9), PATIENCE)
@@ -39,12 +40,12 @@ class Readiness:
         """When the question was put that is not answered yet; 0 if none is open."""
         self._was = False
         """What was told last."""
-        self._lock = threading.Lock()
+        self._lock = host.lock()
         """An answer may come in the moment in which it is no longer waited for: what is told last is what was said last."""
 
     def ask(self) -> None:
         """To be called again and again, by one thread."""
-        now = stopwatch()
+        now = self._now()
         asked = self._asked
         if asked:
             if now >= asked + self._patience and self._give_up():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, ParamSpec, Protocol, TypeVar
@@ -14,6 +12,7 @@ from pares.core.errors import ConfigError, ParesError
 from pares.runtime.config.numbers import number
 from pares.runtime.driver.beliefs import Beliefs
 from pares.runtime.driver.requests import UnknownRole
+from pares.runtime.host import Host
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers
 
@@ -78,6 +77,12 @@ def check_stuck_after(seconds: object) -> None:
         number("stuck_after", seconds, 0.001, MAX_STUCK)
 
 
+def check_every(seconds: object) -> None:
+    """Raises `ConfigError`."""
+    if seconds is not None:
+        number("every", seconds, 0, MAX_STUCK)
+
+
 def check_task(task: object) -> None:
     """Raises `ConfigError`."""
     if not callable(task):
@@ -114,21 +119,21 @@ def only_while(
 class Pace:
     """When a task that runs again and again is to run next."""
 
-    def __init__(self, every: float | None, role: str) -> None:
-        if every is not None:
-            number("every", every, 0, MAX_STUCK)
+    def __init__(self, every: float | None, role: str, host: Host) -> None:
+        check_every(every)
+        self._now = host.now
         self._every = every
         self._role = role
-        self._began = 0.0
+        self._began = 0
         self._at_once = 0
         """Runs on end that returned at once."""
 
     def begins(self) -> None:
-        self._began = time.monotonic()
+        self._began = self._now()
 
     def rest(self) -> float:
         """Seconds until the next run, for a run that is through."""
-        took = time.monotonic() - self._began
+        took = (self._now() - self._began) / 1e9
         if self._every is not None:
             return max(0.0, self._every - took)
         if took >= AT_ONCE:
@@ -159,29 +164,30 @@ class Background:
         give_up_on_error: bool,
         stuck_after: float | None,
         beliefs: Beliefs,
+        host: Host,
     ) -> None:
         check_task(task)
         check_stuck_after(stuck_after)
         self.error: ParesError | None = None
         """What ended it: the error by which its member failed. None while it goes on, and after a planned end."""
-        self._pace = Pace(every, role)
+        self._pace = Pace(every, role, host)
         self._beliefs = beliefs
-        self._stopping = threading.Event()
+        self._host = host
+        self._stopping = host.flag()
         self._how = (member, barriers, task, role, give_up_on_error, stuck_after)
-        self.thread = threading.Thread(target=self._run, name=f"pares background {role}", daemon=True)
-        self.thread.start()
+        self.thread = host.spawn(self._run, f"pares background {role}")
 
     def stop(self, timeout: float | None = None) -> None:
         """No further run begins; waits `timeout` seconds (None: as long as it takes) for the one under way."""
         self._stopping.set()
         self._beliefs.notify()
-        if threading.current_thread() is not self.thread:
+        if self._host.task() is not self.thread:
             self.thread.join(timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has come to its end, `timeout` seconds at most (None: as long as it takes). Whether it has; why says
         `error`."""
-        if threading.current_thread() is not self.thread:
+        if self._host.task() is not self.thread:
             self.thread.join(timeout)
         return not self.thread.is_alive()
 
@@ -223,7 +229,9 @@ class Background:
 
     def _rest(self, term: Term, seconds: float) -> None:
         """Until the term is over or somebody stops this, so many seconds at most."""
-        end = time.monotonic() + seconds
-        while term and not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
+        end = self._host.now() + int(seconds * 1e9)
+        while term and not self._stopping.is_set() and (left := end - self._host.now()) > 0:
             # A lease that runs out tells nobody.
-            self._beliefs.wait_for(lambda: not term or self._stopping.is_set(), min(left, term.remaining() + 0.001))
+            self._beliefs.wait_for(
+                lambda: not term or self._stopping.is_set(), min(left / 1e9, term.remaining() + 0.001)
+            )

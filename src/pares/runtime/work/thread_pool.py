@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from pares.runtime.host import Host
 
 log: Final = logging.getLogger("pares.barrier")
 
@@ -14,10 +15,11 @@ log: Final = logging.getLogger("pares.barrier")
 class Lane:
     """Runs jobs on at most `most` threads: those of one key one after the other, in order."""
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, most: int, host: Host) -> None:
         self._name = name
+        self._host = host
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = host.lock()
         self._ready: deque[object] = deque()
         self._jobs: dict[object, deque[Callable[[], object]]] = {}
         self._threads = 0
@@ -35,7 +37,7 @@ class Lane:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            self._host.spawn(self._run, self._name)
         except RuntimeError:
             # No new threads while the interpreter shuts down: then the caller's own has to do.
             self._run()
