@@ -18,7 +18,8 @@ from typing import Any, ClassVar, TypeVar
 import pares
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Bell, Entry, Ledger, Log
-from pares.runtime.host import HERE, OsHost
+from pares.runtime.here import HERE
+from pares.runtime.os_host import OsHost
 
 CALM = 5.0
 """A session that no test waits for."""

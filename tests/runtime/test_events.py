@@ -14,7 +14,7 @@ import pares
 from pares.core.events import Closed, Moved
 from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.work.barriers import Barriers
 
 

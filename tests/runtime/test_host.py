@@ -9,14 +9,22 @@ import pytest
 from runtime_tools import PATIENCE, Elsewhere, elsewhere
 
 import pares
-from pares.runtime import host
+from pares.runtime import here
 
-RUNTIME = Path(host.__file__).parent
+RUNTIME = Path(here.__file__).parent
 OF_THE_SYSTEM = {"time", "threading", "select", "selectors", "queue", "random", "secrets", "uuid", "socket", "signal"}
 """Modules that tell the time, wait, run something beside, or leave something to chance."""
 OF_OS = {"urandom", "getrandom", "getpid", "uname", "environ", "getenv", "times", "pipe", "fork", "register_at_fork"}
 """The same of `os`."""
-OS_PARTS = {"os_host.py", "clock.py", "driver/doorbell.py", "death/lock.py", "death/watcher.py", "death/exit_hooks.py"}
+OS_PARTS = {
+    "os_host.py",
+    "host.py",
+    "clock.py",
+    "driver/doorbell.py",
+    "death/lock.py",
+    "death/watcher.py",
+    "death/exit_hooks.py",
+}
 """Parts of the host in production."""
 
 
@@ -75,7 +83,7 @@ def test_a_member_keeps_the_host_that_it_was_made_on(memory: str) -> None:
     """Whoever calls it later: its term runs out by the stopwatch of where it lives, and on no other."""
     with elsewhere() as far:
         me = pares.Member(memory, group="g", roles=["A"], session=60.0)
-    assert host.here() is host.OS
+    assert here.here() is here.OS
     with me:
         term = me.wait("A", PATIENCE)
         assert term is not None

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pares.runtime import Health, Member
 from pares.runtime.death.incarnation import is_default_name
 from pares.runtime.driver.counters import Histogram, Measures
-from pares.runtime.host import here
+from pares.runtime.here import here
 
 Labelled = Mapping[str, float]
 

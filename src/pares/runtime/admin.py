@@ -14,7 +14,7 @@ from pares.runtime.config.numbers import whole
 from pares.runtime.config.settings import Spread
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.detect import check_no_allcall, runs_induced
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.member import Member
 from pares.runtime.neli.admin import TenureAdmin
 

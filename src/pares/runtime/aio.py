@@ -20,7 +20,7 @@ from pares.runtime.config.arguments import AnySettings, check_arguments
 from pares.runtime.config.environment import Environment
 from pares.runtime.config.settings import Spread
 from pares.runtime.driver.requests import UnknownRole
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.member import Member as SyncMember
 from pares.runtime.term import Term as SyncTerm
 from pares.runtime.views import Health, Holder, Peer, State

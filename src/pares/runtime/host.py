@@ -14,17 +14,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from pathlib import Path
+from queue import Empty as Empty
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pares.core.wire.records import Lock
 from pares.ledger import Ledger, Log
 from pares.ledger.registry import ClosableBus
-from pares.runtime import os_host
-from pares.runtime.os_host import Empty as Empty
-from pares.runtime.os_host import OsHost as OsHost
 
 T = TypeVar("T")
 
@@ -294,13 +291,3 @@ class Host(Protocol):
     # Chance ----------------------------------------------------------------------------------------------------------
 
     def random(self) -> Chance: ...
-
-
-OS: Final[Host] = os_host.OsHost()
-HERE: Final[ContextVar[Host]] = ContextVar("pares_host", default=OS)
-"""The host of whatever runs in this context. Set by the simulation, in each of its tasks; nobody else has a use for that."""
-
-
-def here() -> Host:
-    """The host of the caller."""
-    return HERE.get()

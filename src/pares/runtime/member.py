@@ -21,7 +21,8 @@ from pares.runtime.driver.build import Engine, Medium, assemble, check_own, open
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
-from pares.runtime.host import DeathLock, here
+from pares.runtime.here import here
+from pares.runtime.host import DeathLock
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work.barriers import Barriers, Callback

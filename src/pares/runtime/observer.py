@@ -13,7 +13,7 @@ from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
 from pares.runtime.detect import newest, runs_induced
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli.world import Tenures
 from pares.runtime.views import Holder
 

@@ -23,7 +23,6 @@ from pares.runtime.death import lock as proof
 from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.doorbell import Doorbell
 
-Empty = queue.Empty
 """What a mailbox raises that has nothing."""
 SWEEP_EVERY: Final = 600_000_000_000
 """Nanoseconds between two looks of a process for the locks of the long dead in a folder."""

@@ -13,7 +13,7 @@ from pares.core.wire.records import Seat
 from pares.runtime.allcall.settings import check_foreign, settings_of
 from pares.runtime.config.protocols import AllCall, ProtocolSettings
 from pares.runtime.config.settings import SESSION, settings
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.sim.allcall.knobs import Bounds, Weather, draw
 from pares.sim.allcall.net import Cut
 from pares.sim.allcall.process import NEVER, AllCallProcess

@@ -17,7 +17,7 @@ from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.requests import Requests
 from pares.runtime.driver.view import WorldView
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.member import Member
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers, Callback

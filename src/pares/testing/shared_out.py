@@ -14,7 +14,7 @@ from pares.core.neli.events import Roles
 from pares.ledger import Log
 from pares.runtime.config.protocols import FastNeli, Nele, Partitioned, ProtocolSettings, protocol_of
 from pares.runtime.config.settings import settings
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli.settings import check_seats, check_shape, check_sum
 from pares.runtime.neli.settings import config as config_of
 from pares.sim.engine import SECOND, Stopwatch, WallClock

@@ -6,7 +6,7 @@ from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.wire.world import World
 from pares.ledger.base import Log
 from pares.runtime.detect import runs_induced
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli.world import Tenures
 from pares.view.story import KEPT, Move, Story
 

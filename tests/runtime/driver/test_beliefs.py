@@ -12,7 +12,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
 import pares
 from pares.core.events import Closed
 from pares.runtime.clock import stopwatch
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.term import Term
 
 MOMENT = 0.3

@@ -16,7 +16,8 @@ from pares.core.neli.events import Extend
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.runtime.clock import stopwatch
 from pares.runtime.driver.beliefs import Beliefs
-from pares.runtime.host import OS, Host
+from pares.runtime.here import OS
+from pares.runtime.host import Host
 from pares.runtime.term import Term
 
 SECOND = 10**9

@@ -19,7 +19,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, fresh_u
 import pares
 from pares.ledger import as_bus
 from pares.runtime.driver.counters import Histogram, Measures
-from pares.runtime.host import here
+from pares.runtime.here import here
 
 
 def measures(me: pares.Member) -> Measures:

@@ -21,7 +21,7 @@ from pares.core.errors import ConfigError
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.wire.neli_records import Foreign, Pulse, decode, encode
 from pares.runtime.death.incarnation import default_name
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli import driver
 from pares.runtime.neli.settings import usual_deadline_ms
 from standstill import stop_between_writes

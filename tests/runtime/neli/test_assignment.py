@@ -15,7 +15,7 @@ import pares
 from pares.core.events import Restart
 from pares.core.neli.events import Assigned, Lost, Revoked
 from pares.runtime.clock import stopwatch
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli.assignment import Assignment, Callbacks
 from pares.runtime.neli.claims_group import ClaimsGroup
 

@@ -13,7 +13,7 @@ import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import DidChanged, MemberJoined, SeatChanged
 from pares.runtime.detect import runs_induced
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.neli.world import Tenures
 from pares.view import TenureStory, state, story_of
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.work import readiness
 from pares.runtime.work.readiness import Readiness
 

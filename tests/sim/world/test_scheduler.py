@@ -9,7 +9,7 @@ import time
 import pytest
 from world_tools import alone
 
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.sim.world.clocks import Stopwatch
 from pares.sim.world.faults import Strike
 from pares.sim.world.process import Process

@@ -14,7 +14,7 @@ from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger
 from pares.runtime.allcall.settings import medium_of
-from pares.runtime.host import here
+from pares.runtime.here import here
 from pares.runtime.observer import Observer
 from pares.runtime.views import Holder, Peer
 

@@ -17,7 +17,8 @@ from pares.core.wire.records import MAX_NAME
 from pares.ledger import Group, Ledger
 from pares.runtime.config.settings import LONGEST_BARRIER
 from pares.runtime.events import Acquired, Event, Fenced, Revoked
-from pares.runtime.host import Flag, Host, here
+from pares.runtime.here import here
+from pares.runtime.host import Flag, Host
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member

@@ -13,7 +13,8 @@ from pares.core.errors import ConfigError
 from pares.core.wire.records import Lock as Statement
 from pares.ledger import Ledger, Log
 from pares.ledger.registry import ClosableBus
-from pares.runtime.host import HERE, Leaver
+from pares.runtime.here import HERE
+from pares.runtime.host import Leaver
 from pares.sim.world.bells import Bells
 from pares.sim.world.death import DeathLock, Deaths
 from pares.sim.world.scheduler import Task
