@@ -1,8 +1,8 @@
 """What must stay as it is while the house is rebuilt: recorded beside this file, and compared at every step.
 
     python -m tests.oracles              compares, and prints what differs
-    python -m tests.oracles --play       the same, and looks for the seeds that notice mutants from scratch (minutes)
-    python -m tests.oracles --record     records anew (minutes; or: --record NAME); what is reviewed is the diff
+    python -m tests.oracles --record     records anew (or: --record NAME); what is reviewed is the diff
+    ... --play                           either of them, with all mutants played from seed 0 on (minutes)
 
 | record | what it holds |
 |---|---|

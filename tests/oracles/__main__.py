@@ -12,7 +12,7 @@ def main() -> int:
     """0 if nothing differs, or all was recorded; 1 if something differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracles", description=__doc__)
     parser.add_argument("--record", action="store_true", help="write the records anew, for review of the diff")
-    parser.add_argument("--play", action="store_true", help="compare seeds of mutants too: takes minutes")
+    parser.add_argument("--play", action="store_true", help="play all mutants from seed 0 on: takes minutes")
     parser.add_argument("names", nargs="*", metavar="RECORD", help=f"only these of {', '.join(RECORDS)}")
     given = parser.parse_args()
     if unknown := set(given.names) - RECORDS.keys():
@@ -20,7 +20,7 @@ def main() -> int:
     differs = False
     for name in given.names or RECORDS:
         if given.record:
-            print(f"{name}: {'written anew' if record(name) else 'as it was'}")
+            print(f"{name}: {'written anew' if record(name, play=given.play) else 'as it was'}")
         elif said := difference(name, play=given.play):
             differs = True
             print(said)

@@ -1,7 +1,7 @@
 """The oracle of the simulation: every rule that can be broken on purpose, and the first seed that notices.
 
 Names are compared each time, so that no mutant is lost in a move. Seeds are played by tests/sim, which has its own list of them
-(any that notice will do), and from scratch only when this is recorded anew, or compared with `--play`: that takes minutes.
+(any that notice will do), and from scratch only with `--play`: that takes minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,17 @@ def _noticed(protocol: str, name: str) -> str:
 
 def mutants() -> str:
     """The record, with the mutants that there are now and the seeds that it has for them."""
+    return _table({})
+
+
+def completed() -> str:
+    """The same, those played that the record has nothing of."""
     there = _recorded()
+    return _table({key: _noticed(key[0], key[2]) for key in _named() if key not in there})
+
+
+def _table(found: dict[tuple[str, ...], str]) -> str:
+    there = _recorded() | found
     rows = [f"{' | '.join(key)} | {there.get(key, 'not played | record it anew')}" for key in _named()]
     return "\n".join([HEAD, *rows]) + "\n"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from .commands import command_line
 from .goldens import goldens
-from .mutants import mutants, played
+from .mutants import completed, mutants, played
 from .surface import surface, surface_with_spark
 from .wire import wire
 
@@ -23,7 +23,9 @@ RECORDS: Final[dict[str, Callable[[], str]]] = {
     "goldens.txt": goldens,
 }
 PLAYED: Final[dict[str, Callable[[], str]]] = {"mutants.txt": played}
-"""What takes minutes to be found from scratch: for recording, and for a comparison with `--play`."""
+"""With `--play`: what takes minutes to be found from scratch."""
+COMPLETED: Final[dict[str, Callable[[], str]]] = {"mutants.txt": completed}
+"""For recording without it: only what is new takes its time."""
 NEED_SPARK: Final = frozenset({"surface_spark.txt"})
 """Compared by tests/spark: the others need nothing but what tests of the core need."""
 
@@ -39,9 +41,9 @@ def difference(name: str, *, play: bool = False) -> str:
     return "\n".join(lines)
 
 
-def record(name: str) -> bool:
+def record(name: str, *, play: bool = False) -> bool:
     """Writes it anew. Whether that changed it."""
-    file, found = HERE / name, {**RECORDS, **PLAYED}[name]()
+    file, found = HERE / name, {**RECORDS, **(PLAYED if play else COMPLETED)}[name]()
     if file.exists() and file.read_text() == found:
         return False
     file.write_text(found)

@@ -181,7 +181,7 @@ def _follow_forgets_the_deadline() -> list[Patch]:
 
 
 def _work_beside_the_barrier() -> list[Patch]:
-    """The work of a term begins while the barrier still has `Acquired` (S1)."""
+    """The work of a term begins while the barrier still has `Acquired`."""
     begin = beginnings.Beginnings.begin
 
     def beside(self: beginnings.Beginnings, held: term.Term, event: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a member's loop waits for (`pares.runtime.doorbell`): an append by anybody, a death, a request, or a time."""
+"""What a member's loop waits for (`pares.runtime.driver.doorbell`): an append by anybody, a death, a request, or a time."""
 
 from __future__ import annotations
 

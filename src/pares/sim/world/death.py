@@ -23,7 +23,7 @@ LOOK_AGAIN: Final = 250 * MS
 
 
 class DeathLock:
-    """As `pares.runtime.proof.DeathLock`."""
+    """As `pares.runtime.death.lock.DeathLock`."""
 
     def __init__(self, process: Process, folder: Path, member: str) -> None:
         self.process = process
@@ -128,7 +128,7 @@ class Locks:
 
 
 class Deaths:
-    """As `pares.runtime.deathwatch.DeathWatch`. Its one descriptor stands for itself: `Bells.also` takes it."""
+    """As `pares.runtime.death.watcher.DeathWatch`. Its one descriptor stands for itself: `Bells.also` takes it."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

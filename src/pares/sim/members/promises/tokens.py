@@ -1,4 +1,4 @@
-"""Promise 4: tokens strictly grow per seat, in the order in which their terms begin; and a fence is enough (promise 7)."""
+"""Promise 4: tokens strictly grow per seat, in the order in which their terms begin; and a fence is enough."""
 
 from __future__ import annotations
 
