@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from pares.runtime import aio as aio
     from pares.runtime.probes import health_app
-    from pares.runtime.slots import Slots
+    from pares.runtime.work.slots import Slots
 
 __version__ = "0.2.0.dev0"
 
@@ -121,7 +121,7 @@ _HOMES = {
         "Stale",
     ),
     "pares.runtime.probes": ("health_app",),
-    "pares.runtime.slots": ("Slots",),
+    "pares.runtime.work.slots": ("Slots",),
 }
 _MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence", "metrics": "pares.metrics"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""
