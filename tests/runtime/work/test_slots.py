@@ -17,7 +17,7 @@ from pares.core.errors import ConfigError
 from pares.core.neli.role_mapping import stable_hash
 from pares.testing import Stage
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
+GUIDE = (Path(__file__).parents[3] / "docs" / "guide.md").read_text()
 SLOTS = 128
 VECTORS = [
     ("", 16476032584258269876, 692),
