@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import Bench, config, leading, of
 
-from pares.core.events import Follow, Report, Restart, Stop
+from pares.core.events import Barrier, Follow, Report, Restart, Stop
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Broke, Entered, Missed, Roles
+from pares.core.neli.events import Assigned, Broke, Entered, Missed, Roles, WorkOver
 from pares.core.neli.fast import Fast
 from pares.core.neli.history import Chronicle
 from pares.core.neli.numbering import Numbering
@@ -86,6 +86,8 @@ def test_a_name_keeps_its_number_when_its_role_goes() -> None:
     bench.go()
     assert share(bench, ("MSFT", "NVDA", "AAPL")) == [1, 0, 0]
     bench.step(Roles(add=("AAPL",)))
+    for barrier in of(bench.go(), Barrier):  # a role that was here before begins a new tenure of its partition
+        bench.step(WorkOver(barrier.seat, barrier.token))
     bench.go()
     assert share(bench, ("MSFT", "NVDA", "AAPL")) == [1, 0, 0]
     assert set(bench.leading()) == {"AAPL", "MSFT", "NVDA"}
