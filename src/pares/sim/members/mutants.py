@@ -1,0 +1,331 @@
+"""Defects planted in the runtime that ships: each must be caught by some seed of real members."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.protocol import Follow, Jumped, Lead, Read, Renew
+from pares.runtime import barriers, beginnings, beliefs, life, loop, readiness, term
+from pares.sim.mutants.base import Mutant, Patch
+
+FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "starve_at": 1.0}, "pace": 1.5}
+"""Members that stand still and wake up again."""
+MOVED: Final[dict[str, Any]] = {
+    "faults": {"close": 1.0},
+    "acts": {"hand_over": 1.0, "step_down": 1.0},
+    "pace": 1.0,
+    "overlap_ms": 0,
+}
+"""Roles that move by plan."""
+CALMLY: Final[dict[str, Any]] = {"slow": 0.0, "unknown": 0.0, "lost": 0.0, "silent": 0.0, "unreadable": 0.0, "torn": 0.0}
+"""A weather in which little goes wrong."""
+
+
+def _believes_while_failing() -> list[Patch]:
+    """The loop fails, and its beliefs go on until somebody else ends them."""
+    stop = beliefs.Beliefs.stop
+
+    def late(self: beliefs.Beliefs, why: str) -> None:
+        if why != loop.OVER:
+            stop(self, why)
+
+    return [(beliefs.Beliefs, "stop", late)]
+
+
+def _renewal_revives() -> list[Patch]:
+    """A renewal does not look whether the lease had run out, or was seen to have."""
+
+    def anyway(self: term.Term, until: int) -> bool:
+        if self._lease is None and self._until == term.NEVER:  # pyright: ignore[reportPrivateUsage]
+            return False
+        self._lease, self._until = term.Lease(until), until  # pyright: ignore[reportPrivateUsage]
+        return True
+
+    return [(term.Term, "_renew", anyway)]
+
+
+def _lock_not_looked_at() -> list[Patch]:
+    return [(loop.Loop, "_keeps_lock", lambda self, *, thoroughly: True)]
+
+
+def _stop_does_not_last() -> list[Patch]:
+    """What was ended from another thread may be believed again: the loop is not told to begin nothing more."""
+
+    def once(self: beliefs.Beliefs, why: str) -> None:
+        with self._lock:  # pyright: ignore[reportPrivateUsage]
+            self._end_terms(why)  # pyright: ignore[reportPrivateUsage]
+
+    def leads(self: life.Life, effect: Lead) -> None:
+        outcome, self._outcome = self._outcome, None  # pyright: ignore[reportPrivateUsage]
+        try:
+            lead(self, effect)
+        finally:
+            self._outcome = outcome  # pyright: ignore[reportPrivateUsage]
+
+    lead = life.Life._lead  # pyright: ignore[reportPrivateUsage]
+    return [(beliefs.Beliefs, "stop", once), (life.Life, "_lead", leads), (life._CARRY, Lead, leads)]  # type: ignore[list-item]
+
+
+def _barrier_returns_early() -> list[Patch]:
+    """A planned end waits for no work."""
+    begin = barriers.Barriers.begin
+
+    def unknown(self: barriers.Barriers, key: barriers.Key, thread: int | None = None) -> barriers.Body:
+        body = begin(self, key, thread)
+        if thread is None:
+            self.finish(body)
+        return body
+
+    return [(barriers.Barriers, "begin", unknown)]
+
+
+def _callback_not_awaited() -> list[Patch]:
+    """A planned end does not wait for the user's barrier."""
+    call = barriers.Barriers._call  # pyright: ignore[reportPrivateUsage]
+
+    def at_once(self: barriers.Barriers, callback: Any, event: Any, returning: barriers.Body) -> None:
+        self.finish(returning)
+        call(self, callback, event, returning)
+
+    return [(barriers.Barriers, "_call", at_once)]
+
+
+def _read_judged_by_an_old_clock() -> list[Patch]:
+    """What was read is judged by a stopwatch that was read before the fetch."""
+
+    def read(self: loop.Loop) -> None:
+        mine: Any = self
+        try:
+            if not mine._attached:
+                mine._attach()
+            elif self.unreachable is not None or mine._now() >= mine._looked_at + loop.LOOK_EVERY:
+                mine._look()
+            while self.over is None and mine._attached:
+                now, before = mine._now, mine._now()
+                entries = self.ledger.read(self.claims.position, self.partition, loop.CHUNK)
+                self.read_at, self.unreachable = now(), None
+                mine._now = lambda before=before: before
+                try:
+                    mine._step(Read(list(entries)))
+                finally:
+                    mine._now = now
+                if not entries:
+                    break
+        except LedgerUnavailable as error:
+            mine._out_of_reach(error)
+        except (LedgerGap, LedgerRewound) as error:
+            mine._step(Jumped(str(error)))
+        except ClosedError:
+            mine._ledger_closed()
+
+    return [(loop.Loop, "_read", read)]
+
+
+def _tick_before_read() -> list[Patch]:
+    """A round ticks before it reads, so it acts on what it knew before it waited."""
+
+    def swapped(self: loop.Loop) -> None:
+        mine: Any = self
+        self.doorbell.wait(mine._patience())
+        mine._keeps_lock(thoroughly=False)
+        readers = len(mine._readers)
+        mine._serve()
+        mine._check_deaths()
+        if self.over is None:
+            mine._tick()
+        mine._read()
+        mine._readers.done(readers)
+        if self.each_round is not None:
+            self.each_round()
+
+    return [(loop.Loop, "_round", swapped)]
+
+
+def _follow_ignores_the_token() -> list[Patch]:
+    follow = beliefs.Beliefs.follow
+
+    def any_term(self: beliefs.Beliefs, effect: Follow) -> Any:
+        held = self.terms.get(effect.seat[0])
+        token = effect.token if held is None else held.token
+        return follow(self, Follow(effect.seat, token, effect.why, effect.fenced, effect.at))
+
+    return [(beliefs.Beliefs, "follow", any_term)]
+
+
+def _follow_forgets_the_deadline() -> list[Patch]:
+    """The term is ended, and what `holds` looks at stays."""
+
+    def half(self: beliefs.Beliefs, effect: Follow) -> Any:
+        with self._lock:  # pyright: ignore[reportPrivateUsage]
+            held = self.terms.get(effect.seat[0])
+            if held is None or held.key != (*effect.seat, effect.token):
+                return None
+            held._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+            del self.terms[effect.seat[0]]
+            return held
+
+    return [(beliefs.Beliefs, "follow", half)]
+
+
+def _work_beside_the_barrier() -> list[Patch]:
+    """The work of a term begins while the barrier still has `Acquired` (S1)."""
+    begin = beginnings.Beginnings.begin
+
+    def beside(self: beginnings.Beginnings, held: term.Term, event: Any) -> None:
+        self._work(held)  # pyright: ignore[reportPrivateUsage]
+        begin(self, held, event)
+
+    return [(beginnings.Beginnings, "begin", beside)]
+
+
+def _abandons_first() -> list[Patch]:
+    """A member that begins anew gives its lock up before its beliefs end."""
+    restart = loop.Loop._restart  # pyright: ignore[reportPrivateUsage]
+
+    def early(self: loop.Loop, effect: Any) -> None:
+        self.incarnation.abandon()
+        restart(self, effect)
+
+    return [(loop.Loop, "_restart", early)]
+
+
+def _lock_before_beliefs() -> list[Patch]:
+    """A loop that ends cleans up before it ends beliefs."""
+    stop = beliefs.Beliefs.stop
+
+    def late(self: beliefs.Beliefs, why: str) -> None:
+        if why != loop.OVER:
+            stop(self, why)
+
+    def cleans(self: Any) -> None:
+        self._clean_up()
+
+    return [(beliefs.Beliefs, "stop", late), (loop.Loop, "_end_terms", cleans)]
+
+
+def _unready_is_ready() -> list[Patch]:
+    """A no of the user's check is not passed on."""
+
+    def silent(self: readiness.Readiness, ready: bool) -> bool:
+        if ready:
+            return say(self, ready)
+        return False
+
+    say = readiness.Readiness._say  # pyright: ignore[reportPrivateUsage]
+    return [(readiness.Readiness, "_say", silent)]
+
+
+def _lapses_are_kept() -> list[Patch]:
+    """A term that has run out when it was to be renewed is not given up: its seat stays held, and nobody leads."""
+
+    def untold(self: life.Life, until: int, before: int, lapsed: list[term.Term]) -> None:
+        """Nobody is told."""
+
+    return [(life.Life, "_renewed", untold)]
+
+
+def _anchor_not_read() -> list[Patch]:
+    """After an outage the last entry is not read again, and the log's identity is not looked at."""
+
+    def trusting(self: loop.Loop) -> None:
+        self._looked_at = self._now()  # pyright: ignore[reportPrivateUsage]
+
+    return [(loop.Loop, "_look", trusting)]
+
+
+def _renew_forgets_the_others() -> list[Patch]:
+    """Only the first of a member's terms is prolonged."""
+    renew = beliefs.Beliefs.renew
+
+    def one(self: beliefs.Beliefs, effect: Renew) -> Any:
+        terms = self.terms
+        self.terms = dict(list(terms.items())[:1])
+        try:
+            return renew(self, effect)
+        finally:
+            self.terms = terms
+
+    return [(beliefs.Beliefs, "renew", one)]
+
+
+RUNTIME: Final = (
+    Mutant(
+        "believes-while-failing",
+        "R4",
+        "the loop fails, and its beliefs are not ended first",
+        _believes_while_failing,
+        {"faults": {"raise_at": 1.0}, "pace": 1.5, "proof": True},
+    ),
+    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, FROZEN),
+    Mutant(
+        "lock-not-looked-at",
+        "A3",
+        "the lock is not looked at before something is written",
+        _lock_not_looked_at,
+        {"faults": {"lose_lock": 1.0}, "pace": 1.0, "proof": True},
+    ),
+    Mutant(
+        "stop-does-not-last",
+        "R4c",
+        "a member that was closed believes again",
+        _stop_does_not_last,
+        {"faults": {"close": 2.0, "starve_at": 1.0, "starve": 1.0}, "pace": 1.5},
+    ),
+    Mutant("barrier-returns-early", "R5", "a planned end waits for no work", _barrier_returns_early, MOVED),
+    Mutant("callback-not-awaited", "R5", "a planned end does not wait for the barrier", _callback_not_awaited, MOVED),
+    Mutant(
+        "read-judged-by-an-old-clock",
+        "R4",
+        "what was read is judged by a stopwatch that was read before the fetch",
+        _read_judged_by_an_old_clock,
+        {**FROZEN, "overlap_ms": 0},
+    ),
+    Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
+    Mutant("follow-ignores-the-token", "R5", "any term ends when one does", _follow_ignores_the_token, MOVED),
+    Mutant("follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED),
+    Mutant("work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED),
+    Mutant(
+        "abandons-first",
+        "R8",
+        "a member that begins anew gives its lock up while it believes",
+        _abandons_first,
+        {"faults": {"replace": 1.0, "lose_lock": 1.0}, "pace": 1.0, "proof": True},
+    ),
+    Mutant(
+        "lock-before-beliefs",
+        "R7",
+        "a loop that ends gives its lock up while it believes",
+        _lock_before_beliefs,
+        {"faults": {"raise_at": 1.0, "close": 1.0}, "pace": 1.5, "proof": True},
+    ),
+    Mutant(
+        "unready-is-ready",
+        "R19",
+        "a no of the user's check is not passed on",
+        _unready_is_ready,
+        {"faults": {"ready": 1.0}, "pace": 1.0, "acts": {}},
+    ),
+    Mutant(
+        "lapses-are-kept",
+        "R4",
+        "a term that has run out is kept and not given up",
+        _lapses_are_kept,
+        {**FROZEN, "weather": CALMLY},
+    ),
+    Mutant(
+        "anchor-not-read",
+        "R12",
+        "another log is read on as if it were the one before",
+        _anchor_not_read,
+        {"faults": {"replace": 3.0, "outage": 1.0}, "pace": 1.0},
+    ),
+    Mutant(
+        "one-term-is-prolonged",
+        "R4",
+        "of a member's terms only the first is prolonged",
+        _renew_forgets_the_others,
+        {"roles": 3, "faults": {}, "acts": {}, "weather": CALMLY},
+    ),
+)
+MUTANTS: Final = {mutant.name: mutant for mutant in RUNTIME}

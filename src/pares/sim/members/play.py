@@ -1,0 +1,105 @@
+"""One seed, played: members drawn from the plan, a storm of faults, a calm in which everything must come right, a verdict."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Final
+
+from pares.sim.checker import Broken
+from pares.sim.members.plan import Plan, draw
+from pares.sim.members.stage import Stage
+from pares.sim.members.storm import Acts, Storm
+from pares.sim.members.users import User
+from pares.sim.outcome import Outcome
+from pares.sim.world.link import fair
+from pares.sim.world.scheduler import SECOND
+
+UNSTOPPABLE: Final = "the simulation goes on"
+
+
+class Play:
+    """`stage` is there before anything happens, for scenarios that do something of their own."""
+
+    def __init__(self, plan: Plan, *, told: bool = False) -> None:
+        self.plan = plan
+        self.stage = Stage(plan, told=told)
+        self.rng = self.stage.world.random("play")
+
+    def run(self) -> None:
+        stage, plan = self.stage, self.plan
+        world = stage.world
+        if world.trace.told:
+            world.trace.add(0, "--", str(plan))
+        for place in range(plan.members):
+            user = stage.add()
+            if place < 2 or self.rng.random() < 0.7:
+                world.after(int(self.rng.uniform(0, 0.5) * plan.unit), user.start)
+            else:
+                world.after(int(self.rng.uniform(1, plan.storm) * plan.unit), user.start)
+        Storm(stage)
+        Acts(stage)
+        world.run(int(plan.storm * plan.unit))
+        self._calm()
+        world.run(int((plan.storm + plan.calm) * plan.unit) + 2 * plan.barrier_timeout_ns)
+        for promise in stage.promises:
+            promise.end()
+        stage.judge.end()
+
+    def _calm(self) -> None:
+        """All faults end, and most of what is down is started again."""
+        stage, world = self.stage, self.stage.world
+        stage.calm = True
+        world.told(None, "the calm begins")
+        for user in stage.own:
+            process = user.process
+            user.ready = True
+            if process is None or not process.alive:
+                if self.rng.random() < 0.6:
+                    user.start()
+                continue
+            world.thaw(process)
+            process.starving = 0.0
+            process.disarm()
+            if user.ledger is not None:
+                user.ledger.weather = fair(user.weather)
+                user.ledger.heal()
+            if process.raised or user.draining:
+                world.kill(process)
+                user.start()
+            process.well_since = world.now
+        if not any(user.running for user in stage.own):
+            stage.own[0].start()
+        stage.disturbed()
+
+    def play(self) -> Outcome:
+        stage = self.stage
+        broken = what = ""
+        with stage.world.playing() as world:
+            try:
+                self.run()
+            except Broken as error:
+                broken, what = error.promise, str(error)
+                world.told(None, f"BROKEN: {what}")
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                broken = UNSTOPPABLE
+                what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+                world.told(None, traceback.format_exc())
+            at = world.now / SECOND
+            records = stage.judge.records
+            lines = list(world.trace.lines)
+        return Outcome(self.plan.seed, broken, what, at, records, self.plan, lines)
+
+
+def play(plan: Plan, *, told: bool = False) -> Outcome:
+    return Play(plan, told=told).play()
+
+
+def perform(seed: int, bias: dict[str, Any] | None = None, *, told: bool = False) -> Outcome:
+    """One seed."""
+    return play(draw(seed, bias), told=told)
+
+
+def people(stage: Stage, count: int) -> list[User]:
+    """So many users, not started yet."""
+    return [stage.add() for _ in range(count)]

@@ -1,0 +1,63 @@
+"""Beliefs end before locks: whoever gives up the lock on its life, or has lost it, must not believe, or be believed, any more.
+
+* When a living member gives its lock up, none of its terms may be believed: others can prove it dead from then on.
+* A member whose lock was lost by somebody's mistake (A3) finds that out before it appends anything else.
+* No belief outlives the loop that prolongs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pares.core.records import BadRecord, decode
+from pares.sim.members.promises.base import Promise
+
+if TYPE_CHECKING:
+    from pares.sim.members.stage import Stage
+    from pares.sim.world.death import DeathLock
+    from pares.sim.world.process import Process
+
+
+class Locks(Promise):
+    name = "beliefs end before locks"
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.world.locks.given_up.append(self._given_up)
+        self.world.on_sent.append(self._sent)
+        stage.sight.looked.append(self._looked)
+
+    def _given_up(self, lock: DeathLock) -> None:
+        """By a task."""
+        stage = self.stage
+        stage.sight.look(lock.process)
+        for held in stage.sight.of_process(lock.process):
+            if held.term.member == lock.member and held.believing():
+                self.fail(f"{held} gives its lock up and believes, for {held.left():.3f} ms")
+
+    def _sent(self, process: Process, ledger: object, partition: int, payloads: Sequence[bytes]) -> None:
+        """By a task."""
+        lost = [lock for lock in self.world.locks.all.values() if lock.process is process and lock.lost_at is not None]
+        for lock in lost:
+            if not lock.looked and any(_writer(payload) == lock.member for payload in payloads):
+                self.fail(f"{lock.member} appends something without a look at its lock, which is lost")
+        for lock in self.world.locks.all.values():
+            if lock.process is process:
+                lock.looked = False
+
+    def _looked(self, process: Process) -> None:
+        for member in self.stage.sight.members[process]:
+            thread: Any = member._loop.thread  # pyright: ignore[reportPrivateUsage]
+            if thread.is_alive() or not getattr(thread, "over", True):
+                continue
+            for held in self.stage.sight.of_process(process):
+                if held.member is member and held.believing():
+                    raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
+
+
+def _writer(payload: bytes) -> str:
+    try:
+        return decode(payload).m
+    except BadRecord:
+        return ""

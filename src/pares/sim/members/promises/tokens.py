@@ -1,0 +1,48 @@
+"""Promise 4: tokens strictly grow per seat, in the order in which their terms begin; and a fence is enough (promise 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pares.sim.members.promises.base import Promise
+from pares.sim.members.sight import Held, Seat
+
+if TYPE_CHECKING:
+    from pares.sim.members.stage import Stage
+
+
+class Tokens(Promise):
+    name = "tokens grow"
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.last: dict[Seat, Held] = {}
+        self.fence: dict[Seat, int] = {}
+        self.writes: list[tuple[int, Seat, int, bool]] = []
+        """What came to the sink: true time, seat, token, and whether it was taken."""
+        stage.sight.began.append(self._began)
+        stage.log.renewed.append(self._anew)
+
+    def _anew(self) -> None:
+        """Another log, or one that has lost its tail: only the wall clock of the member that begins it says how tokens go on."""
+        if self.stage.tokens_may_fall():
+            self.last.clear()
+            self.fence.clear()
+
+    def _began(self, held: Held) -> None:
+        if self.stage.judged(held):
+            before = self.last.get(held.seat)
+            if before is not None and held.token <= before.token:
+                raise self.broken(f"{held} begins after {before}")
+            self.last[held.seat] = held
+
+    def write(self, held: Held) -> bool:
+        """A user writes in the name of a term, whether it still believes or not. Whether the sink took it. By a task."""
+        seen = self.fence.get(held.seat, 0)
+        taken = held.token >= seen
+        self.writes.append((self.world.now, held.seat, held.token, taken))
+        if taken:
+            self.fence[held.seat] = held.token
+        elif held.believing() and self.last.get(held.seat) is held and not self.stage.overlap(held.member):
+            self.fail(f"the fence refuses {held}, which rightly leads: it has seen {seen}")
+        return taken

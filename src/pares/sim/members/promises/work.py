@@ -1,0 +1,99 @@
+"""Work never runs outside its term (R5): it begins when the barrier has returned from `Acquired`, and a planned handover waits
+for it, and for the barrier, up to `barrier_timeout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pares.core.reasons import UNPLANNED
+from pares.core.records import BadRecord, Leave, Release, Transfer, decode
+from pares.sim.members.promises.base import Promise
+from pares.sim.members.sight import Held
+from pares.sim.world.scheduler import MS
+
+if TYPE_CHECKING:
+    from pares.sim.members.stage import Stage
+    from pares.sim.world.process import Process
+
+Key = tuple[str, int, int]
+"""Role, seat, token: one term of one group."""
+
+
+class Running:
+    """A piece of work, or a barrier, that has begun."""
+
+    __slots__ = ("began", "key", "process", "what")
+
+    def __init__(self, process: Process, key: Key, what: str, at: int) -> None:
+        self.process = process
+        self.key = key
+        self.what = what
+        self.began = at
+
+
+class Work(Promise):
+    name = "work belongs to its term"
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.running: dict[Running, None] = {}
+        self.initialised: set[tuple[Process, Key]] = set()
+        """Terms of which the barrier has returned from `Acquired`."""
+        self.done = 0
+        self.ending: dict[tuple[Process, Key], int] = {}
+        """When a term was seen to be ended by plan, by its process' stopwatch."""
+        self.world.on_sent.append(self._sent)
+        self.world.on_end.append(self._gone)
+        stage.sight.ended.append(self._ended)
+
+    def begin(self, process: Process, key: Key, what: str) -> Running:
+        """By a task of a user's: its work begins. `what`: the way in which it came to run."""
+        user = self.stage.user_of(process)
+        barrier = user is not None and user.has_barrier and bool(self.stage.plan.barrier_timeout)
+        if what != "barrier" and barrier and (process, key) not in self.initialised:
+            self.fail(f"{what} of {process.name} for {key} begins before the barrier has returned from Acquired")
+        running = Running(process, key, what, self.world.now)
+        self.running[running] = None
+        return running
+
+    def finish(self, running: Running) -> None:
+        self.running.pop(running, None)
+        self.done += 1
+
+    def _gone(self, process: Process) -> None:
+        for running in [r for r in self.running if r.process is process]:
+            del self.running[running]
+
+    def _ended(self, held: Held) -> None:
+        if held.process.alive and held.process.reading() < held.last:  # else its lease ran out, which is no plan
+            self.ending[held.process, (held.seat[1], held.seat[2], held.token)] = held.process.reading()
+
+    def _sent(self, process: Process, ledger: object, partition: int, payloads: Sequence[bytes]) -> None:
+        """By a task: what is handed over for appending."""
+        running = [r for r in self.running if r.process is process]
+        if not running:
+            return
+        for payload in payloads:
+            try:
+                record = decode(payload)
+            except BadRecord:
+                continue
+            if isinstance(record, Release | Transfer) and record.why not in UNPLANNED:
+                self._gives_up(process, record.m, (*record.seat, record.token), running)
+            elif isinstance(record, Leave):
+                for key in {r.key for r in running}:
+                    self._gives_up(process, record.m, key, running)
+
+    def _gives_up(self, process: Process, member: str, key: Key, running: list[Running]) -> None:
+        """By plan: so what runs in that term must be over, unless it has had all the time there is."""
+        since = self.ending.get((process, key))
+        if since is None:
+            return
+        waited = process.reading() - since
+        if waited >= self.stage.plan.barrier_timeout_ns - MS:
+            return
+        for one in running:
+            if one.key == key:
+                self.fail(f"{member} gives {key} up while {one.what} runs, {waited / 1e6:.3f} ms after the term's end")

@@ -1,0 +1,128 @@
+"""Who believes what, in true time, seen from outside: no clock of a member is asked, and nothing is decided by looking.
+
+A term is asked for its deadline, never for its truth, because a term that was seen to be over is over for good: an onlooker
+that asked would hide a member that revives its terms. Two beliefs can meet only when one begins or is prolonged; so after each
+stretch that a task has run, what it began and prolonged is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.runtime.term import Term
+    from pares.sim.world.process import Process
+    from pares.sim.world.world import World
+
+Seat = tuple[str, str, int]
+"""Group, role, index."""
+
+
+class Held:
+    """One term of one member, as it is believed. `until`: by its process' stopwatch, 0 when it has been ended;
+    `last`: what that was before."""
+
+    __slots__ = ("began", "last", "member", "over_at", "process", "seat", "term", "token", "until")
+
+    def __init__(self, process: Process, member: Member, term: Term, at: int) -> None:
+        self.process = process
+        self.member = member
+        self.term = term
+        self.seat: Seat = (member.group, term.role, term.seat)
+        self.token = term.token
+        self.began = at
+        self.until = self.last = term.deadline_ns
+        self.over_at: int | None = None
+        """The true time at which it was seen to be ended, or its process was gone."""
+
+    def __repr__(self) -> str:
+        return f"{self.term.member} in {self.seat[1]}/{self.seat[2]} (token {self.token})"
+
+    def believing(self) -> bool:
+        """Whether its member believes now, as it would find out by asking."""
+        process = self.process
+        return process.alive and process.stopwatch.read(process.world.now) < self.until
+
+    def left(self) -> float:
+        """Milliseconds of its own stopwatch for which it goes on believing."""
+        return (self.until - self.process.reading()) / 1e6
+
+
+class Sight:
+    """All beliefs of a world. `began`, `prolonged` and `ended` are called with what was seen."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.members: dict[Process, list[Member]] = {}
+        self.open: dict[Process, dict[Term, Held]] = {}
+        self.seats: dict[Seat, list[Held]] = {}
+        """Those that are not over."""
+        self.began: list[Callable[[Held], object]] = []
+        self.prolonged: list[Callable[[Held], object]] = []
+        self.ended: list[Callable[[Held], object]] = []
+        self.looked: list[Callable[[Process], object]] = []
+        """Called after each look at a process that has members."""
+        world.on_member.append(self._member)
+        world.on_end.append(self._gone)
+        world.watchers.append(self.look)
+
+    def _member(self, process: Process, member: Any) -> None:
+        self.members.setdefault(process, []).append(member)
+        self.open.setdefault(process, {})
+
+    def _gone(self, process: Process) -> None:
+        """It is about to end: whatever it believed, it believes no more."""
+        self.look(process)
+        for held in list(self.open.get(process, {}).values()):
+            self._over(held)
+        self.open.pop(process, None)
+        self.members.pop(process, None)
+
+    def look(self, process: Process) -> None:
+        """A task of it has run."""
+        members = self.members.get(process)
+        if members is None:
+            return
+        known = self.open[process]
+        for member in members:
+            for term in member._life.beliefs.terms.values():  # pyright: ignore[reportPrivateUsage]
+                if term not in known:
+                    self._begins(process, member, term)
+        for held in list(known.values()) if known else ():
+            until = held.term.deadline_ns
+            if until == held.until:
+                continue
+            before, held.until, held.last = held.until, until, until or held.last
+            if until > before:
+                self._tell(self.prolonged, held)
+            elif not until:
+                del known[held.term]
+                self._over(held)
+        for call in self.looked:
+            call(process)
+
+    def _begins(self, process: Process, member: Member, term: Term) -> None:
+        if not term.deadline_ns:
+            return  # it has been ended, and stays in the table for its end to be told
+        held = Held(process, member, term, self.world.now)
+        self.open[process][term] = held
+        self._tell(self.began, held)
+        self.seats.setdefault(held.seat, []).append(held)
+
+    def _over(self, held: Held) -> None:
+        held.over_at, held.until = self.world.now, 0
+        if held in self.seats.get(held.seat, ()):
+            self.seats[held.seat].remove(held)
+        self._tell(self.ended, held)
+
+    def _tell(self, calls: list[Callable[[Held], object]], held: Held) -> None:
+        for call in calls:
+            call(held)
+
+    def believers(self, seat: Seat) -> list[Held]:
+        return [held for held in self.seats.get(seat, ()) if held.believing()]
+
+    def of_process(self, process: Process) -> list[Held]:
+        return list(self.open.get(process, {}).values())

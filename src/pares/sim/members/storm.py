@@ -1,0 +1,258 @@
+"""Faults: what befalls processes and the log while the storm lasts. One method a kind; each does what could happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pares.sim.chance import Chance
+from pares.sim.members.users import User
+from pares.sim.world.faults import Strike
+from pares.sim.world.scheduler import NEVER
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.sim.members.stage import Stage
+
+SOON: Final = 400
+"""A fault that strikes at a call does so within so many calls of its process."""
+KINDS: Final = ("append", "append:sent", "append:answered", "read", "read:fetched", "lock", "lock:held", "spawn", "lost")
+"""Calls of which one may be chosen by its kind."""
+
+
+class Storm(Chance[User]):
+    """Draws faults at random times, until it is over."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.world = stage.world
+        self.plan = plan = stage.plan
+        self.replaced = False
+        until = int(plan.storm * plan.unit)
+        engine: Any = stage.world
+        super().__init__(
+            engine, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
+        )
+
+    def own(self) -> list[User]:
+        return self.stage.own
+
+    def happen(self, kind: str) -> None:
+        self.stage.disturbed()
+        getattr(self, f"_{kind}")()
+
+    # Processes -------------------------------------------------------------------------------------------------------
+
+    def _again(self, user: User) -> None:
+        """Somebody starts it again, or nobody does."""
+        if self.rng.random() < 0.75:
+            self.world.after(self.span(0, 4), user.start)
+
+    def _crash(self) -> None:
+        user = self.someone()
+        if user is not None and user.process is not None:
+            self.world.kill(user.process)
+            self._again(user)
+
+    def _half(self) -> None:
+        running = [user for user in self.own() if user.running]
+        self.rng.shuffle(running)
+        running.sort(key=lambda user: not user.beliefs)
+        for user in running[: len(running) // 2]:
+            if user.process is not None:
+                self.world.kill(user.process)
+                self._again(user)
+
+    def _arm(self, action: Literal["kill", "freeze", "starve", "raise"], **more: Any) -> User | None:
+        user = self.someone()
+        if user is None or user.process is None:
+            return None
+        kind = self.rng.choice(KINDS) if self.rng.random() < 0.5 else ""
+        at = self.rng.randint(1, 8 if kind else SOON)
+        user.process.arm(Strike(action, at, kind, late=self.rng.random() < 0.5, **more))
+        return user
+
+    def _crash_at(self) -> None:
+        user = self._arm("kill")
+        if user is not None:
+            self._again(user)
+            self.world.after(self.span(1, 5), user.start)
+
+    def _freeze(self) -> None:
+        user = self.someone()
+        if user is not None and user.process is not None:
+            self.world.freeze(user.process, self.span(0.1, 4))
+
+    def _freeze_at(self) -> None:
+        self._arm("freeze", length=self.span(0.1, 4))
+
+    def _starve_at(self) -> None:
+        self._arm("starve", length=self.span(0.05, 3))
+
+    def _raise_at(self) -> None:
+        error = self.rng.choice(("MemoryError", "OSError", "RuntimeError"))
+        kind = "spawn" if error == "RuntimeError" else self.rng.choice(("", "", *KINDS))
+        user = self.someone()
+        if user is not None and user.process is not None:
+            at = self.rng.randint(1, 8 if kind else SOON)
+            user.process.arm(Strike("raise", at, kind, error=error))
+            self.world.after(self.span(3, 6), self._replace_failed, user)
+
+    def _replace_failed(self, user: User) -> None:
+        """A process in which something was raised is replaced by its people."""
+        if user.process is not None and user.process.alive and user.process.raised:
+            self.world.kill(user.process)
+        user.start()
+
+    def _starve(self) -> None:
+        """For a while each of its tasks may come back late."""
+        user = self.someone()
+        if user is None or user.process is None:
+            return
+        process, length = user.process, self.span(0.5, 3)
+        before = process.starving, process.starving_by
+        process.starving, process.starving_by = 0.3, self.span(0.1, 1)
+        process.well_since = NEVER
+
+        def over() -> None:
+            process.starving, process.starving_by = before
+            process.well_since = process.starved_at = self.world.now
+            self.stage.disturbed()
+
+        self.world.after(length, over)
+
+    def _close(self) -> None:
+        user = self.someone()
+        if user is not None:
+            user.close()
+            self.world.after(self.span(2, 6), user.start)
+
+    def _ready(self) -> None:
+        user = self.someone()
+        if user is not None:
+            user.ready = not user.ready
+
+    def _rate(self) -> None:
+        """Its stopwatch runs at another rate from now on, within drift (A2)."""
+        user = self.someone()
+        if user is not None and user.process is not None:
+            user.process.set_rate(1 + self.plan.drift * self.rng.choice((-1, 1, self.rng.uniform(-1, 1))))
+
+    def _wall(self) -> None:
+        user = self.someone()
+        if user is not None:
+            user.wall.offset_us += int(self.rng.choice((1, 1000)) * self.rng.uniform(-1, 1) * 1e6)
+
+    def _lose_lock(self) -> None:
+        """Some code of its process has closed a descriptor that is not its own."""
+        user = self.someone()
+        if user is not None and user.member is not None:
+            lock = self.world.locks.of(user.member.id)
+            if lock is not None and lock.process.alive:
+                self.world.told(lock.process, "its lock is lost")
+                self.world.locks.lose(lock)
+
+    # Ways to the log -------------------------------------------------------------------------------------------------
+
+    def _cut_off(self, **what: bool) -> None:
+        user = self.someone()
+        if user is not None:
+            self.block(user, **what)
+
+    def block(self, user: User, **what: bool) -> None:
+        ledger, process = user.ledger, user.process
+        if ledger is None or process is None:
+            return
+        ledger.cut(**what)
+        self.world.told(process, f"cut off: {', '.join(name for name in what if what[name])}")
+        process.well_since = NEVER
+
+        def heal() -> None:
+            if process.alive and ledger.is_cut:
+                ledger.heal()
+                self.world.told(process, "healed")
+                process.well_since = self.world.now
+                self.stage.disturbed()
+
+        self.world.after(self.span(0.2, self.plan.cut), heal)
+
+    def _cut(self) -> None:
+        self._cut_off(reads=True, writes=True, acks=True)
+
+    def _deaf(self) -> None:
+        self._cut_off(reads=True, writes=False, acks=False)
+
+    def _mute(self) -> None:
+        self._cut_off(reads=False, writes=True, acks=True)
+
+    def _one_way(self) -> None:
+        self._cut_off(reads=False, writes=False, acks=True)
+
+    def _outage(self) -> None:
+        for user in self.own():
+            if user.running:
+                self.block(user, reads=True, writes=True, acks=True)
+
+    # The log ---------------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        """Copies of what stands in the log land again."""
+        entries, partition = self.stage.log.entries(), self.stage.log.partitions[0]
+        for _ in range(self.rng.randint(1, 6)):
+            if entries:
+                payload = self.rng.choice(entries)[2]
+                self.world.after(self.span(0, 1), lambda payload=payload: partition.append([payload], self.world.now))
+
+    def _replace(self) -> None:
+        if not self.replaced:
+            self.replaced = True
+            self.stage.log.replace()
+
+    def _trim(self) -> None:
+        """Retention: what is older than ten of the longest sessions goes."""
+        partition = self.stage.log.partitions[0]
+        partition.trim(partition.older_than(self.world.now - 10 * max(self.plan.sessions) * 1_000_000))
+
+
+class Acts(Chance[User]):
+    """What users do, at random times, until it is over."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        plan = stage.plan
+        until = int(plan.storm * plan.unit)
+        engine: Any = stage.world
+        super().__init__(engine, stage.world.random("acts"), plan.acts, pace=0.5, unit=plan.unit, until=until)
+
+    def own(self) -> list[User]:
+        return self.stage.own
+
+    def happen(self, kind: str) -> None:
+        user = self.someone()
+        if user is None:
+            return
+        self.stage.disturbed()
+        if kind == "drain":
+            user.draining = True
+        user.ask(self._act(kind), kind)
+
+    def _act(self, kind: str) -> Callable[[Member], object]:
+        rng, role = self.rng, self.rng.choice(self.stage.roles)
+        length = rng.uniform(0.5, 3) * self.stage.plan.session_ms / 1000
+        to = rng.choice((None, *(user.name for user in self.own())))
+        acts: dict[str, Callable[[Member], object]] = {
+            "hand_over": lambda member: member.hand_over(role, to),
+            "step_down": lambda member: member.step_down(role),
+            "pause": lambda member: member.pause(role, seconds=length),
+            "resume": lambda member: member.resume(role),
+            "drain": lambda member: member.drain(),
+            "mark": lambda member: _mark(member, role),
+            "ask": lambda member: (member.members(), member.leaders(role), member.roles(), member.health()),
+        }
+        return acts[kind]
+
+
+def _mark(member: Member, role: str) -> None:
+    term = member.term(role)
+    if term is not None:
+        member.mark(term, 1)

@@ -1,0 +1,249 @@
+"""Users' programs: what a process runs that has a member. Each is written as the documents say, in one of several styles.
+
+They also watch: a term that was seen to be over is asked again and again, and what a term's holder writes goes to a fence.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ParesError
+from pares.runtime.events import Acquired, Event, Revoked
+from pares.runtime.member import Member
+from pares.runtime.term import Term
+from pares.sim.world.clocks import Stopwatch, WallClock
+
+if TYPE_CHECKING:
+    from pares.sim.members.stage import Stage
+    from pares.sim.world.ledger import SimLedger
+    from pares.sim.world.process import Process
+
+REMEMBERED: Final = 4
+"""Terms that are over and are asked again."""
+
+
+class BarrierRaised(Exception):
+    """What a barrier of a user's raises now and then."""
+
+
+class User:
+    """One place in the group: a program that is started, and started again, under one name."""
+
+    def __init__(self, stage: Stage, place: int, name: str | None = None) -> None:
+        plan = stage.plan
+        self.stage = stage
+        self.place = place
+        self.name = name or f"m{place}"
+        kind = place % plan.members
+        self.machine = f"machine-{place % plan.machines}"
+        self.session_ms = plan.sessions[kind]
+        self.style = plan.styles[kind]
+        self.connect: Any = plan.connect[kind]
+        self.weather = plan.weathers[kind]
+        self.has_ready = plan.starts[kind] or "ready" in plan.faults
+        self.has_barrier = plan.barrier >= 0
+        self.ready = not plan.starts[kind]
+        self.unready_since: int | None = None
+        """The true time at which its check first said that it is not ready, if that is what it said last."""
+        self.rng: Random = stage.world.random(f"user {self.name}")
+        self.stopwatch = Stopwatch(self.rng.randint(0, 10**15), plan.rates[kind])
+        self.wall = WallClock(int(self.rng.uniform(-1, 1) * plan.wall_spread * 1e6))
+        self.process: Process | None = None
+        self.member: Member | None = None
+        self.ledger: SimLedger | None = None
+        self.closing: Any = None
+        self.starts = 0
+        self.draining = False
+
+    # For the storm ---------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    @property
+    def over(self) -> bool:
+        return self.closing is None or self.closing.is_set()
+
+    @property
+    def beliefs(self) -> bool:
+        return self.process is not None and bool(self.stage.sight.open.get(self.process))
+
+    def start(self) -> None:
+        if self.running:
+            return
+        self.starts += 1
+        self.ready, self.unready_since = not self.stage.plan.starts[self.place % self.stage.plan.members], None
+        self.member, self.ledger, self.closing, self.draining = None, None, None, False
+        self.process = self.stage.world.start(
+            self.name, self.main, machine=self.machine, stopwatch=self.stopwatch, wall=self.wall
+        )
+        plan = self.stage.plan
+        self.process.starving, self.process.starving_by = plan.starving, int(plan.starving_by * plan.unit)
+        self.process.host.provable = plan.proof
+        self.stage.users[self.process] = self
+
+    def ask(self, act: Callable[[Member], object], what: str) -> None:
+        """Something that its user does, on a task of its own."""
+        process, member = self.process, self.member
+        if process is None or member is None or not process.alive:
+            return
+
+        def run() -> None:
+            try:
+                act(member)
+            except (ParesError, MemoryError, OSError, RuntimeError) as error:
+                self.stage.world.told(process, f"{what}: {error!r}")
+
+        self.stage.world.told(process, f"its user: {what}")
+        process.spawn(run, what)
+
+    def close(self) -> None:
+        """It leaves, and its process exits."""
+        if self.process is not None and self.closing is not None:
+            self.process.spawn(self.closing.set, "close")
+
+    # The program -----------------------------------------------------------------------------------------------------
+
+    def main(self, process: Process) -> None:
+        stage, host = self.stage, process.host
+        plan = stage.plan
+        self.closing = host.flag()
+        self.ledger = stage.world.ledger(process, stage.log, stage.weather_of(self), has_bell=plan.bells)
+        member = self.member = Member(
+            self.ledger,  # type: ignore[arg-type]
+            group=stage.group,
+            roles=stage.roles,
+            seats=plan.seats,
+            name=self.name,
+            host=self.machine,
+            session=self.session_ms / 1000,
+            overlap=plan.overlap_ms / 1000,
+            drift=plan.drift,
+            barrier=(lambda event: self.barrier(process, event)) if self.has_barrier else None,
+            barrier_timeout=plan.barrier_timeout,
+            settle=plan.settle * plan.session_ms / 1000,
+            ready=self._is_ready if self.has_ready else None,
+            connect=self.connect,
+        )
+        for role in stage.roles:
+            host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
+        self.closing.wait()
+        member.close(self.rng.choice((None, None, 0.2 * self.session_ms / 1000)))
+        stage.terms.closed(process, member)
+        host.sleep(self.rng.choice((0, 1, 4)) * self.session_ms / 1000)  # a program may go on without its member
+
+    def _is_ready(self) -> bool:
+        if self.ready:
+            self.unready_since = None
+        elif self.unready_since is None:
+            self.unready_since = self.stage.world.now
+        return self.ready
+
+    def barrier(self, process: Process, event: Event) -> None:
+        plan, work = self.stage.plan, self.stage.work
+        if not isinstance(event, Acquired | Revoked):
+            return
+        key = (event.role, event.seat, event.token)
+        length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
+        if isinstance(event, Acquired):
+            process.host.sleep(length)
+            if plan.barrier_raises and self.rng.random() < plan.barrier_raises and not self.stage.calm:
+                raise BarrierRaised(f"for {key}")
+            work.initialised.add((process, key))
+            return
+        running = work.begin(process, key, "barrier")
+        try:
+            process.host.sleep(length)
+        finally:
+            work.finish(running)
+
+    # Styles ----------------------------------------------------------------------------------------------------------
+
+    def _works(self, process: Process, member: Member, role: str) -> None:
+        watcher = Watcher(self, process, member, role)
+        try:
+            watcher.run(self.style)
+        except ParesError as error:
+            self.stage.world.told(process, f"work for {role!r} ends: {error!r}")
+
+
+class Watcher:
+    """The work of one role in one process."""
+
+    def __init__(self, user: User, process: Process, member: Member, role: str) -> None:
+        self.user, self.stage = user, user.stage
+        self.process, self.host, self.member, self.role = process, process.host, member, role
+        self.old: deque[Term] = deque(maxlen=REMEMBERED)
+
+    def run(self, style: str) -> None:
+        getattr(self, f"_{style}")()
+
+    def asks(self, term: Term) -> bool:
+        """Whether the term is true, as any code would ask it; and those before it, which must be over."""
+        truth = bool(term)
+        self.stage.terms.saw(self.process, term, truth)
+        for old in self.old:
+            self.stage.terms.saw(self.process, old, bool(old))
+        if not truth and term not in self.old:
+            self.old.append(term)
+        return truth
+
+    def step(self, term: Term, what: str) -> None:
+        """A piece of work. Its write comes at its end, whatever has become of the term by then."""
+        work, user = self.stage.work, self.user
+        running = work.begin(self.process, term.key, what) if what != "poll" and what != "wait" else None
+        held = self.stage.sight.open.get(self.process, {}).get(term)
+        try:
+            self.host.sleep(user.rng.expovariate(1) * self.stage.plan.step_ms / 1000)
+            if held is not None:
+                self.stage.tokens.write(held)
+        finally:
+            if running is not None:
+                work.finish(running)
+
+    def _terms(self) -> None:
+        for term in self.member.terms(self.role):
+            while self.asks(term):
+                self.step(term, "terms")
+
+    def _background(self) -> None:
+        def task() -> None:
+            term = self.member.wait(self.role, 0)  # the term whose work this is, and not one whose barrier still runs
+            if term is not None and self.asks(term):
+                self.step(term, "background")
+
+        self.member.background(task, self.role, every=self.stage.plan.step_ms / 1000).wait()
+
+    def _only(self) -> None:
+        @self.member.only(self.role)
+        def guarded() -> None:
+            term = self.member.wait(self.role, 0)  # the term whose work this is, and not one whose barrier still runs
+            if term is not None and self.asks(term):
+                self.step(term, "only")
+
+        while not self.user.over:
+            guarded()
+            self.host.sleep(self.stage.plan.step_ms / 1000)
+
+    def _wait(self) -> None:
+        while (term := self.member.wait(self.role)) is not None:
+            while not term.wait_lost(self.stage.plan.step_ms / 1000):
+                self.asks(term)
+                self.step(term, "wait")
+            self.asks(term)
+            if self.user.over:
+                return
+
+    def _poll(self) -> None:
+        while self.member.state in ("joining", "live"):
+            term = self.member.term(self.role) if self.member.holds(self.role) else None
+            if term is not None:
+                self.asks(term)
+                self.step(term, "poll")
+            for old in self.old:
+                self.stage.terms.saw(self.process, old, bool(old))
+            self.host.sleep(self.stage.plan.step_ms / 1000)

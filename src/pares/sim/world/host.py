@@ -1,0 +1,179 @@
+"""What a simulated process has for a host: the seam of `pares.runtime` (`pares.runtime.host.Host`), in virtual time."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.core.errors import ConfigError
+from pares.core.records import Lock as Statement
+from pares.ledger import Ledger, Log
+from pares.ledger.registry import ClosableBus
+from pares.runtime.host import HERE, Leaver
+from pares.sim.world.bells import Bells
+from pares.sim.world.death import DeathLock, Deaths
+from pares.sim.world.scheduler import Task
+from pares.sim.world.sync import Condition, Flag, Lock, Mailbox, RLock
+
+if TYPE_CHECKING:
+    from pares.sim.world.process import Process
+
+EXIT_TIMEOUT: Final = 5.0
+"""Seconds that an exiting process gives its members, as in production."""
+LOCKS: Final = Path("/locks")
+"""Where the locks of a machine are; there is no such folder."""
+
+
+class Chance:
+    """Ids and jitter, from the seed."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def token_hex(self, nbytes: int) -> str:
+        self._process.cross("random")
+        return self._process.rng.randbytes(nbytes).hex()
+
+    def randrange(self, stop: int) -> int:
+        self._process.cross("random")
+        return self._process.rng.randrange(stop)
+
+
+class SimHost:
+    """Of one process."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.now: Callable[[], int] = process.now
+        self.wall_us: Callable[[], int] = process.wall_us
+        self.pid = process.pid
+        self.hostname = process.machine
+        self.env: Mapping[str, str] = process.env
+        self.provable = True
+        """Whether deaths can be proven on this machine."""
+        self.members: dict[int, Leaver] = {}
+        """Those that were begun and have not ended, in order."""
+        self._counts: dict[str, int] = {}
+        self._numbers = 0
+
+    def context(self) -> contextvars.Context:
+        """What its tasks run in."""
+        context = contextvars.Context()
+        context.run(HERE.set, self)
+        return context
+
+    # Tasks -----------------------------------------------------------------------------------------------------------
+
+    def spawn(self, run: Callable[[], object], name: str) -> Task:
+        self.process.cross("spawn")
+        return self.process.spawn(run, name)
+
+    def task(self) -> Task:
+        return self.process.world.task()
+
+    def ident(self) -> int:
+        return self.process.world.task().ident
+
+    def sleep(self, seconds: float) -> None:
+        process = self.process
+        process.cross("sleep")
+        process.block("sleep", process.deadline(seconds))
+
+    def lock(self) -> Lock:
+        return Lock(self.process)
+
+    def rlock(self) -> RLock:
+        return RLock(self.process)
+
+    def flag(self) -> Flag:
+        return Flag(self.process)
+
+    def condition(self, lock: Any = None) -> Condition:
+        return Condition(self.process, lock)
+
+    def mailbox(self) -> Mailbox:
+        return Mailbox(self.process)
+
+    # The life of the process -----------------------------------------------------------------------------------------
+
+    def begin(self, member: Leaver) -> None:
+        self._numbers += 1
+        self.members[self._numbers] = member
+        for tell in self.process.world.on_member:
+            tell(self.process, member)
+
+    def end(self, member: Leaver) -> None:
+        self.members = {number: other for number, other in self.members.items() if other is not member}
+
+    def exit(self) -> None:
+        """A normal exit: all members leave, at the same time."""
+        members = list(self.members.values())
+        closers = [self.spawn(self._closes(member), "leaving") for member in members[1:]]
+        if members:
+            self._closes(members[0])()
+        for closer in closers:
+            closer.join(EXIT_TIMEOUT)
+
+    def _closes(self, member: Leaver) -> Callable[[], None]:
+        def close() -> None:
+            try:
+                member.close(EXIT_TIMEOUT)
+            except Exception as error:
+                self.process.world.told(self.process, f"{member!r} could not be closed: {error!r}")
+
+        return close
+
+    @contextmanager
+    def without_forks(self) -> Generator[None, None, None]:
+        """Nothing forks here."""
+        yield
+
+    def count(self, what: str) -> int:
+        self._counts[what] = self._counts.get(what, 0) + 1
+        return self._counts[what]
+
+    # Ledgers and deaths ----------------------------------------------------------------------------------------------
+
+    def open(self, url: str, **options: Any) -> Ledger:
+        """`sim://NAME`: a handle on the log of that name, by the usual weather."""
+        scheme, _, name = url.partition("://")
+        world = self.process.world
+        if scheme != "sim" or name not in world.logs:
+            raise ConfigError(f"{url} is no log of this world; it has: {', '.join(map('sim://{}'.format, world.logs))}")
+        return world.ledger(self.process, world.logs[name])
+
+    def open_bus(self, url: str, **options: Any) -> ClosableBus:
+        """`simbus://NAME`."""
+        scheme, _, name = url.partition("://")
+        world = self.process.world
+        if scheme != "simbus" or name not in world.buses:
+            raise ConfigError(f"{url} is no bus of this world")
+        return world.on_bus(self.process, world.buses[name])
+
+    def bells(self, ledger: Log | None, partitions: Sequence[int] = (0,)) -> Bells:
+        return Bells(self.process, ledger, tuple(partitions))
+
+    def lock_folder(self, ledger: Log, given: str | os.PathLike[str] | None) -> Path | None:
+        if not self.provable:
+            return None
+        return LOCKS if given is None else Path(given)
+
+    def death_lock(self, folder: Path, member: str) -> DeathLock:
+        return self.process.world.locks.take(self.process, folder, member)
+
+    def deaths(self, folder: Path) -> Deaths:
+        return Deaths(self.process)
+
+    def forget(self, folder: Path, member: str, statement: Statement) -> bool:
+        """The lock stays: it is as good as gone, for nobody asks for it again."""
+        self.process.cross("forget")
+        return True
+
+    # Chance ----------------------------------------------------------------------------------------------------------
+
+    def random(self) -> Chance:
+        return Chance(self.process)

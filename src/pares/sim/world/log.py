@@ -1,0 +1,67 @@
+"""The log of a world, which all its processes share: partitions of bytes, with offsets and true times.
+
+It keeps A1 (reads are in order, what was acknowledged stays) until it is told not to: `replace` puts another log in its place,
+`lose_tail` takes back what was acknowledged, and then only a fence helps (promise 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pares.sim.log import EntryTuple, SimLog
+
+
+class Partition(SimLog):
+    """`SimLog`, whose entries can be taken back from its end."""
+
+    def __init__(self, begin: int = 0) -> None:
+        super().__init__(begin)
+        self.lost = 0
+        """How often that has happened."""
+
+    def lose_tail(self, count: int) -> None:
+        """The last `count` entries are gone, though they were acknowledged; their offsets are given out again."""
+        keep = max(0, len(self._entries) - count)
+        if keep == len(self._entries):
+            return
+        self.end = self._offsets[keep]
+        del self._offsets[keep:], self._arrived[keep:], self._entries[keep:]
+        self.lost += 1
+        self.generation += 1
+
+
+class SharedLog:
+    """All partitions. `url` names it in messages."""
+
+    def __init__(self, name: str, partitions: int = 1, *, begin: int = 0, retention: float | None = None) -> None:
+        self.name = name
+        self.url = f"sim://{name}"
+        self.retention = retention
+        self.partitions = [Partition(begin) for _ in range(partitions)]
+        self.renewed: list[Callable[[], object]] = []
+        """Called when another log has come to stand in the place of this one, or it has lost its tail."""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}:{self.partitions[0].identity}"
+
+    def grow(self, partitions: int) -> None:
+        while len(self.partitions) < partitions:
+            self.partitions.append(Partition())
+
+    def entries(self, partition: int = 0) -> list[EntryTuple]:
+        return self.partitions[partition].entries()
+
+    def replace(self, *, same: bool = False) -> None:
+        """Deleted, and made anew; with `same` its identity does not show it."""
+        for partition in self.partitions:
+            partition.replace(same=same)
+        self._tell()
+
+    def lose_tail(self, count: int, partition: int = 0) -> None:
+        self.partitions[partition].lose_tail(count)
+        self._tell()
+
+    def _tell(self) -> None:
+        for call in self.renewed:
+            call()

@@ -1,0 +1,301 @@
+"""A simulated process: its tasks, its clocks, and every place at which it can be stopped.
+
+`cross(kind)` stands at the beginning of each call of the host. It costs a moment of true time, lets others run if they are due,
+and is where faults strike. `block` is where a task waits.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from greenlet import GreenletExit, getcurrent
+
+from pares.sim.world.clocks import Stopwatch, WallClock
+from pares.sim.world.faults import NEVER_RAISES, Strike, error_of
+from pares.sim.world.scheduler import NEVER, STUBBORN, US, Task
+
+if TYPE_CHECKING:
+    from pares.sim.world.host import SimHost
+    from pares.sim.world.world import World
+
+CALL: Final = 400
+"""Nanoseconds of true time that a call of the host takes."""
+PROMPT: Final = (1 * US, 60 * US)
+"""How late a task goes on that was woken."""
+
+
+class Process:
+    """One incarnation of a process: it begins, and it ends once. `machine`: processes of one machine can prove deaths."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        machine: str,
+        pid: int,
+        stopwatch: Stopwatch,
+        wall: WallClock,
+        rng: Random,
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.machine = machine
+        self.pid = pid
+        self.stopwatch = stopwatch
+        self.wall = wall
+        self.rng = rng
+        self.context = contextvars.Context()
+        """What its tasks begin with."""
+        self.host: SimHost = None  # type: ignore[assignment] - the world gives it one at once
+        self.env: dict[str, str] = {}
+        self.alive = True
+        self.frozen = False
+        self.deferred: list[tuple[Task, int, bool]] = []
+        """What would have woken tasks while it was frozen."""
+        self.tasks: dict[Task, None] = {}
+        self.failures: list[tuple[str, BaseException]] = []
+        """Tasks that were ended by an exception, and by which."""
+        self.raised = 0
+        """How many exceptions faults have raised in it."""
+        self.calls = 0
+        """Calls of its host so far."""
+        self.starving = 0.0
+        """How likely a woken task comes back late, and how late at most (nanoseconds)."""
+        self.starving_by = 0
+        self.starved_at = 0
+        """The true time at which the last of its tasks that was held up on purpose goes on."""
+        self.at_kill: list[Callable[[], object]] = []
+        """Called when it is killed or has ended: what the operating system gives back."""
+        self.well_since = 0
+        """The true time since which no fault has hindered it; NEVER while one does."""
+        self._strikes: list[Strike] = []
+        self._armed_at: list[int] = []
+        """By how many calls each of them counts from; of those that name a kind: how many of that kind have come."""
+        self._stop_at = NEVER
+        """The next call at which there is something to look at."""
+        self._idents = 0
+        self._unwinding = 0
+        self.now = self._clock()
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name} ({self.pid})>"
+
+    # Clocks ----------------------------------------------------------------------------------------------------------
+
+    def _clock(self) -> Callable[[], int]:
+        """The stopwatch as its code reads it, thousands of times: as little as can be in between."""
+        world, queue, cross = self.world, self.world.events, self._stopped
+        read, me = self.stopwatch.read, self
+
+        def now() -> int:
+            me.calls += 1
+            if me.calls >= me._stop_at or world.now >= queue[0][0]:
+                return cross("now", clock=True)
+            world.now += CALL
+            return read(world.now)
+
+        return now
+
+    def wall_us(self) -> int:
+        self.cross("wall")
+        return self.wall.read_us(self.world.now)
+
+    def reading(self) -> int:
+        """Its stopwatch, as nobody in the world is stopped by reading it: for those that look on."""
+        return self.stopwatch.read(self.world.now)
+
+    def deadline(self, seconds: float | None) -> int | None:
+        """A reading of its stopwatch so far from now; None: never."""
+        if seconds is None:
+            return None
+        return self.stopwatch.read(self.world.now) + max(0, int(seconds * 1e9))
+
+    def set_rate(self, rate: float) -> None:
+        """Its stopwatch runs at another rate from now on."""
+        self.stopwatch.change(self.world.now, rate)
+
+    # Calls -----------------------------------------------------------------------------------------------------------
+
+    def cross(self, kind: str) -> None:
+        """A call of its host begins: others go on if it is their turn, and what is armed strikes."""
+        self.calls += 1
+        world = self.world
+        if self.calls >= self._stop_at or world.now >= world.events[0][0]:
+            self._stopped(kind)
+        else:
+            world.now += CALL
+
+    def _stopped(self, kind: str, clock: bool = False) -> int:
+        world = self.world
+        if world.quiet:
+            self.calls -= 1
+            return self.reading()
+        if world.dead or not self.alive:
+            self._unwind()
+        reading = 0
+        for strike in self._due(kind) if self.calls >= self._stop_at else ():
+            if clock and strike.late and not reading:
+                reading = self.reading()
+            self._strike(strike, kind)
+        world.now += CALL
+        if world.now >= world.events[0][0] and world.current is not None:
+            self.pause(0)
+        return reading or self.reading()
+
+    def _unwind(self) -> None:
+        """Code of a world that has ended runs, because its task is unwound: it gets nowhere."""
+        self._unwinding += 1
+        if self._unwinding > STUBBORN * (1 + len(self.tasks)):
+            self.world.hub.switch()  # it loops: it stays where it is
+        raise GreenletExit
+
+    def pause(self, length: int) -> None:
+        """The running task goes on after so many nanoseconds of true time."""
+        task = self.world.task()
+        self.world.after(length, self.world.resume, task, task.ticket, True)
+        self._wait()
+
+    def block(self, what: str, deadline: int | None = None) -> bool:
+        """The running task waits until `wake` names its ticket: True; or until its stopwatch reads `deadline`: False."""
+        if self.world.dead or not self.alive:
+            self._unwind()
+        task = self.world.task()
+        if deadline is not None:
+            self._timer(task, task.ticket, deadline)
+        task.blocked = what
+        woken = self._wait()
+        task.blocked = ""
+        return woken
+
+    def _wait(self) -> bool:
+        value = self.world.hub.switch()
+        if self.world.dead:
+            self._unwind()
+        return bool(value)
+
+    def _timer(self, task: Task, ticket: int, deadline: int) -> None:
+        self.world.at(self.stopwatch.when(deadline), self._rings, task, ticket, deadline)
+
+    def _rings(self, task: Task, ticket: int, deadline: int) -> None:
+        if task.ticket != ticket or not self.alive:
+            return
+        if self.reading() < deadline:  # its rate has changed
+            self._timer(task, ticket, deadline)
+        else:
+            self.world.after(self._lateness(), self.world.resume, task, ticket, False)
+
+    def wake(self, task: Task, ticket: int) -> None:
+        """A task that waits under this ticket goes on, soon."""
+        if task.ticket == ticket and not task.over:
+            self.world.after(self._lateness(), self.world.resume, task, ticket, True)
+
+    def _lateness(self) -> int:
+        late = int(PROMPT[0] + self.rng.random() * (PROMPT[1] - PROMPT[0]))
+        if self.starving and self.rng.random() < self.starving:
+            late += int(self.rng.random() * self.starving_by)
+        return late
+
+    # Faults ----------------------------------------------------------------------------------------------------------
+
+    def arm(self, strike: Strike) -> None:
+        """It strikes at the call that it names, counted from now."""
+        self._strikes.append(strike)
+        self._armed_at.append(0 if strike.kind else self.calls)
+        self._aim()
+
+    def disarm(self) -> None:
+        """Nothing strikes any more."""
+        self._strikes.clear()
+        self._armed_at.clear()
+        self._aim()
+
+    def _aim(self) -> None:
+        due = [0 if s.kind else armed + s.at for s, armed in zip(self._strikes, self._armed_at, strict=True)]
+        self._stop_at = min(due, default=NEVER)
+
+    def halt(self) -> None:
+        """Every call is looked at from now on: the world has ended, or the process."""
+        self._stop_at = 0
+
+    def _due(self, kind: str) -> list[Strike]:
+        """What strikes at this call; it is armed no more."""
+        found: list[Strike] = []
+        left: list[tuple[Strike, int]] = []
+        for strike, armed_at in zip(self._strikes, self._armed_at, strict=True):
+            if strike.kind:
+                armed_at += strike.kind == kind
+                due = strike.kind == kind and armed_at >= strike.at
+            else:
+                due = self.calls >= armed_at + strike.at and not (strike.action == "raise" and kind in NEVER_RAISES)
+            if due:
+                found.append(strike)
+            else:
+                left.append((strike, armed_at))
+        self._strikes = [strike for strike, _ in left]
+        self._armed_at = [armed_at for _, armed_at in left]
+        self._aim()
+        return found
+
+    def _strike(self, strike: Strike, kind: str) -> None:
+        world = self.world
+        world.told(self, f"{strike.action} at call {self.calls} ({kind})")
+        if strike.action == "kill":
+            world.kill(self)
+            world.hub.switch()
+            self._unwind()
+        elif strike.action == "freeze":
+            world.freeze(self, strike.length)
+            self.pause(0)
+        elif strike.action == "starve":
+            self.starved_at = world.now + strike.length
+            world.hindered(self)
+            self.pause(strike.length)
+        else:
+            self.raised += 1
+            world.hindered(self)
+            raise error_of(strike, kind)
+
+    # Tasks -----------------------------------------------------------------------------------------------------------
+
+    def spawn(self, run: Callable[[], object], name: str) -> Task:
+        """A task of this process, which begins soon."""
+        self._idents += 1
+        task = Task(self, self.pid * 1_000_000 + self._idents, run, name)
+        self.tasks[task] = None
+        self.world.after(self._lateness(), self.world.resume, task, task.ticket, True)
+        return task
+
+    def ended(self, task: Task) -> None:
+        self.tasks.pop(task, None)
+
+    def freeze(self) -> None:
+        self.frozen = True
+
+    def thaw(self) -> None:
+        self.frozen = False
+        deferred, self.deferred = self.deferred, []
+        for task, ticket, value in deferred:
+            self.world.after(self._lateness(), self.world.resume, task, ticket, value)
+
+    def end(self) -> None:
+        """The process is gone, and what it had is given back."""
+        self.alive = False
+        self.halt()
+        self.deferred.clear()
+        tasks, self.tasks = list(self.tasks), {}
+        self.world.drop(tasks)
+        given, self.at_kill = self.at_kill, []
+        for give_back in given:
+            give_back()
+
+    @property
+    def running(self) -> bool:
+        return self.alive
+
+    def inside(self) -> bool:
+        """Whether one of its tasks runs just now."""
+        return self.world.current is not None and self.world.current.greenlet is getcurrent()

@@ -1,0 +1,219 @@
+"""True time, and the tasks that live in it.
+
+What happens comes from one queue, in the order of time and, at one time, in the order in which it was put in. The queue is
+worked off by the hub; a task runs when the hub switches to it, and comes back to the hub when it blocks. A task that calls its
+host without blocking goes on at once, for a few hundred nanoseconds of true time, unless something else is due by then.
+
+A blocked task waits for a ticket: each thing that may wake it (a notification, a timer) names the ticket, and the first one that
+comes uses it up. So no wake-up is ever taken for another.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+if TYPE_CHECKING:
+    from pares.sim.world.process import Process
+
+US: Final = 1_000
+MS: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+NEVER: Final = 2**62
+"""Beyond every true time."""
+STUBBORN: Final = 1_000
+"""Calls that a task may make while it is unwound, before it is left where it stands."""
+
+
+class Task:
+    """One thread of a simulated process; to its users what `threading.Thread` is."""
+
+    __slots__ = ("_joiners", "blocked", "daemon", "error", "greenlet", "ident", "name", "over", "process", "ticket")
+
+    def __init__(self, process: Process, ident: int, run: Callable[[], object], name: str) -> None:
+        self.process = process
+        self.ident = ident
+        self.name = name
+        self.daemon = True
+        self.over = False
+        self.error: BaseException | None = None
+        """What ended it, if it did not return."""
+        self.ticket = 0
+        """Of the present wait; whatever names an older one wakes nobody."""
+        self.blocked = ""
+        """What it waits for, for people."""
+        self._joiners: list[tuple[Task, int]] = []
+        self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
+        self.greenlet.gr_context = process.context.copy()
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r} of {self.process.name}{', over' if self.over else ''}>"
+
+    def _run(self, run: Callable[[], object]) -> None:
+        try:
+            run()
+        except GreenletExit:
+            raise
+        except BaseException as error:
+            self.error = error
+            self.process.world.told(self.process, f"task {self.name!r} ended with {error!r}")
+            self.process.failures.append((self.name, error))
+        self.over = True
+        self.process.ended(self)
+        for joiner, ticket in self._joiners:
+            joiner.process.wake(joiner, ticket)
+
+    def is_alive(self) -> bool:
+        return not self.over
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the task is over, `timeout` seconds at most."""
+        process = self.process
+        process.cross("join")
+        me = process.world.task()
+        if me is self:
+            raise RuntimeError("cannot join current thread")
+        deadline = process.deadline(timeout)
+        while not self.over:
+            self._joiners.append((me, me.ticket))
+            if not process.block("join", deadline):
+                return
+
+
+class Scheduler:
+    """The queue and the hub. `now`: true time in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.hub = getcurrent()
+        self.current: Task | None = None
+        self.dead = False
+        """The world has ended: tasks are unwound, and nothing that they call has any effect."""
+        self.quiet = False
+        """Somebody looks on: what is called meanwhile costs no time and is no place to stop."""
+        self.switches = 0
+        self.watchers: list[Callable[[Process], object]] = []
+        """Called by the hub whenever a task of a process has run and came back."""
+        self.events: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = [(NEVER, 0, _nothing, ())]
+        self._count = 0
+        self.verdict: Exception | None = None
+        """What a promise was broken by, found while a task ran: raised out of `run` as soon as that comes back."""
+        self._unwound: list[Task] = []
+        """Tasks of processes that were killed: never resumed, and unwound when the world has ended."""
+
+    # Events ----------------------------------------------------------------------------------------------------------
+
+    def at(self, when: int, call: Callable[..., object], *args: Any) -> None:
+        """`call(*args)` on the hub at `when`, or now if that is past. It must not block."""
+        self._count += 1
+        heapq.heappush(self.events, (max(when, self.now), self._count, call, args))
+
+    def after(self, delay: int, call: Callable[..., object], *args: Any) -> None:
+        self.at(self.now + delay, call, *args)
+
+    @property
+    def due(self) -> int:
+        """When the next thing happens."""
+        return self.events[0][0]
+
+    def run(self, until: int) -> None:
+        """Everything that happens up to `until`, which is the time afterwards. What a watcher raises ends it."""
+        queue = self.events
+        self.hub = getcurrent()
+        while queue[0][0] <= until:
+            when, _, call, args = heapq.heappop(queue)
+            if when > self.now:
+                self.now = when
+            call(*args)
+        self.now = max(self.now, until)
+
+    def task(self) -> Task:
+        """The task that runs. Raises outside of any."""
+        if self.current is None:
+            raise RuntimeError("this is not called by a simulated process: start one with World.start(name, main)")
+        return self.current
+
+    def resume(self, task: Task, ticket: int, value: bool) -> None:
+        """The task goes on, if it still waits for this ticket. By the hub."""
+        process = task.process
+        if task.ticket != ticket or not process.alive:
+            return
+        if process.frozen:
+            process.deferred.append((task, ticket, value))
+            return
+        task.ticket += 1
+        self.current = task
+        self.switches += 1
+        try:
+            task.greenlet.switch(value)
+        finally:
+            self.current = None
+        if self.verdict is not None:
+            raise self.verdict
+        for watch in self.watchers:
+            watch(process)
+
+    def drop(self, tasks: list[Task]) -> None:
+        """These never run again; no `finally` of theirs does before the world has ended."""
+        self._unwound += tasks
+
+    def fail(self, verdict: Exception) -> None:
+        """To be called by what runs inside of tasks, where an exception would be caught by whoever called it."""
+        if self.verdict is None and not self.dead:
+            self.verdict = verdict
+
+    def told(self, process: Process, text: str) -> None:
+        """Something for the trace."""
+
+    # The end ---------------------------------------------------------------------------------------------------------
+
+    def unwind(self, tasks: list[Task]) -> None:
+        """The world is over. Every task is unwound, so that nothing of it is left; calls of its host raise meanwhile."""
+        self.dead = True
+        self.hub = getcurrent()
+        with _silent():
+            for task in [*self._unwound, *tasks]:
+                task.ticket = -1
+                task.greenlet.parent = self.hub
+                try:
+                    while task.greenlet and not task.greenlet.dead:
+                        task.greenlet.throw(GreenletExit)
+                except BaseException:  # whatever code makes of being unwound is nobody's matter
+                    pass
+            self._unwound.clear()
+            self.events[:] = [(NEVER, 0, _nothing, ())]
+            self.watchers.clear()
+            gc.collect()
+
+
+def _nothing() -> None:
+    """The end of the queue, which is never reached."""
+
+
+@contextmanager
+def _silent() -> Generator[None, None, None]:
+    """Generators that are closed while their task is unwound may raise where nobody can catch it."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda raised: None if isinstance(raised.exc_value, GreenletExit) else hook(raised)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+
+
+@contextmanager
+def no_collector() -> Generator[None, None, None]:
+    """Nothing is finalized at a time that the collector picks: while a world is played, and until it is unwound."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
