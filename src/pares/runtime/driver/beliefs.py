@@ -48,6 +48,7 @@ class Beliefs:
                 return None
             before = self.terms.get(role)
             if before is not None:
+                self.until.pop(role, None)  # first: `holds` looks here alone, and must not say more than the term
                 before._end(SUPERSEDED)  # pyright: ignore[reportPrivateUsage]
             term = Term(role, seat, effect.token, member, effect.until, self._host)
             self.begun += 1  # first: whoever finds the term finds it counted
@@ -91,8 +92,8 @@ class Beliefs:
             term = self.terms.get(role)
             if term is None or term.key != (*effect.seat, effect.token):
                 return None
+            self.until.pop(role, None)  # first, as in `lead`
             term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
-            self.until.pop(role, None)
             self._begun.pop(role, None)
             del self.terms[role]
             return term

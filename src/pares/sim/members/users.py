@@ -65,8 +65,9 @@ class User:
         return self.process is not None and self.process.alive
 
     @property
-    def over(self) -> bool:
-        return self.closing is None or self.closing.is_set()
+    def over(self) -> object:
+        """None while its program goes on, and is not asked to end."""
+        return True if self.closing is None or self.closing.is_set() else None
 
     @property
     def beliefs(self) -> bool:
