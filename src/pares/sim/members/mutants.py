@@ -11,6 +11,8 @@ from pares.sim.mutants.base import Mutant, Patch
 
 FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "starve_at": 1.0}, "pace": 1.5}
 """Members that stand still and wake up again."""
+STARVED: Final[dict[str, Any]] = {"faults": {"starve_at": 1.0}, "pace": 3.0, "starving": 0.0, "overlap_ms": 0}
+"""Tasks that come back late, one at a time."""
 MOVED: Final[dict[str, Any]] = {
     "faults": {"close": 1.0},
     "acts": {"hand_over": 1.0, "step_down": 1.0},
@@ -18,7 +20,14 @@ MOVED: Final[dict[str, Any]] = {
     "overlap_ms": 0,
 }
 """Roles that move by plan."""
-CALMLY: Final[dict[str, Any]] = {"slow": 0.0, "unknown": 0.0, "lost": 0.0, "silent": 0.0, "unreadable": 0.0, "torn": 0.0}
+CALMLY: Final[dict[str, Any]] = {
+    "slow": 0.0,
+    "unknown": 0.0,
+    "lost": 0.0,
+    "silent": 0.0,
+    "unreadable": 0.0,
+    "torn": 0.0,
+}
 """A weather in which little goes wrong."""
 
 
@@ -99,17 +108,17 @@ def _read_judged_by_an_old_clock() -> list[Patch]:
         try:
             if not mine._attached:
                 mine._attach()
-            elif self.unreachable is not None or mine._now() >= mine._looked_at + loop.LOOK_EVERY:
+            elif self.unreachable is not None or self.now() >= mine._looked_at + loop.LOOK_EVERY:
                 mine._look()
             while self.over is None and mine._attached:
-                now, before = mine._now, mine._now()
+                before = self.now()
                 entries = self.ledger.read(self.claims.position, self.partition, loop.CHUNK)
-                self.read_at, self.unreachable = now(), None
-                mine._now = lambda before=before: before
+                self.read_at, self.unreachable = self.now(), None
+                now, mine.now = self.now, lambda before=before: before
                 try:
                     mine._step(Read(list(entries)))
                 finally:
-                    mine._now = now
+                    mine.now = now
                 if not entries:
                     break
         except LedgerUnavailable as error:
@@ -229,7 +238,7 @@ def _anchor_not_read() -> list[Patch]:
     """After an outage the last entry is not read again, and the log's identity is not looked at."""
 
     def trusting(self: loop.Loop) -> None:
-        self._looked_at = self._now()  # pyright: ignore[reportPrivateUsage]
+        self._looked_at = self.now()  # pyright: ignore[reportPrivateUsage]
 
     return [(loop.Loop, "_look", trusting)]
 
@@ -257,7 +266,7 @@ RUNTIME: Final = (
         _believes_while_failing,
         {"faults": {"raise_at": 1.0}, "pace": 1.5, "proof": True},
     ),
-    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, FROZEN),
+    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, STARVED),
     Mutant(
         "lock-not-looked-at",
         "A3",
@@ -270,7 +279,7 @@ RUNTIME: Final = (
         "R4c",
         "a member that was closed believes again",
         _stop_does_not_last,
-        {"faults": {"close": 2.0, "starve_at": 1.0, "starve": 1.0}, "pace": 1.5},
+        {"faults": {"close": 1.0, "crash": 1.0}, "pace": 3.0, "weather": {**CALMLY, "slow": 0.3}},
     ),
     Mutant("barrier-returns-early", "R5", "a planned end waits for no work", _barrier_returns_early, MOVED),
     Mutant("callback-not-awaited", "R5", "a planned end does not wait for the barrier", _callback_not_awaited, MOVED),
@@ -283,8 +292,12 @@ RUNTIME: Final = (
     ),
     Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
     Mutant("follow-ignores-the-token", "R5", "any term ends when one does", _follow_ignores_the_token, MOVED),
-    Mutant("follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED),
-    Mutant("work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED),
+    Mutant(
+        "follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED
+    ),
+    Mutant(
+        "work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
+    ),
     Mutant(
         "abandons-first",
         "R8",
@@ -311,7 +324,7 @@ RUNTIME: Final = (
         "R4",
         "a term that has run out is kept and not given up",
         _lapses_are_kept,
-        {**FROZEN, "weather": CALMLY},
+        {**STARVED, "weather": CALMLY},
     ),
     Mutant(
         "anchor-not-read",

@@ -185,7 +185,19 @@ def _weather(rng: Random, base: int) -> Weather:
     chances: dict[str, float] = {}
     if rng.random() > 0.4:
         chance = rng.choice((0.01, 0.05, 0.15))
-        kinds = ("slow", "unknown", "lost", "silent", "doubled", "copied", "hole", "part", "split", "torn", "unreadable")
+        kinds = (
+            "slow",
+            "unknown",
+            "lost",
+            "silent",
+            "doubled",
+            "copied",
+            "hole",
+            "part",
+            "split",
+            "torn",
+            "unreadable",
+        )
         chances = {kind: chance for kind in rng.sample(kinds, rng.randint(1, 4))}
     return Weather(
         send=(int(quick * unit / 4), int(quick * unit)),

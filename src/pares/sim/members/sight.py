@@ -90,18 +90,21 @@ class Sight:
             for term in member._life.beliefs.terms.values():  # pyright: ignore[reportPrivateUsage]
                 if term not in known:
                     self._begins(process, member, term)
-        for held in list(known.values()) if known else ():
-            until = held.term.deadline_ns
-            if until == held.until:
-                continue
-            before, held.until, held.last = held.until, until, until or held.last
-            if until > before:
-                self._tell(self.prolonged, held)
-            elif not until:
-                del known[held.term]
-                self._over(held)
+        if known:
+            changed = [held for held in known.values() if held.term.deadline_ns != held.until]
+            for held in changed:
+                self._changed(known, held)
         for call in self.looked:
             call(process)
+
+    def _changed(self, known: dict[Term, Held], held: Held) -> None:
+        before, until = held.until, held.term.deadline_ns
+        held.until, held.last = until, until or held.last
+        if until > before:
+            self._tell(self.prolonged, held)
+        elif not until:
+            del known[held.term]
+            self._over(held)
 
     def _begins(self, process: Process, member: Member, term: Term) -> None:
         if not term.deadline_ns:

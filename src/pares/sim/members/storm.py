@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 SOON: Final = 400
 """A fault that strikes at a call does so within so many calls of its process."""
-KINDS: Final = ("append", "append:sent", "append:answered", "read", "read:fetched", "lock", "lock:held", "spawn", "lost")
+KINDS: Final = (
+    "append",
+    "append:sent",
+    "append:answered",
+    "read",
+    "read:fetched",
+    "lock",
+    "lock:held",
+    "spawn",
+    "lost",
+)
 """Calls of which one may be chosen by its kind."""
 
 
@@ -30,9 +40,7 @@ class Storm(Chance[User]):
         self.replaced = False
         until = int(plan.storm * plan.unit)
         engine: Any = stage.world
-        super().__init__(
-            engine, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
-        )
+        super().__init__(engine, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until)
 
     def own(self) -> list[User]:
         return self.stage.own
@@ -87,7 +95,8 @@ class Storm(Chance[User]):
         self._arm("freeze", length=self.span(0.1, 4))
 
     def _starve_at(self) -> None:
-        self._arm("starve", length=self.span(0.05, 3))
+        # About as long as a lease lasts, in half of the cases: whoever comes back then meets what has just changed.
+        self._arm("starve", length=self.span(0.3, 1) if self.rng.random() < 0.5 else self.span(0.05, 4))
 
     def _raise_at(self) -> None:
         error = self.rng.choice(("MemoryError", "OSError", "RuntimeError"))

@@ -133,7 +133,10 @@ class User:
         for role in stage.roles:
             host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
         self.closing.wait()
-        member.close(self.rng.choice((None, None, 0.2 * self.session_ms / 1000)))
+        timeout = self.rng.choice((None, None, 0.2 * self.session_ms / 1000))
+        if timeout is not None:
+            stage.terms.closing(process, member, timeout)
+        member.close(timeout)
         stage.terms.closed(process, member)
         host.sleep(self.rng.choice((0, 1, 4)) * self.session_ms / 1000)  # a program may go on without its member
 

@@ -178,7 +178,7 @@ class Process:
         return bool(value)
 
     def _timer(self, task: Task, ticket: int, deadline: int) -> None:
-        self.world.at(self.stopwatch.when(deadline), self._rings, task, ticket, deadline)
+        self.world.at(self.stopwatch.when(deadline) + self._lateness(), self._rings, task, ticket, deadline)
 
     def _rings(self, task: Task, ticket: int, deadline: int) -> None:
         if task.ticket != ticket or not self.alive:
@@ -186,7 +186,7 @@ class Process:
         if self.reading() < deadline:  # its rate has changed
             self._timer(task, ticket, deadline)
         else:
-            self.world.after(self._lateness(), self.world.resume, task, ticket, False)
+            self.world.resume(task, ticket, False)
 
     def wake(self, task: Task, ticket: int) -> None:
         """A task that waits under this ticket goes on, soon."""
@@ -206,6 +206,11 @@ class Process:
         self._strikes.append(strike)
         self._armed_at.append(0 if strike.kind else self.calls)
         self._aim()
+
+    @property
+    def armed(self) -> bool:
+        """Whether something has yet to strike."""
+        return bool(self._strikes)
 
     def disarm(self) -> None:
         """Nothing strikes any more."""

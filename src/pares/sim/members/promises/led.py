@@ -73,5 +73,7 @@ class Led(Promise):
         left, as_of = self.moves.get(held.seat, (float(MOVES), now))
         left = min(float(MOVES), left + (now - as_of) / (SELDOM * self.longest)) - 1
         if left < 0:
-            raise self.broken(f"{held} begins: {MOVES} changes of hands in a row, and one in {SELDOM} sessions, are enough")
+            raise self.broken(
+                f"{held} begins: {MOVES} changes of hands in a row, and one in {SELDOM} sessions, are enough"
+            )
         self.moves[held.seat] = left, now

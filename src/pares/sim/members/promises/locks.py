@@ -47,13 +47,10 @@ class Locks(Promise):
                 lock.looked = False
 
     def _looked(self, process: Process) -> None:
-        for member in self.stage.sight.members[process]:
-            thread: Any = member._loop.thread  # pyright: ignore[reportPrivateUsage]
-            if thread.is_alive() or not getattr(thread, "over", True):
-                continue
-            for held in self.stage.sight.of_process(process):
-                if held.member is member and held.believing():
-                    raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
+        for held in self.stage.sight.open[process].values():
+            thread: Any = held.member._loop.thread  # pyright: ignore[reportPrivateUsage]
+            if not thread.is_alive() and held.believing():
+                raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
 
 
 def _writer(payload: bytes) -> str:

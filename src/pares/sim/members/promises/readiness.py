@@ -30,7 +30,9 @@ class Readiness(Promise):
         if user is None or user.unready_since is None or not user.has_ready:
             return
         since = self.world.now - max(user.unready_since, self._well(held.process))
-        longest = (2 * user.session_ms + self.stage.plan.overlap_ms) * MS / (1 - self.stage.plan.drift) + self.stage.trip
+        longest = (2 * user.session_ms + self.stage.plan.overlap_ms) * MS / (
+            1 - self.stage.plan.drift
+        ) + self.stage.trip
         if since > longest:
             raise self.broken(f"{held} is believed on, though its member is not ready for {since / 1e6:.0f} ms")
 

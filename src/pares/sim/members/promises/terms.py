@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held, Seat
+from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member
     from pares.sim.members.stage import Stage
     from pares.sim.world.process import Process
+
+
+SLACK: Final = 2 * MS
+"""Nanoseconds from a time that is over to what follows from it."""
 
 
 class Terms(Promise):
@@ -23,6 +28,8 @@ class Terms(Promise):
         self.begun: dict[tuple[str, Seat, int], Held] = {}
         self.over: dict[Any, int] = {}
         """Members whose `close` has returned, and when."""
+        self.latest: dict[Any, int] = {}
+        """Members whose `close` was given so much time: the true time at which that is over."""
         stage.sight.began.append(self._began)
         stage.sight.prolonged.append(self._closed)
         stage.sight.looked.append(self._holds)
@@ -36,6 +43,10 @@ class Terms(Promise):
             ago = (self.world.now - over[term]) / 1e6
             self.fail(f"{term.member} believes again in {term.role!r} (token {term.token}), seen over {ago:.3f} ms ago")
 
+    def closing(self, process: Process, member: Member, timeout: float) -> None:
+        """`close(timeout)` is called: after so long nothing is believed, whatever the ledger does. By a task."""
+        self.latest[member] = process.stopwatch.when(process.reading() + int(timeout * 1e9)) + SLACK
+
     def closed(self, process: Process, member: Member) -> None:
         """`close` has returned: the member believes nothing, now or ever. By a task."""
         self.over[member] = self.world.now
@@ -47,6 +58,18 @@ class Terms(Promise):
         if held.member in self.over and held.believing():
             ago = (self.world.now - self.over[held.member]) / 1e6
             raise self.broken(f"{held} believes, and its member was closed {ago:.3f} ms ago")
+        latest = self.latest.get(held.member)
+        if (
+            latest is not None
+            and self.world.now > latest
+            and held.believing()
+            and self._unhindered(held.process, latest)
+        ):
+            late = (self.world.now - latest) / 1e6
+            raise self.broken(f"{held} believes, {late:.3f} ms after the time that its member was given to close")
+
+    def _unhindered(self, process: Process, since: int) -> bool:
+        return max(process.well_since, process.starved_at) < since and not process.starving
 
     def _began(self, held: Held) -> None:
         self._closed(held)
@@ -58,9 +81,11 @@ class Terms(Promise):
 
     def _holds(self, process: Process) -> None:
         """`holds` is asked without a look at the term: it must not say more."""
-        now = process.reading()
         for member in self.stage.sight.members[process]:
             beliefs = member._life.beliefs  # pyright: ignore[reportPrivateUsage]
+            if not beliefs.until:
+                continue
+            now = process.reading()
             for role, until in beliefs.until.items():
                 if now < until:
                     term = beliefs.terms.get(role)
