@@ -198,7 +198,7 @@ def _weather(rng: Random, base: int) -> Weather:
             "torn",
             "unreadable",
         )
-        chances = {kind: chance for kind in rng.sample(kinds, rng.randint(1, 4))}
+        chances = dict.fromkeys(rng.sample(kinds, rng.randint(1, 4)), chance)
     return Weather(
         send=(int(quick * unit / 4), int(quick * unit)),
         ack=(int(quick * unit / 4), int(quick * unit)),

@@ -60,7 +60,7 @@ FATES: Final = ("unknown", "lost", "silent", "doubled", "split", "torn")
 
 def fair(weather: Weather) -> Weather:
     """The same delays, and nothing goes wrong any more."""
-    chances = {name: 0.0 for name in (*FATES, "slow", "copied", "part", "unreadable")}
+    chances = dict.fromkeys((*FATES, "slow", "copied", "part", "unreadable"), 0.0)
     return msgspec.structs.replace(weather, **chances)
 
 

@@ -4,8 +4,8 @@ What happens comes from one queue, in the order of time and, at one time, in the
 worked off by the hub; a task runs when the hub switches to it, and comes back to the hub when it blocks. A task that calls its
 host without blocking goes on at once, for a few hundred nanoseconds of true time, unless something else is due by then.
 
-A blocked task waits for a ticket: each thing that may wake it (a notification, a timer) names the ticket, and the first one that
-comes uses it up. So no wake-up is ever taken for another.
+A blocked task waits for a ticket: each thing that may wake it (a notification, a timer) names the ticket, and the first one
+that comes uses it up. So no wake-up is ever taken for another.
 """
 
 from __future__ import annotations

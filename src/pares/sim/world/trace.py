@@ -38,7 +38,7 @@ class _Capture(logging.Handler):
         super().__init__()
         self.world = world
 
-    def createLock(self) -> None:  # noqa: N802 - a name of logging's
+    def createLock(self) -> None:
         self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -5,8 +5,8 @@
         world.start("a", main)            # main(process) runs as the process' main thread
         world.run(5 * SECOND)
 
-`main` is given its `Process`, on which `host` has everything that `pares.runtime` asks for; `here()` gives that host to any code
-that runs inside. When `main` returns the process ends as a normal exit does: members leave, then every other task is gone.
+`main` is given its `Process`, on which `host` has everything that `pares.runtime` asks for; `here()` gives that host to any
+code that runs inside. When `main` returns the process ends as a normal exit does: members leave, then every other task is gone.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class World(Scheduler):
         """A handle of this process."""
         return SimLedger(process, log, weather, has_bell=has_bell)
 
-    def on_bus(self, process: Process, bus: SharedBus, air: Air = Air()) -> SimBus:  # noqa: B008
+    def on_bus(self, process: Process, bus: SharedBus, air: Air = Air()) -> SimBus:
         return SimBus(process, bus, air)
 
     def sent(self, process: Process, ledger: SimLedger, partition: int, payloads: Sequence[bytes]) -> None:

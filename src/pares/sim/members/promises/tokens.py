@@ -24,13 +24,13 @@ class Tokens(Promise):
         stage.log.renewed.append(self._anew)
 
     def _anew(self) -> None:
-        """Another log, or one that has lost its tail: only the wall clock of the member that begins it says how tokens go on."""
+        """Another log, or one that has lost its tail: a wall clock says how tokens go on."""
         if self.stage.tokens_may_fall():
             self.last.clear()
             self.fence.clear()
 
     def _began(self, held: Held) -> None:
-        if self.stage.judged(held):
+        if self.stage.judged(held) and held.believing():  # or it was over before its member could begin it
             before = self.last.get(held.seat)
             if before is not None and held.token <= before.token:
                 raise self.broken(f"{held} begins after {before}")

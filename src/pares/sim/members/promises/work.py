@@ -89,8 +89,9 @@ class Work(Promise):
     def _gives_up(self, process: Process, member: str, key: Key, running: list[Running]) -> None:
         """By plan: so what runs in that term must be over, unless it has had all the time there is."""
         since = self.ending.get((process, key))
-        if since is None:
-            return
+        state = self.stage.judge.judge.world.seats.get(key[:2])
+        if since is None or state is None or (state.holder, state.token) != (member, key[2]):
+            return  # its lease ran out, or the seat is another's already
         waited = process.reading() - since
         if waited >= self.stage.plan.barrier_timeout_ns - MS:
             return

@@ -1,0 +1,100 @@
+"""Real members in simulated worlds: clean seeds keep every promise, and a seed is one history, whoever plays it and how often."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from pares.sim.members.plan import FAULTS, STYLES, draw
+from pares.sim.members.play import Play, perform, play
+
+CLEAN = range(1000, 1024)
+
+
+@pytest.mark.parametrize("first", range(CLEAN.start, CLEAN.stop, 6))
+def test_clean_seeds_keep_every_promise(first: int) -> None:
+    outcomes = [perform(seed) for seed in range(first, first + 6)]
+    assert [(outcome.seed, outcome.what) for outcome in outcomes if outcome.broken] == []
+    assert sum(outcome.records for outcome in outcomes) > 6 * 30, "nothing happened in these seeds"
+
+
+def test_the_clean_seeds_meet_most_faults_and_every_style() -> None:
+    plans = [draw(seed) for seed in CLEAN]
+    assert len({kind for plan in plans for kind in plan.faults}) > len(FAULTS) * 3 / 4
+    assert {style for plan in plans for style in plan.styles} == set(STYLES)
+
+
+def test_one_seed_is_one_history() -> None:
+    for seed in (1001, 1005):
+        one, two = perform(seed, told=True), perform(seed, told=True)
+        assert one.trace == two.trace
+        assert len(one.trace) > 50
+
+
+def test_telling_the_story_does_not_change_it() -> None:
+    for seed in (1002, 1003):
+        assert msgspec.structs.replace(perform(seed, told=True), trace=[]) == perform(seed)
+
+
+def test_a_history_does_not_depend_on_the_hashes_of_strings() -> None:
+    """Nor on anything else that another interpreter has another of."""
+    code = "from pares.sim.members.play import perform; print(*perform(1004, told=True).trace, sep='\\n')"
+    traces = []
+    for hashes in ("1", "2"):
+        made = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        traces.append(made.stdout.splitlines())
+    assert len(traces[0]) > 50
+    assert traces[0] == traces[1]
+
+
+def test_a_plan_says_all_there_is_to_know_of_a_seed() -> None:
+    plan = draw(1006)
+    again = msgspec.json.decode(str(plan), type=type(plan))
+    assert again == plan
+    assert play(again) == play(plan)
+
+
+def test_roles_are_led_and_work_is_done() -> None:
+    """The promises look at something: in calm seeds roles are led nearly all the time, and programs write."""
+    for seed in range(1000, 1003):
+        played = Play(
+            draw(seed, {"faults": {}, "acts": {}, "starts": (False,) * 5, "barrier_raises": 0.0, "starving": 0.0})
+        )
+        outcome = played.play()
+        stage = played.stage
+        assert not outcome.broken, outcome.what
+        led = next(promise for promise in stage.promises if promise.name == "roles are led")
+        assert led.looked > 0  # type: ignore[attr-defined]
+        assert led.led > 0.8 * led.looked  # type: ignore[attr-defined]
+        assert stage.tokens.writes
+        late = sum(not taken for _, _, _, taken in stage.tokens.writes)
+        assert late < 0.05 * len(stage.tokens.writes), "steps that no handover waits for may end too late"
+
+
+def test_nothing_of_a_world_is_left() -> None:
+    """Tasks are unwound, processes that were killed included; logging and the collector are as they were."""
+    import gc
+    import logging
+
+    from greenlet import greenlet
+
+    perform(1007)
+    gc.collect()
+    before = sum(isinstance(thing, greenlet) and not thing.dead for thing in gc.get_objects())
+    perform(1008)
+    gc.collect()
+    after = sum(isinstance(thing, greenlet) and not thing.dead for thing in gc.get_objects())
+    assert after <= before
+    assert gc.isenabled()
+    assert logging.getLogger("pares").propagate
