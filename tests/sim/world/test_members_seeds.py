@@ -1,4 +1,4 @@
-"""Real members in simulated worlds: clean seeds keep every promise, and a seed is one history, whoever plays it and how often."""
+"""Real members in simulated worlds: clean seeds keep every promise, and a seed is one history, however often it is played."""
 
 from __future__ import annotations
 

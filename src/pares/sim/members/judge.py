@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.reader import Reader
-from pares.core.records import BadRecord, decode
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import BadRecord, decode
 from pares.sim.checker import Checker, Landed
 from pares.sim.checkers.counting import Counting
 from pares.sim.checkers.marks import Marks

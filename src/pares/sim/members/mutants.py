@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.protocol import Follow, Jumped, Lead, Read, Renew
-from pares.runtime import barriers, beginnings, beliefs, life, loop, readiness, term
+from pares.core.events import Follow, Jumped, Lead, Read, Renew
+from pares.runtime import term
+from pares.runtime.driver import beliefs, loop
+from pares.runtime.driver import lifecycle as life
+from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.mutants.base import Mutant, Patch
 
 FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "starve_at": 1.0}, "pace": 1.5}

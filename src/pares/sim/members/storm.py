@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pares.sim.chance import Chance
+from pares.sim.faults.random_events import Chance
 from pares.sim.members.users import User
 from pares.sim.world.faults import Strike
 from pares.sim.world.scheduler import NEVER

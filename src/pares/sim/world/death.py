@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pares.core.records import Lock as Statement
+from pares.core.wire.records import Lock as Statement
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS
 

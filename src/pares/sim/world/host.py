@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError
-from pares.core.records import Lock as Statement
+from pares.core.wire.records import Lock as Statement
 from pares.ledger import Ledger, Log
 from pares.ledger.registry import ClosableBus
 from pares.runtime.host import HERE, Leaver

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pares.core.records import BadRecord, decode
+from pares.core.wire.records import BadRecord, decode
 from pares.sim.members.promises.base import Promise
 
 if TYPE_CHECKING:

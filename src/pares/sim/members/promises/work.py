@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pares.core.reasons import UNPLANNED
-from pares.core.records import BadRecord, Leave, Release, Transfer, decode
+from pares.core.wire.records import BadRecord, Leave, Release, Transfer, decode
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held
 from pares.sim.world.scheduler import MS
