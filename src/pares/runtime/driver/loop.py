@@ -362,7 +362,8 @@ class Loop:
         try:
             # A part of it: while this thread trims, nobody beats. The rest goes next time.
             start = self.ledger.start(self.partition)
-            left = expire(self.ledger, min(effect.before, start + TRIM_AT_ONCE), self.partition)
+            now_ms = self._host.wall_us() // 1000
+            left = expire(self.ledger, min(effect.before, start + TRIM_AT_ONCE), self.partition, now_ms=now_ms)
             if left >= start + TRIM_AT_ONCE:
                 self._trim_before, self._trimmed_at = effect.before, now - TRIM_EVERY + SECOND // 10
             else:
