@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from pares.core.errors import ConfigError, ParesError
+from pares.core.wire.records import Seat
 from pares.core.wire.shown import short_token
 from pares.demo.heard import HeardStory
 from pares.demo.law import law_of
@@ -76,10 +77,11 @@ class Outcome:
     moves: list[Move]
     faults: list[tuple[int, str, str]]
     count: Count
-    believed: dict[int, int]
-    """Token to the wall clock (ms) at which its holder told that it leads."""
-    stopped: dict[int, int]
-    """Token to the wall clock (ms) at which its holder told that it had stopped."""
+    believed: dict[tuple[Seat, int], int]
+    """Seat and token (two partitions may have given out the same one) to the wall clock (ms) at which the holder told that it
+    leads."""
+    stopped: dict[tuple[Seat, int], int]
+    """As `believed`: when it told that it had stopped."""
     started_ms: int
     ended_ms: int
     lost: list[str] = field(default_factory=list)
@@ -278,10 +280,10 @@ class Stage:
         self.cast.end()
         count = self.quotes.count()  # members publish up to their end, and the audit sees all of it
         self.story.catch_up()
-        believed: dict[int, int] = {}
-        stopped: dict[int, int] = {}
+        believed: dict[tuple[Seat, int], int] = {}
+        stopped: dict[tuple[Seat, int], int] = {}
         for did, _ in self.story.dids:
-            (believed if did.what == "lead" else stopped).setdefault(did.token, did.at)
+            (believed if did.what == "lead" else stopped).setdefault((did.seat, did.token), did.at)
         return Outcome(
             ledger=self.where.url,
             group=self.group,

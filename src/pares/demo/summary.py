@@ -19,7 +19,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from pares.core.errors import CapabilityError
-from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, DRAINED, FENCED, LEASE_RAN_OUT
+from pares.core.reasons import (
+    BARRIER_TIMED_OUT,
+    CLOSED,
+    DRAINED,
+    FENCED,
+    LEASE_RAN_OUT,
+    REVOKED,
+    SUPERSEDED,
+)
+from pares.core.wire.records import Seat
 from pares.demo.quotes import TICK_MS
 from pares.demo.stage import Outcome
 from pares.view import name_of
@@ -53,6 +62,8 @@ FAULTS: Final = {
     FENCED: "lapse",
     LEASE_RAN_OUT: "lapse",
     BARRIER_TIMED_OUT: "slow barrier",
+    REVOKED: "balance",
+    SUPERSEDED: "balance",
 }
 """The demo's words, and the members' own, for what the audit calls something else."""
 
@@ -154,15 +165,17 @@ def audited(ledger: str, group: str, quotes: Path) -> AuditResult:
 def takeovers(outcome: Outcome) -> dict[str, dict[str, int]]:
     """Takeover times by cause: from the fault, or from the end of the predecessor's belief, to the next belief."""
     times: dict[str, list[int]] = defaultdict(list)
-    tokens: dict[tuple[str, int], int] = {}
+    terms: dict[Seat, tuple[Seat, int]] = {}
     for move in outcome.moves:
-        before, now = tokens.get(move.seat), outcome.believed.get(move.token)
-        tokens[move.seat] = move.token
+        term = move.seat, move.token
+        before, now = terms.get(move.seat), outcome.believed.get(term)
+        terms[move.seat] = term
         if now is None or move.before is None:
             continue
         hits = [(at, fault) for at, name, fault in outcome.faults if name == name_of(move.before) and at <= now]
-        if move.cause in ("died", "silent") and hits:
-            at, fault = hits[-1]
+        at, fault = hits[-1] if hits else (0, "")
+        # In NELE that the group gave a seat to another does not say why; but who was killed or drained before has nothing else.
+        if fault and (move.cause in ("died", "silent") or (move.why == SUPERSEDED and fault in ("killed", DRAINED))):
             times[FAULTS.get(fault, fault)].append(now - at)
         elif before is not None and before in outcome.stopped:
             why = move.why or move.cause

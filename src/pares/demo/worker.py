@@ -32,6 +32,10 @@ EXCHANGE_SECONDS = 0.03
 """How long the exchange takes to answer with a price."""
 
 
+BY_CABLE = ("append_each", "changed", "checks", "trim")
+"""What only some ledgers have, and what has to reach them, too."""
+
+
 class Unplugged:
     """A ledger whose cable can be pulled: it fails as one does that is out of reach, until the time given is over."""
 
@@ -45,7 +49,15 @@ class Unplugged:
         self._until = time.monotonic() + seconds
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
+        found = getattr(self._ledger, name)
+        if name not in BY_CABLE:
+            return found
+
+        def by_cable(*args: Any, **kwargs: Any) -> Any:
+            self._reach()
+            return found(*args, **kwargs)
+
+        return by_cable
 
     def _reach(self) -> Any:
         if time.monotonic() < self._until:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.core.reasons import FENCED
+from pares.core.reasons import FENCED, SUPERSEDED
 from pares.core.wire.changes import Change, DidChanged, PauseChanged, SeatChanged
 from pares.core.wire.reader import WINDOW, Reader, State
 from pares.core.wire.records import BadRecord, Seat, decode
@@ -69,6 +69,8 @@ class Move:
         before = name_of(self.before)
         if self.cause == "released" and self.why == FENCED:
             return f"{before}'s lease had run out"
+        if self.cause == "handover" and self.why == SUPERSEDED:
+            return f"the group gave it to {name_of(self.to)}"  # nobody was asked: `before` may be dead, or lead on
         return {
             "first": "nobody had held it",
             "handover": f"{before} handed it over{said}",
