@@ -43,6 +43,8 @@ from pares.core.reasons import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+UNDER_WAY_MS: Final = 100
+"""What a member still says after the time that was noted for a fault: records that were on their way."""
 RESOLUTION_MS: Final = 1
 """Readings are whole milliseconds: two of them can be this much too near or too far."""
 
@@ -80,7 +82,10 @@ WITH t AS (
   GROUP BY role, seat, token, member),
  j AS (
   SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.seen_offset, m.seen_ms, n.joined AS heir_joined,
-         CAST(ceil(m.session_ms / (1 - m.drift)) AS BIGINT) AS limit_ms, {first} AS first_ms, {last} AS last_ms,
+         -- NELI's announcements state the least time after which the group gives a silent member's partitions away: the group's
+         -- session by its fastest stopwatch. A takeover may wait for it by the slowest.
+         CAST(ceil(m.session_ms * CASE WHEN until_ms IS NULL THEN 1 ELSE 1 + m.drift END / (1 - m.drift)) AS BIGINT)
+           AS limit_ms, {first} AS first_ms, {last} AS last_ms,
          -- A belief that began again after its end is open again.
          CASE WHEN last_stop IS NOT NULL AND (last_lead IS NULL OR last_stop > last_lead) THEN said_ms END AS stop_ms,
          coalesce(sign_ms, m.seen_ms) AS alive_ms,
@@ -104,6 +109,9 @@ WITH t AS (
    AND f.at_ms <= coalesce(greatest(k.b_late, k.lost_ms), k.last_ms)
   WHERE k.to_offset IS NULL OR k.ended IN ('claim', 'obituary', 'superseded')
      OR k.ended_why IN ({lapsed}) OR k.said_why IN ({lapsed})
+     -- In the NELE mode an owner that was cut off says, when it is back, that another leads. The fault is the reason if the
+     -- owner has said nothing of this term since.
+     OR k.ended = 'transfer' AND startswith(k.ended_why, '{superseded}') AND k.sign_ms <= f.at_ms + {under_way}
   GROUP BY k.role, k.seat, k.token, k.member),
  g AS (
   SELECT k.*, f.fault, f.fault_ms,
@@ -279,8 +287,10 @@ def members(facts: DataFrame) -> DataFrame:
 
 def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
     """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
+    lapsed = f"'{FENCED}', '{LEASE_RAN_OUT}', '{LOST}'"
+    query = _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", lapsed).replace("{superseded}", SUPERSEDED)
     return facts.sparkSession.sql(
-        _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", f"'{FENCED}', '{LEASE_RAN_OUT}', '{LOST}'"),
+        query.replace("{under_way}", str(UNDER_WAY_MS)),
         facts=facts,
         members=members,
         faults=faults,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,6 +220,33 @@ def test_an_owner_that_was_cut_off_overlaps_by_no_more_than_t_less_the_session(
     result = log.audit(spark)
     no_promise_is_broken(result)
     assert [o["to_ms"] - o["from_ms"] for o in result.rows("overlaps")] == [450]
+
+
+CUT = 2000
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "ms"),
+    [(CUT + 30, "cut", 1300), (CUT + 700, "balance", 0)],
+    ids=["silent since", "it spoke again"],
+)
+def test_an_owner_of_nele_that_was_cut_off_is_taken_over_from_because_of_that(
+    tmp_path: Path, spark: SparkSession, said: int, cause: str, ms: int
+) -> None:
+    """Back again it yields, as after any other move: what tells them apart is that it has said nothing since the fault."""
+    log = NeliLog(tmp_path, "nele", within=3000)
+    log.write(Width, "a~1", 1000, roles=("0",))
+    token = log.lead("a~1", 1100, said)
+    log.lead("b~1", CUT + 1300, 5000)
+    log.yield_("a~1", token, 4600, 1100, "superseded by b~1", ended=4590)
+    faults = tmp_path / "faults.jsonl"
+    faults.write_text(json.dumps({"at_ms": CUT, "member": "a", "fault": "cut"}) + "\n")
+    result = log.audit(spark, faults=str(faults))
+    no_promise_is_broken(result)
+    assert [(row["cause"], row["ms"]) for row in result.rows("takeovers")] == [(cause, ms)]
+    if cause == "cut":
+        # 1000 ms is the least that the group waits, by its fastest stopwatch; by the slowest it is 1000 x 1.1 / 0.9.
+        assert result.rows("takeovers")[0]["limit_ms"] == 1223
 
 
 def test_roles_come_and_go(tmp_path: Path, spark: SparkSession) -> None:
