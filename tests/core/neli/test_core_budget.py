@@ -9,7 +9,7 @@ from neli_bench import MS, Bench, config, leading, of
 
 from pares.core.events import Report
 from pares.core.lease import lease_ns
-from pares.core.neli.budget import Share
+from pares.core.neli.budget import LEFT, Share
 from pares.core.neli.classic import Neli
 from pares.core.neli.fast import BEATS, Fast
 from pares.core.neli.induced import Induced
@@ -257,6 +257,8 @@ def test_those_who_own_nothing_share_what_the_owners_leave(
     total = owners * SECOND / share.interval_ns + standbys * SECOND / share.standby_ns
     assert total <= budget * 1.25 + 1
     assert share.interval_ns == max(wanted * MS, owners * SECOND // budget), "others cost an owner nothing"
+    kept = max(share.interval_ns, SECOND // 2, standbys * LEFT * SECOND // budget + LEFT * SECOND)
+    assert share.standby_ns <= kept, "a part of the budget is theirs, whatever the owners need"
 
 
 @pytest.mark.parametrize(("members", "most"), [(3, 130), (10, 210)])

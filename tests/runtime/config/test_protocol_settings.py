@@ -29,6 +29,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "lease 2 s is less than 3 heartbeats, 3 x 1 s = 3 s",
     ),
     "skew": (lambda: pares.AllCall(lease=2.0, skew=3.0, heartbeat=0.1), r"lease \+ skew = 5 s"),
+    "skew below 0": (lambda: pares.AllCall(skew=-1), "skew is -1: give seconds"),
     "lease": (lambda: pares.AllCall(lease="long"), "lease is 'long'"),  # type: ignore[arg-type]
     "heartbeat": (lambda: pares.AllCall(heartbeat=0), "heartbeat is 0"),
     "order": (lambda: pares.AllCall(order="age"), "order is 'age': give 'lease' or 'rank'"),  # type: ignore[arg-type]
