@@ -381,7 +381,7 @@ def test_events_of_one_seat_come_in_order_and_one_at_a_time(crew: Crew) -> None:
 def test_the_interpreter_can_end_while_a_barrier_runs() -> None:
     script = """
 import sys, time, threading, pares
-from pares.runtime import forks
+from pares.runtime.death import exit_hooks as forks
 forks.leave_all.__defaults__ = (0.5,)  # how long the interpreter's end waits is not what is asked here
 started = threading.Event()
 def barrier(event):
