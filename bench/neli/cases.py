@@ -254,7 +254,7 @@ def _crowd_row(crowd: Crowd, mode: str, of: str, size: int, parts: list[list[int
     begin, end = span
     rate = sum(begin <= at < end for times in parts for at in times) / ((end - begin) / 1000)
     gap = max(longest_gap_ms(times, begin, end) for times in parts)
-    core: Any = crowd.members[0]._loop.core  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue]
+    core: Any = vars(crowd.members[0]._loop)["binding"].core  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue]
     threshold, what = core.config.threshold_ms, "fast-neli" if mode == "fast" else mode
     one = of[:-1] if size == 1 else of
     figures = f"{rate:.0f} records/s, no partition silent for more than {gap} ms"

@@ -243,8 +243,8 @@ def test_prometheus_tells_of_a_member_that_failed(me: pares.Member, monkeypatch:
     def broken(*_: object) -> Any:
         raise RuntimeError("planted by the test")
 
-    monkeypatch.setattr(me._loop.claims, "step", broken)
-    me._loop.doorbell.ring()
+    monkeypatch.setattr(vars(me._loop)["binding"].core, "step", broken)
+    vars(me._loop)["binding"].bells.ring()
     me._loop.thread.join(PATIENCE)
     assert scraped(registry)["pares_live"][A] == 0
 

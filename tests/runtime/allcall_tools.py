@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from runtime_tools import PATIENCE, Crew, until
+from runtime_tools import PATIENCE, Crew, binding, until
 
 import pares
 from pares.core.errors import LedgerUnavailable, ParesError
@@ -49,7 +49,7 @@ def settle(members: list[pares.Member], leader: pares.Member | None = None, role
 
 def waiting(member: pares.Member, others: set[str]) -> set[str]:
     """Which of them, as far as this member has heard, have to listen for a while before they may lead (H12)."""
-    peers = member._loop.core.peers()  # type: ignore[attr-defined]  # pyright: ignore
+    peers = binding(member).core.peers()  # type: ignore[attr-defined]  # pyright: ignore
     return {id for id, peer in peers.items() if id in others and peer.phase == "init"}
 
 

@@ -31,6 +31,12 @@ PATIENCE = float(os.environ.get("PARES_PATIENCE", "30"))
 T = TypeVar("T")
 
 
+def binding(member: pares.Member) -> Any:
+    """What joins this member's driver to its protocol."""
+    driver: Any = member._loop  # pyright: ignore[reportPrivateUsage]
+    return driver.binding
+
+
 def until(what: Callable[[], T], saying: str, within: float = PATIENCE) -> T:
     """What `what()` says as soon as it says something true."""
     end = time.monotonic() + within

@@ -209,7 +209,7 @@ def test_everybody_who_iterates_over_the_same_events_sees_their_end(crew: Crew) 
 
 
 def test_who_is_closed_before_it_is_in_its_group_is_not_told_of_the_groups_past() -> None:
-    life = Life("it", Barriers("it", None, lambda key: None, here()), None, here())
+    life = Life("it", Barriers("it", None, lambda key: None, here()), None, here(), lapsed=print, give_up=print)
     events = life.journal.events()
     assert life.begin_closing()
     life.carry(Moved([MemberJoined(0, "old~1", "old", "here"), MemberLeft(1, "old~1", "old", "left")]))

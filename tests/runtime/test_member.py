@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, ids, until
+from runtime_tools import CALM, PATIENCE, Crew, binding, ids, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LeadershipLost
@@ -284,7 +284,7 @@ def test_a_member_on_sqlite_can_be_proven_dead(sqlite: str, memory: str) -> None
         assert proven.health().no_proof is None
         assert not_so.health().no_proof is None  # inside one process there is nobody to prove it to
         assert proven.wait("A", PATIENCE)
-        world = proven._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+        world = binding(proven).core.reader.world  # pyright: ignore[reportPrivateUsage]
         assert world.members[proven.id].lock is not None
 
 

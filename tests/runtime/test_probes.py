@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, in_child, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, binding, in_child, until
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -81,7 +81,7 @@ def kill_inside(me: pares.Member) -> None:
     thread = me._loop.thread
     assert thread.ident is not None
     assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)) == 1
-    me._loop.doorbell.ring()
+    binding(me).bells.ring()
 
 
 def test_a_member_that_is_well(crew: Crew) -> None:
@@ -179,10 +179,10 @@ def test_a_loop_whose_last_words_fail_too_dies_no_silent_death(
     def broken(*_: object) -> Any:
         raise RuntimeError("planted by the test")
 
-    core: Any = me._loop.claims if protocol == "claims" else vars(me._loop)["core"]
+    core: Any = binding(me).core  # type: ignore[attr-defined]  # pyright: ignore
     with served(pares.health_app(me)) as server:
         monkeypatch.setattr(core, "step", broken)
-        me._loop.doorbell.ring()
+        binding(me).bells.ring()
         until(lambda: server.status("/livez") == 503, "the probe fails")
     until(lambda: me.state == "failed", "it says so")
     assert "planted" in str(me.health().failure)
@@ -203,7 +203,7 @@ def test_a_loop_of_allcall_that_fails_dies_no_silent_death(memory: str, monkeypa
 
     with served(pares.health_app(me)) as server:
         assert server.status("/livez") == 200
-        core: Any = vars(me._loop)["core"]
+        core: Any = binding(me).core  # type: ignore[attr-defined]  # pyright: ignore
         monkeypatch.setattr(core, "step", broken)  # at its next beat
         until(lambda: server.status("/livez") == 503, "the probe fails")
         assert server.status("/leader?role=A") == 503

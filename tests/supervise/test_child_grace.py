@@ -66,7 +66,7 @@ def test_a_member_takes_the_settings_that_the_sum_rests_on(memory: str, name: Pr
     of = rhythm(name, session)
     with pares.Member(memory, group="g", roles=["r"], **asked.settings) as me:
         me.close(timeout=0.01)  # NELE would go on until somebody follows
-        core = getattr(me._loop, "core", None)  # pyright: ignore[reportPrivateUsage]
+        core = vars(me._loop)["binding"].core  # pyright: ignore[reportPrivateUsage]
         if name == "allcall":
             assert me.session == pytest.approx(of.lease)
         elif name == "claims":

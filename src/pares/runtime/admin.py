@@ -9,11 +9,13 @@ from typing import Any, Self
 from pares.core.errors import ConfigError
 from pares.core.events import Ask, RewindTo
 from pares.core.wire.records import MAX_INT
+from pares.core.wire.world import World
 from pares.ledger import Ledger, partition_of
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.settings import Spread
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.detect import check_no_allcall, runs_induced
+from pares.runtime.driver.view import WorldView
 from pares.runtime.here import here
 from pares.runtime.member import Member
 from pares.runtime.neli.admin import TenureAdmin
@@ -123,7 +125,7 @@ class Admin:
         if self._tenures is not None:
             raise self._tenures.cannot("positions")
         self._live()
-        world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+        world = self._world()
         return {seat.seat: seat.mark for seat in sorted(world.seats.values(), key=lambda s: s.seat)}
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
@@ -131,7 +133,7 @@ class Admin:
         if self._tenures is not None:
             raise self._tenures.cannot("rewind")
         self._live()
-        world = self._member._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+        world = self._world()
         for key, mark in marks.items():
             whole(f"the mark of {key}", mark, 0, MAX_INT - 1)
             seat = world.seats.get(key)
@@ -141,6 +143,11 @@ class Admin:
                 raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
         moves = tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))
         self._member._requests.perform(RewindTo(moves))  # pyright: ignore[reportPrivateUsage]
+
+    def _world(self) -> World:
+        view = self._member._view  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(view, WorldView)
+        return view.world
 
     def close(self) -> None:
         """Leaves the group."""

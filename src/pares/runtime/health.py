@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 from pares.runtime.views import Health
 
 if TYPE_CHECKING:
-    from pares.core.claims.protocol import Claims
+    from pares.runtime.driver.binding import Drives
     from pares.runtime.driver.lifecycle import Life
-    from pares.runtime.driver.loop import Loop
     from pares.runtime.driver.view import View
 
 SHORTEST: Final = 1.0
 """Seconds without a look at the ledger that are no illness, however short the session."""
 
 
-def look(name: str, group: str, session: float, life: Life, loop: Loop, view: View, now: Callable[[], int]) -> Health:
+def look(name: str, group: str, session: float, life: Life, loop: Drives, view: View, now: Callable[[], int]) -> Health:
     """`now`: the member's stopwatch."""
     age = (now() - loop.read_at) / 1e9
     alive = loop.thread.is_alive()
@@ -58,7 +57,7 @@ def look(name: str, group: str, session: float, life: Life, loop: Loop, view: Vi
         failed_appends=life.measures.failed_appends,
         bad_records=view.bad_records,
         uncounted_records=view.uncounted_records,
-        problems=(*life.journal.problems, *_slow(loop)),
+        problems=(*life.journal.problems, *loop.problems),
     )
 
 
@@ -96,11 +95,3 @@ def _why(
             f"it holds {', '.join(map(repr, unled))} and leads not: its own records come back too late to believe by{late}"
         )
     return "; ".join(said)
-
-
-def _slow(loop: Loop) -> tuple[str, ...]:
-    """That this member takes nothing for now (R18), where its protocol knows such a thing."""
-    claims: Claims | None = getattr(loop, "claims", None)
-    if claims is None or claims.slow_until is None:
-        return ()
-    return ("slow: its own records come back too late to lead by, so it has let its roles go and takes none for now",)

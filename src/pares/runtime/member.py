@@ -18,6 +18,7 @@ from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
 from pares.runtime.config.protocols import AllCall, Protocol, moved_keywords, protocol_of
 from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
 from pares.runtime.driver.build import Engine, Medium, assemble, check_own, open_medium
+from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
@@ -124,8 +125,10 @@ class Member:
         self.name: str = checked["name"]
         self._barrier_timeout = barrier_timeout
         who = f"member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda key: self._work_over(key), self._host)
-        self._life = Life(who, self._barriers, on_lost, self._host, barrier_limit=barrier_timeout)
+        self._inbox = Inbox()
+        self._barriers = Barriers(who, barrier, self._inbox.work_over, self._host)
+        told: dict[str, Any] = {"lapsed": self._inbox.put, "give_up": self._give_up}
+        self._life = Life(who, self._barriers, on_lost, self._host, barrier_limit=barrier_timeout, **told)
         self._until = self._life.beliefs.until
         self._asks = ready, session
 
@@ -133,7 +136,7 @@ class Member:
             return open_medium(ledger, options, own, given | {"declared": len(checked["roles"])}, self._host)
 
         def build(medium: Medium) -> Engine:
-            return assemble(own, medium.ledger, checked, given, self._life, self._host)
+            return assemble(own, medium.ledger, checked, given, self._inbox, self._life, self._host)
 
         if connect == "background":
             from pares.runtime.driver.connecting import connecting
@@ -158,7 +161,7 @@ class Member:
     def _adopt(self, medium: Medium | None, engine: Engine) -> None:
         """From now on this member is driven by `engine`."""
         self._ledger, self._own_ledger = (None, False) if medium is None else medium
-        self._loop, self._view, self._work_over, may_lead, self.session = engine
+        self._loop, self._view, may_lead, self.session = engine
         self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead, self._host)
         ready, session = self._asks
         if ready is not None:
@@ -467,10 +470,14 @@ class Member:
         if self._own_ledger and self._ledger is not None:
             self._ledger.close()
 
+    def _give_up(self, role: str, why: str) -> None:
+        """The barrier has initialised nothing: somebody else may try."""
+        self._loop.request(StepDown(role, why))
+
     def _die_in_child(self) -> None:
         """In a forked child, before anything else runs there."""
         self._life.die_in_child()
-        self._loop.doorbell.close_in_child()
+        self._loop.close_in_child()
 
 
 def _reason(why: str) -> str:

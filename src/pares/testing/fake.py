@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypedDict, Unpack, cast
+from typing import Any, Final, TypedDict, Unpack
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.events import BarrierReturned
@@ -14,7 +14,6 @@ from pares.runtime.config.numbers import whole
 from pares.runtime.config.protocols import Protocol, protocol_of
 from pares.runtime.config.settings import Eligible, Roles, settings
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.requests import Requests
 from pares.runtime.driver.view import WorldView
 from pares.runtime.here import here
@@ -100,15 +99,15 @@ class FakeMember(Member):
         self._barrier_timeout = barrier_timeout
         who = f"fake member {self.name!r} of group {group!r}"
         self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])), self._host)
-        self._life = Life(who, self._barriers, on_lost, self._host)
+        self._life = Life(who, self._barriers, on_lost, self._host, lapsed=lambda _: None, give_up=self._give_up)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until
         join = {"name": self.name, "session": checked["session_ms"], "rank": rank, "weight": float(weight)}
         join |= {"host": checked.get("host", ""), "zone": checked.get("zone", ""), "labels": checked.get("labels", {})}
         declared = {role.name: role.seats for role in checked["roles"]}
         self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry, self._host)
-        self._loop = cast("Loop", self._puppet)  # it has whatever Member makes use of
-        self._view = WorldView(self._loop, self._life)
+        self._loop = self._puppet
+        self._view = WorldView(self._puppet, self._life)
         self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"], self._host)
         with self._host.without_forks():
             self._puppet.start()

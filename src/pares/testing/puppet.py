@@ -7,7 +7,6 @@ records and folded by the real kernel, so tokens grow, marks rise and `leader()`
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
@@ -74,17 +73,17 @@ class Puppet:
         self._answers = Answers()
         self._jobs: Mailbox[Callable[[], object] | None] = host.mailbox()
         self.thread: Task
-        # What a member looks up in its loop.
-        reader = SimpleNamespace(world=self.world, bad={}, uncounted=0)
-        self.claims = SimpleNamespace(me=me, reader=reader, slow_until=None)
-        self.incarnation = SimpleNamespace(no_proof="a fake member has no process of its own")
-        self.doorbell = SimpleNamespace(close_in_child=lambda: None)
+        # What a member asks of its driver, and its view of whoever follows the world.
+        self.bad_records = self.uncounted_records = 0
+        self.lock = None
+        self.no_proof = "a fake member has no process of its own"
+        self.problems: tuple[str, ...] = ()
         self.unreachable: str | None = None
         self.unwritten: str | None = None
         self.joined = True
         self.read_back_at: int | None = None
         self.failure: BaseException | None = None
-        self.each_round: Callable[[], None] = lambda: None
+        self.each_round: Callable[[], None] | None = None
         self._write(records.Genesis, me, base=BASE)
         self._write(records.Join, me, **join)
         self._write(records.Join, OTHER, name="somebody-else", session=1000, host="elsewhere")
@@ -93,7 +92,7 @@ class Puppet:
         self._do(lambda: carry(Live()))
 
     def start(self) -> None:
-        self.thread = self._host.spawn(self._run, f"pares {self._group} (fake)")
+        self.thread = self._host.spawn(self.run, f"pares {self._group} (fake)")
 
     def now(self) -> int:
         return self._host.now()
@@ -113,6 +112,9 @@ class Puppet:
     def read_first(self, answer: Answer) -> None:
         """There is nothing to read."""
         answer(True)
+
+    def close_in_child(self) -> None:
+        """There is nothing to give back."""
 
     def abandon(self) -> None:
         self._jobs.put(None)
@@ -193,7 +195,7 @@ class Puppet:
     def _do(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         self.thread = self._host.task()
         try:
             while (job := self._jobs.get()) is not None:

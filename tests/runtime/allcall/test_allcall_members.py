@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import pytest
@@ -129,29 +130,25 @@ def test_draining_and_readiness(crew: Crew) -> None:
     assert not a.holds("x")
 
 
-class Late:
-    """What has come for a member's loop; before a `Ready(True)` comes in, its user has drained it on another thread."""
+class Late(deque[Any]):
+    """What is there for a member to hear; before a `Ready(True)` comes in, its user has drained it on another thread."""
 
     def __init__(self, me: pares.Member) -> None:
-        self._loop: Any = me._loop  # pyright: ignore
-        self._queue = self._loop._came
-        self._draining = threading.Thread(target=self._loop.request, args=(Ask(drain=me.id),))
+        super().__init__()
+        self._draining = threading.Thread(target=me._loop.request, args=(Ask(drain=me.id),))  # pyright: ignore
 
-    def put(self, what: Any) -> None:
+    def append(self, what: Any) -> None:
         if what == Ready(True) and self._draining.ident is None:
             self._draining.start()
             self._draining.join()
-        self._queue.put(what)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
+        super().append(what)
 
 
 def test_ready_in_the_moment_in_which_it_is_drained_does_not_undo_that(crew: Crew) -> None:
     me = member(crew, "a")
     settle([me])
     loop: Any = me._loop  # pyright: ignore
-    loop._came = Late(me)
+    me._inbox.events = Late(me)  # pyright: ignore
     loop.request(Ready(True))
     until(lambda: not me.holds("x"), "it has let go")
     assert me.wait("x", PAST_A_LEASE) is None

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from induction_tools import ROLES
-from runtime_tools import CALM, PATIENCE, Crew
+from runtime_tools import CALM, PATIENCE, Crew, binding
 
 import pares
 from pares.core.errors import ConfigError
@@ -120,7 +120,7 @@ class Topic:
 
 
 def config(member: pares.Member) -> Any:
-    return member._loop.core.config  # type: ignore[attr-defined]  # pyright: ignore
+    return binding(member).core.config  # type: ignore[attr-defined]  # pyright: ignore
 
 
 def test_neles_threshold_is_three_sessions_unless_something_else_is_said(crew: Crew) -> None:

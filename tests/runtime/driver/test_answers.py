@@ -96,8 +96,7 @@ def slow(faulty: Faulty, protocol: str) -> Iterator[pares.Member]:
     """It leads, and is slow to tell its end."""
     crew = Crew(faulty)
     me = crew.leader("a", protocol=protocol)
-    me._life.carry = carry = Slow(me._life.carry)  # type: ignore[method-assign]  # pyright: ignore
-    me._loop._carry = carry  # pyright: ignore
+    me._life.carry = Slow(me._life.carry)  # type: ignore[method-assign]  # pyright: ignore
     yield me
     faulty.heal()
     crew.close()

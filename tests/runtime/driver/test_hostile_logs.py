@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, ids, until
+from runtime_tools import CALM, PATIENCE, Crew, binding, ids, until
 
 import pares
 from pares.core.errors import CapabilityError
@@ -62,11 +62,11 @@ def injected(url: str, *payloads: bytes) -> int:
 
 
 def has_read(member: pares.Member, end: int) -> bool:
-    return member._loop.claims.position >= end  # pyright: ignore[reportPrivateUsage]
+    return binding(member).core.position >= end  # pyright: ignore[reportPrivateUsage]
 
 
 def base_of(member: pares.Member) -> int:
-    return member._loop.claims.reader.world.base  # pyright: ignore[reportPrivateUsage]
+    return binding(member).core.reader.world.base  # pyright: ignore[reportPrivateUsage]
 
 
 def test_garbage_is_counted_and_stops_nobody(any_crew: Crew) -> None:
@@ -215,7 +215,7 @@ def test_kinds_of_later_versions_are_signs_of_life(crew: Crew, memory: str) -> N
         record(k="release", m="n~1", n=1, b=base, seat=["A", 0], token=0),  # its number is used up
     )
     until(lambda: has_read(me, end), "it has read them")
-    world = me._loop.claims.reader.world  # pyright: ignore[reportPrivateUsage]
+    world = binding(me).core.reader.world  # pyright: ignore[reportPrivateUsage]
     assert world.members["n~1"].n == 2
     assert me.holds("A")
 

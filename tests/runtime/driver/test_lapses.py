@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, in_child, until
+from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, binding, in_child, until
 
 import pares
 from pares.core.events import Follow, Jumped, Lead, Renew
@@ -151,8 +151,8 @@ def test_no_lock_is_let_go_while_anything_is_believed(crew: Crew, monkeypatch: p
     me = crew.leader("a", ["A", "B"], session=CALM)
     terms = [me.term("A"), me.term("B")]
     believed: list[bool] = []
-    abandon = me._loop.incarnation.abandon  # pyright: ignore
-    monkeypatch.setattr(me._loop.incarnation, "abandon", lambda: (believed.extend(map(bool, terms)), abandon()))  # pyright: ignore
+    abandon = binding(me).incarnation.abandon  # pyright: ignore
+    monkeypatch.setattr(binding(me).incarnation, "abandon", lambda: (believed.extend(map(bool, terms)), abandon()))  # pyright: ignore
     carry = me._life.carry
 
     def fails(effect: Any) -> None:
@@ -160,9 +160,9 @@ def test_no_lock_is_let_go_while_anything_is_believed(crew: Crew, monkeypatch: p
             raise ZeroDivisionError("carrying a Follow")
         carry(effect)
 
-    monkeypatch.setattr(me._loop, "_carry", fails)
+    monkeypatch.setattr(me._life, "carry", fails)
     me._loop.each_round = lambda: me._loop._step(Jumped("by the test"))  # pyright: ignore
-    me._loop.doorbell.ring()
+    binding(me).bells.ring()
     until(lambda: me.state == "failed", "the member has failed")
     assert believed == [False, False]
     assert not any(terms)
@@ -178,14 +178,14 @@ def test_no_lock_is_let_go_at_a_new_beginning_while_anything_is_believed(
     term = me.term("A")
     assert term is not None
     believed: list[bool] = []
-    first = me._loop.incarnation
+    first = binding(me).incarnation
     abandon = first.abandon
     monkeypatch.setattr(first, "abandon", lambda: (believed.append(bool(term)), abandon()))
     me._loop.each_round = lambda: (  # pyright: ignore
         None if believed else me._loop._step(Jumped("by the test"))  # pyright: ignore
     )
-    monkeypatch.setattr(me._loop.claims.tenures, "drop_all", lambda *_: [])
-    me._loop.doorbell.ring()
+    monkeypatch.setattr(binding(me).core.tenures, "drop_all", lambda *_: [])
+    binding(me).bells.ring()
     until(lambda: believed, "the former incarnation is given up")
     assert believed == [False]
     assert not term

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, Recorder, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, Recorder, binding, until
 
 import pares
 from pares.core.events import Event, Jumped, Read
@@ -31,7 +31,7 @@ def test_a_read_is_judged_by_a_stopwatch_read_after_the_fetch(faulty: Faulty, mo
     me = Crew(faulty).leader("a")
     returned: list[int] = []
     judged: list[tuple[int, int]] = []
-    read, step = faulty.read, me._loop.claims.step  # pyright: ignore
+    read, step = faulty.read, binding(me).core.step  # pyright: ignore
 
     def reads(*args: Any, **kwargs: Any) -> list[Entry]:
         entries = read(*args, **kwargs)
@@ -44,7 +44,7 @@ def test_a_read_is_judged_by_a_stopwatch_read_after_the_fetch(faulty: Faulty, mo
         return step(event, now)
 
     monkeypatch.setattr(faulty, "read", reads)
-    monkeypatch.setattr(me._loop.claims, "step", steps)
+    monkeypatch.setattr(binding(me).core, "step", steps)
     until(lambda: len(judged) > 20, "it reads")
     assert all(now >= fetched for fetched, now in judged)
 
@@ -58,10 +58,10 @@ def test_after_an_outage_the_last_entry_is_read_again(memory: str) -> None:
     me = crew.leader("a", barrier=barrier, session=20.0)
     first, id = me.term("A"), me.id
     assert first is not None
-    until(lambda: me._loop.claims.outbox.quiet, "nothing is under way")  # pyright: ignore
+    until(lambda: binding(me).core.outbox.quiet, "nothing is under way")  # pyright: ignore
     ledger.away()
     until(lambda: me.health().unreachable, "it notices")
-    anchor = me._loop.claims.reader.anchor  # pyright: ignore
+    anchor = binding(me).core.reader.anchor  # pyright: ignore
     assert anchor is not None
     ledger.alter = lambda e: Entry(e.offset, e.timestamp_ms, e.payload + b" ") if e.offset == anchor[0] else e
     ledger.back()
@@ -123,7 +123,7 @@ def test_a_barriers_return_counts_for_its_own_term_only(crew: Crew) -> None:
     assert second is not None
     assert second.token > first.token
     me._life.barrier_limit = CALM
-    me._loop.claims.tenures._barrier_ns = int(PATIENCE * 1e9)  # pyright: ignore
+    binding(me).core.tenures._barrier_ns = int(PATIENCE * 1e9)  # pyright: ignore
     me.step_down("A")
     until(lambda: not second, "its end begins")
     gates[first.token].set()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, until
+from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, binding, until
 
 import pares
 from pares.core.errors import ConfigError
 from pares.core.events import Ask
 from pares.ledger.memory import drop
-from pares.runtime.driver.loop import Loop
 
 
 def test_a_handover_goes_to_whom_it_names_and_stays(any_crew: Crew) -> None:
@@ -150,14 +147,14 @@ class Watched:
 @pytest.mark.parametrize("nth", range(1, 5))
 def test_whoever_asks_for_something_else_meanwhile_undoes_no_draining(memory: str, nth: int) -> None:
     me = Crew(memory).leader("a")
-    loop: Any = me._loop  # pyright: ignore
-    shown = SimpleNamespace(
-        _standing={}, _requests=[], _drained=False, _mine={me.id}, claims=loop.claims, doorbell=loop.doorbell
-    )
-    Loop.request(
-        cast("Any", shown), cast("Any", Watched(nth, lambda: Loop.request(cast("Any", shown), Ask(drain=me.id))))
-    )
-    assert shown._drained or len(shown._requests) == 1, "drained once it was asked for"
+    claims = binding(me)
+    drains = list[Ask]()
+
+    def drain() -> None:
+        drains.append(claims.ask(Ask(drain=me.id)))
+
+    claims.ask(Watched(nth, drain))
+    assert claims._drained or not drains, "drained once it was asked for"
 
 
 def test_a_pause_holds_everybody_off_until_resumed(any_crew: Crew) -> None:
@@ -362,7 +359,7 @@ def test_a_handover_to_a_member_that_has_only_just_joined(any_crew: Crew) -> Non
     me = crew.leader("a")
     go_on, stands = threading.Event(), threading.Event()
     me._loop.each_round = lambda: (stands.set(), go_on.wait(PATIENCE))  # pyright: ignore
-    me._loop.doorbell.ring()
+    binding(me).bells.ring()
     assert stands.wait(PATIENCE)
     other = crew.member("b")
     until(lambda: other.state == "live", "the other has joined")

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, elsewhere, until
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, binding, elsewhere, until
 
 import pares
 from pares.ledger.memory import drop
@@ -241,7 +241,7 @@ def test_retention_cuts_what_nobody_needs(tmp_path: Path) -> None:
     crew = Crew(url)
     me = crew.leader("a", session=0.5)
     ledger = pares.open(url)
-    me._loop._trimmed_at = 0  # pyright: ignore[reportPrivateUsage] - as if a minute had passed
+    binding(me)._trimmed_at = 0  # pyright: ignore[reportPrivateUsage] - as if a minute had passed
     until(lambda: ledger.start() > 0, "its beginning is gone")
     newcomer = crew.member("n", session=0.5)
     until(lambda: newcomer.state == "live", "a newcomer finds its way in")

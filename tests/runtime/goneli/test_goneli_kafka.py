@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 from induction_tools import ROLE, OneAtATime, node
-from runtime_tools import Crew, Recorder, until
+from runtime_tools import Crew, Recorder, binding, until
 
 import pares
 from pares.core.errors import ConfigError
@@ -43,7 +43,7 @@ def test_a_topic_that_is_not_there_is_made(kafka: Kafka, admin: AdminClient) -> 
     assert topic not in admin.list_topics(timeout=10).topics
     with pares.Member(f"kafka://{kafka.bootstrap}/{topic}", group=new("g"), roles=[ROLE], protocol="fast-neli") as me:
         assert me.wait(ROLE, PATIENCE)
-        config: Any = me._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+        config: Any = binding(me).core.config  # type: ignore[union-attr]  # pyright: ignore
         # With nothing set: a deadline of a third of the session, as goNELI's 5 s of 15 s, and a fifth of it between two beats.
         assert (config.session_ms, config.threshold_ms, config.interval_ms) == (6000, 2000, 400)
     assert topic in admin.list_topics(timeout=10).topics
@@ -74,7 +74,7 @@ def test_the_group_is_a_classic_one_and_its_session_is_the_one_that_was_asked_fo
     me = node(crew, "one", session=4.0)
     assert me.wait(ROLE, PATIENCE)
     assert me.session == 4.0
-    assert me._loop.core.config.session_ms == 4000  # type: ignore[union-attr]  # pyright: ignore
+    assert binding(me).core.config.session_ms == 4000  # type: ignore[union-attr]  # pyright: ignore
     groups = admin.list_consumer_groups(request_timeout=10).result(PATIENCE).valid
     (found,) = (listing for listing in groups if listing.group_id == crew.group)
     assert found.type == confluent_kafka.ConsumerGroupType.CLASSIC
@@ -106,7 +106,7 @@ def test_the_document_shows_what_works(kafka: Kafka) -> None:
         until(lambda: runs, "the task runs", PATIENCE)
         assert me.pulse(1.0)
         assert me.state == "live"
-        config: Any = me._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+        config: Any = binding(me).core.config  # type: ignore[union-attr]  # pyright: ignore
         assert (config.session_ms, config.threshold_ms, config.interval_ms) == (15000, 5000, 100)
     finally:
         me.close()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLE, OneAtATime, leader, node
-from runtime_tools import PATIENCE, Crew, Faulty, Recorder, elsewhere, until
+from runtime_tools import PATIENCE, Crew, Faulty, Recorder, binding, elsewhere, until
 
 import pares
 from pares.core.errors import ConfigError
@@ -22,7 +22,6 @@ from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.wire.neli_records import Foreign, Pulse, decode, encode
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.here import here
-from pares.runtime.neli import driver
 from pares.runtime.neli.settings import usual_deadline_ms
 from standstill import stop_between_writes
 
@@ -76,7 +75,7 @@ def test_with_nothing_set_the_deadline_is_a_third_of_the_session_and_five_beats_
 ) -> None:
     """Seed 002's third, which is goNELI's relation too, and its 5 s where the session is so long. `bound`: what is left of a
     session where claims share out, whose challengers may have fast clocks."""
-    config: Any = node(crew, session=session)._loop.core.config  # type: ignore[union-attr]  # pyright: ignore
+    config: Any = binding(node(crew, session=session)).core.config
     assert (config.session_ms, config.threshold_ms, config.interval_ms) == (bound, deadline, interval)
 
 
@@ -224,7 +223,7 @@ def test_messages_of_others_keep_nobody_leading(memory: str) -> None:
         assert term.why != "lost", "it is not the group that took it away"
         time.sleep(0.5)
         assert not me.holds(ROLE)
-        assert me._loop.core.parts[0].assigned, "it is still the partition's owner"  # type: ignore[union-attr]  # pyright: ignore
+        assert binding(me).core.parts[0].assigned, "it is still the partition's owner"
         ledger.mute = False
         again = me.wait(ROLE, PATIENCE)
         assert again is not None
@@ -274,7 +273,7 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
 
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
-    monkeypatch.setattr(driver, "TRIM_EVERY", 50_000_000)
+    monkeypatch.setattr("pares.runtime.neli.binding.TRIM_EVERY", 50_000_000)
     crew = Crew(f"{memory}?retention=2")
     me = leader(crew, session=1.0)
     ledger = pares.open(f"{memory}?retention=2")

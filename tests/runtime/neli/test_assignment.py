@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLES, member
-from runtime_tools import PATIENCE, QUICK, Crew, until
+from runtime_tools import PATIENCE, QUICK, Crew, binding, until
 
 import pares
 from pares.core.events import Restart
@@ -124,7 +124,7 @@ def test_being_ready_again_ends_no_draining(pair: tuple[pares.Member, pares.Memb
     one, two, ready = pair
     for answer in (False, True):
         ready.append(answer)
-        until(lambda answer=answer: one._loop._unready is not answer, "it was told")  # pyright: ignore
+        until(lambda answer=answer: binding(one)._unready is not answer, "it was told")  # pyright: ignore
     two.close()
     assert one.wait(ROLES[0], 4 * QUICK) is None
 
@@ -139,7 +139,7 @@ def test_a_role_that_is_added_as_its_member_begins_anew_is_there_when_the_call_r
     def late(effect: Any) -> None:
         if isinstance(effect, Restart):
             adding.start()
-            until(lambda: any(getattr(event, "add", ()) for event in list(loop._events)), "it asks")
+            until(lambda: any(getattr(event, "add", ()) for event in list(loop._inbox.events)), "it asks")
         carry(effect)
 
     loop._life.carry = late

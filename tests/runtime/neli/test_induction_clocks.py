@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from induction_tools import member
-from runtime_tools import PATIENCE, Crew, elsewhere, until
+from runtime_tools import PATIENCE, Crew, binding, elsewhere, until
 
 from pares.core.neli.events import Extend, Heard
 from pares.runtime.clock import stopwatch, wall_us
@@ -22,7 +22,7 @@ def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch:
     with elsewhere() as host:
         me = member(crew, "one", "neli", ("0",))
     assert me.wait("0", PATIENCE)
-    core: Any = me._loop.core  # type: ignore[union-attr]  # pyright: ignore[reportPrivateUsage]
+    core: Any = binding(me).core  # type: ignore[union-attr]  # pyright: ignore[reportPrivateUsage]
     step, pauses, over = core.step, [0], []
 
     def slow() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLES, member
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, binding, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
@@ -112,7 +112,7 @@ def looks(me: pares.Member, seconds: float = 0.4) -> set[tuple[str, bool, str | 
 
 
 def read_all(me: pares.Member) -> None:
-    until(lambda: me._loop.core.live, "it has read the logs")  # type: ignore[union-attr]  # pyright: ignore
+    until(lambda: binding(me).core.live, "it has read the logs")  # type: ignore[union-attr]  # pyright: ignore
 
 
 @pytest.mark.parametrize("protocol", ["fast-neli", "neli"])
@@ -199,8 +199,8 @@ def test_a_barrier_may_take_as_long_as_the_group_waits_and_no_longer(ledger: Gua
 def test_claims_wait_for_as_long_as_the_barrier_may_take() -> None:
     crew = Crew(f"memory://{uuid.uuid4().hex}?partitions=2")
     me: Any = member(crew, "one", "fast-neli", barrier_timeout=1000)
-    assert me._loop.assignment.membership.callback_limit >= 1005
-    assert me._loop.assignment.membership._member._life.barrier_limit >= 1005
+    assert binding(me).assignment.membership.callback_limit >= 1005
+    assert binding(me).assignment.membership._member._life.barrier_limit >= 1005
 
 
 # What is in force ----------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_the_session_that_is_asked_for_is_the_groups(crew: Crew) -> None:
     assert usual.session == CALM, "nobody asked: it is what the group has"
     assert asked.session == 2.0
     for me in (usual, asked):
-        assert me._loop.core.config.session_ms == 1000 * me.session  # type: ignore[attr-defined]  # pyright: ignore
+        assert binding(me).core.config.session_ms == 1000 * me.session  # type: ignore[attr-defined]  # pyright: ignore
 
 
 @pytest.mark.parametrize(

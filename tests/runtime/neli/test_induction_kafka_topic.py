@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
-from runtime_tools import Crew, until
+from runtime_tools import Crew, binding, until
 
 import pares
 from kafka_tools import new_topic
@@ -125,7 +125,7 @@ def test_groups_that_share_a_topic_divide_its_beats(
     assert all(terms), "each group has leaders of its own"
 
     def core(member: pares.Member) -> Any:
-        return member._loop.core  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue]
+        return binding(member).core  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue]
 
     share = groups * 2 * 1_000_000_000 // budget
     until(lambda: all(core(m)._interval_ns(core(m).parts[0]) == share for m in members), "all see all", PATIENCE)

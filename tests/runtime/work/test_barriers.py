@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from runtime_tools import PATIENCE, Crew, Recorder, pares_threads, until
+from runtime_tools import PATIENCE, Crew, Recorder, binding, pares_threads, until
 
 import pares
 from pares.runtime.work.barriers import Barriers, Body
@@ -42,9 +42,9 @@ def test_the_group_hears_from_a_member_whose_barrier_runs(crew: Crew) -> None:
     barrier.hold()
     me.step_down("A")
     assert barrier.entered.wait(PATIENCE)
-    before = me._loop.claims.outbox.sent.n  # pyright: ignore[reportPrivateUsage]
+    before = binding(me).core.outbox.sent.n  # pyright: ignore[reportPrivateUsage]
     assert other.wait("A", 1.8) is None
-    assert me._loop.claims.outbox.sent.n >= before + 5  # pyright: ignore[reportPrivateUsage]
+    assert binding(me).core.outbox.sent.n >= before + 5  # pyright: ignore[reportPrivateUsage]
     assert me.health().fences == 0
     assert me.health().ok
     barrier.let_go.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pares.core.allcall.messages import token
 from pares.core.errors import CapabilityError
 from pares.core.wire.records import Seat
-from pares.runtime.allcall.loop import AllcallLoop, name_of
+from pares.runtime.allcall.binding import AllCallBinding, name_of
 from pares.runtime.driver.view import no_partitions
 from pares.runtime.host import DeathLock
 from pares.runtime.views import Holder, Peer
@@ -16,12 +16,12 @@ _HAS_NOT = frozenset({"pause", "resume", "mark"})
 class AllcallView:
     """See `driver.view.View`. Nothing is written down anywhere: known is what was heard."""
 
-    def __init__(self, loop: AllcallLoop) -> None:
-        self._loop = loop
+    def __init__(self, binding: AllCallBinding) -> None:
+        self._binding = binding
 
     @property
     def id(self) -> str:
-        return self._loop.settings.id
+        return self._binding.settings.id
 
     @property
     def lock(self) -> DeathLock | None:
@@ -37,11 +37,11 @@ class AllcallView:
 
     @property
     def bad_records(self) -> int:
-        return self._loop.core.bad
+        return self._binding.core.bad
 
     @property
     def uncounted_records(self) -> int:
-        return self._loop.core.stale + self._loop.lost
+        return self._binding.core.stale + self._binding.source.lost_count
 
     def held(self) -> dict[Seat, int]:
         """There is no log that says who holds what."""
@@ -49,7 +49,7 @@ class AllcallView:
 
     def members(self) -> list[Peer]:
         """The members heard lately, and the leader of each role as each of them sees it (`Peer.views`)."""
-        settings, found = self._loop.settings, self._loop.core.peers()
+        settings, found = self._binding.settings, self._binding.core.peers()
         leaders = {role: held[0].member for role in self.roles() if (held := self.leaders(role))}
         everybody = {m: (p.host, p.rank, dict(p.views)) for m, p in found.items()}
         everybody[settings.id] = (settings.host, settings.rank, leaders)
@@ -60,24 +60,24 @@ class AllcallView:
         ]
 
     def leaders(self, role: str) -> list[Holder]:
-        claim = self._loop.core.claim(role, self._loop.now())
+        claim = self._binding.core.claim(role, self._binding.now())
         if claim is None:
             return []
-        peer = self._loop.core.peers().get(claim.holder)
-        mine = claim.holder == self._loop.settings.id
-        host = self._loop.settings.host if mine else "" if peer is None else peer.host
+        peer = self._binding.core.peers().get(claim.holder)
+        mine = claim.holder == self._binding.settings.id
+        host = self._binding.settings.host if mine else "" if peer is None else peer.host
         name = token(claim.term, claim.holder)
-        return [Holder(claim.holder, name_of(claim.holder), host, role, 0, name, self._loop.since.get(role))]
+        return [Holder(claim.holder, name_of(claim.holder), host, role, 0, name, self._binding.since.get(role))]
 
     def roles(self) -> dict[str, int]:
         """Its own, and those that somebody leads now."""
-        return dict.fromkeys(sorted({*self._loop.settings.roles, *self._loop.core.led(self._loop.now())}), 1)
+        return dict.fromkeys(sorted({*self._binding.settings.roles, *self._binding.core.led(self._binding.now())}), 1)
 
     def partition(self, role: str, seat: int) -> int:
         raise no_partitions("allcall", role)
 
     def known(self, role: str) -> bool:
-        return role in self._loop.settings.roles
+        return role in self._binding.settings.roles
 
     def paused(self, role: str) -> bool:
         """Never: see `check`."""
@@ -93,7 +93,7 @@ class AllcallView:
         )
 
     def check_role(self, seats: int, weight: float, spread: str) -> None:
-        """Roles can't be added at all: the loop says so."""
+        """Roles can't be added at all: the binding says so."""
 
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what needs a log."""

@@ -6,20 +6,21 @@ Modules of the other protocols are imported by whoever needs them: the larger a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from pares.core.errors import CapabilityError, ConfigError, ParesError
-from pares.core.events import BarrierReturned
 from pares.core.lease import lease_ns
 from pares.ledger import Bus, Ledger, Log, parse, partition_of
 from pares.runtime.config.protocols import AllCall, ProtocolSettings
 from pares.runtime.death.incarnation import Incarnation
+from pares.runtime.driver.binding import Drives
+from pares.runtime.driver.claims import ClaimsBinding
+from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.loop import Loop
+from pares.runtime.driver.loop import Driver
 from pares.runtime.driver.view import View, WorldView
 from pares.runtime.host import Host
-from pares.runtime.work.barriers import Key
 
 log: Final = logging.getLogger("pares.member")
 
@@ -39,11 +40,8 @@ class Medium(NamedTuple):
 class Engine(NamedTuple):
     """What drives a member."""
 
-    loop: Loop
-    """Of the claims protocol; the others' have whatever `Member` makes use of."""
+    loop: Drives
     view: View
-    work_over: Callable[[Key], None]
-    """Told when no barrier and no body of that term runs any more."""
     eligible: tuple[str, ...] | None
     """The roles that it may lead; None: any."""
     session: float
@@ -107,6 +105,7 @@ def assemble(
     ledger: Ledger,
     checked: dict[str, Any],
     given: dict[str, Any],
+    inbox: Inbox,
     life: Life,
     host: Host,
 ) -> Engine:
@@ -114,32 +113,27 @@ def assemble(
     `given`: as they were given to `Member`."""
     session = checked["session_ms"] / 1000
     if isinstance(own, AllCall):
-        from pares.runtime.allcall.loop import AllcallLoop
+        from pares.runtime.allcall.binding import AllCallBinding
         from pares.runtime.allcall.settings import settings_of
         from pares.runtime.allcall.view import AllcallView
 
         made = settings_of(checked, own, host.random())
-        calls = AllcallLoop(cast("Bus", ledger), made, life, host, away=not checked["ready"])
+        calls = AllCallBinding(cast("Bus", ledger), made, inbox, life, host, away=not checked["ready"])
         life.measures.reads_back = False
-        # Its lease is the session.
-        return Engine(
-            cast("Loop", calls), AllcallView(calls), calls.work_over, checked["eligible"], made.lease_ms / 1000
-        )
+        in_force = made.lease_ms / 1000  # its lease is the session
+        return Engine(Driver(calls, inbox, life, host), AllcallView(calls), checked["eligible"], in_force)
     if ledger.retention is not None:
         checked["retention_ms"] = int(ledger.retention * 1000)
     if own is not None:
-        from pares.runtime.neli.build import begin_induction
+        from pares.runtime.neli.build import bind
         from pares.runtime.neli.view import InductionView
 
-        induced = begin_induction(ledger, own, checked, given, life, host)
+        induced = bind(ledger, own, checked, given, inbox, life, host)
         # Any role's partition may come here, whatever this member was made with.
         in_force = induced.assignment.bound if induced.native else session
-        return Engine(cast("Loop", induced), InductionView(induced), induced.work_over, None, in_force)
+        return Engine(Driver(induced, inbox, life, host), InductionView(induced), None, in_force)
     folder = host.lock_folder(ledger, given["lock_folder"])
-    loop = Loop(ledger, partition_of(ledger.url), lambda seen: Incarnation(host, checked, folder, seen), life, host)
+    partition = partition_of(ledger.url)
+    claims = ClaimsBinding(ledger, partition, lambda seen: Incarnation(host, checked, folder, seen), life, host)
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
-
-    def work_over(key: Key) -> None:
-        loop.request(BarrierReturned(key[2]))
-
-    return Engine(loop, WorldView(loop, life), work_over, checked["eligible"], session)
+    return Engine(Driver(claims, inbox, life, host), WorldView(claims, life), checked["eligible"], session)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
 from pares.core.events import Close, Closed, Declare, Event, Stop
@@ -17,24 +17,14 @@ from pares.core.wire.records import Seat
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.build import Engine, Medium
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.loop import Loop
 from pares.runtime.host import DeathLock, Empty, Host, Mailbox, Task
 from pares.runtime.views import Holder, Peer
-from pares.runtime.work.barriers import Key
 
 log: Final = logging.getLogger("pares.member")
 
 FIRST_PAUSE: Final = 0.1
 """Seconds from one attempt to the next; twice as long each time."""
 LONGEST_PAUSE: Final = 5.0
-
-
-class NoBell:
-    """Nothing rings while there is no ledger."""
-
-    def ring(self) -> None: ...
-
-    def close_in_child(self) -> None: ...
 
 
 class Connecting:
@@ -72,7 +62,7 @@ class Connecting:
         self.read_back_at: int | None = None
         self.read_at = host.now()
         self.each_round: Callable[[], None] | None = None
-        self.doorbell = NoBell()
+        self.problems: tuple[str, ...] = ()
         self.thread: Task
         """Its own; there from `start` on."""
 
@@ -101,6 +91,9 @@ class Connecting:
                 self._end()
                 return
         self._engine.loop.abandon()
+
+    def close_in_child(self) -> None:
+        """There is nothing to give back."""
 
     def _end(self) -> None:
         self._closing = True
@@ -251,8 +244,4 @@ def connecting(
 ) -> Engine:
     """What a member is driven by until its ledger is opened. `eligible`, `session`: as asked for."""
     loop = Connecting(life, name, opens, build, adopt, host)
-
-    def work_over(key: Key) -> None:
-        """There are no terms yet."""
-
-    return Engine(cast("Loop", loop), NoView(loop, name), work_over, eligible, session)
+    return Engine(loop, NoView(loop, name), eligible, session)

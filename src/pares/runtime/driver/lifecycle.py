@@ -52,6 +52,8 @@ class Life:
         on_lost: Callable[[Term], object] | None,
         host: Host,
         *,
+        lapsed: Callable[[Lapsed], object],
+        give_up: Callable[[str, str], object],
         barrier_limit: float = 30.0,
     ) -> None:
         self._now, self._wall_us = host.now, host.wall_us
@@ -67,10 +69,11 @@ class Life:
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: Literal["closed", "failed"] | None = None
         self.beliefs = Beliefs(host)
-        self.lapsed: Callable[[Lapsed], object] = lambda lapsed: None
-        """Told, on the loop's thread, of each term that had run out when it was to be renewed: for the protocol."""
+        self._lapsed = lapsed
         self.journal = Journal(host)
-        self.beginnings = Beginnings(barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem, host)
+        self.beginnings = Beginnings(
+            barriers, barrier_limit, self.beliefs.begin_work, self.journal.problem, give_up, host
+        )
         self.barriers = barriers
         self.measures = Measures(host)
         barriers.took = self.measures.barriers
@@ -153,7 +156,7 @@ class Life:
             self.measures.renews(before, until, self._now())
         for term in lapsed:
             log.warning("%s: the lease of %r ran out before it was renewed", self.id, term.role)
-            self.lapsed(Lapsed((term.role, term.seat), term.token))
+            self._lapsed(Lapsed((term.role, term.seat), term.token))
 
     def _follow(self, effect: Follow) -> None:
         term = self.beliefs.follow(effect)

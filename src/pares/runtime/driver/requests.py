@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.events import Event, StepDown
+from pares.core.events import Event
+from pares.runtime.driver.binding import Drives
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.loop import Loop
 from pares.runtime.driver.view import View
 from pares.runtime.host import Empty, Host, Mailbox
 
@@ -24,14 +24,13 @@ class Requests:
     """Of one member. Each check raises what the member's methods raise, or says nothing."""
 
     def __init__(
-        self, group: str, life: Life, loop: Loop, view: View, eligible: tuple[str, ...] | None, host: Host
+        self, group: str, life: Life, loop: Drives, view: View, eligible: tuple[str, ...] | None, host: Host
     ) -> None:
         self._host = host
         self._group = group
         self._life = life
         self._loop = loop
         self._view = view
-        life.beginnings.give_up = lambda role, why: loop.request(StepDown(role, why))
         self.eligible = eligible
         """The roles that this member may lead; None: any."""
         self._awaited = set[str]()

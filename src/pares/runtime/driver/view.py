@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Seat
+from pares.core.wire.world import World
 from pares.runtime.host import DeathLock
 from pares.runtime.observer import holders
 from pares.runtime.views import Holder, Peer
 
 if TYPE_CHECKING:
     from pares.runtime.driver.lifecycle import Life
-    from pares.runtime.driver.loop import Loop
 
 
 def no_partitions(protocol: str, role: str) -> CapabilityError:
@@ -82,24 +82,52 @@ class View(Protocol):
         ...
 
 
+class Followed(Protocol):
+    """A world that is followed, and who follows it."""
+
+    @property
+    def me(self) -> str: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def lock(self) -> DeathLock | None: ...
+
+    @property
+    def no_proof(self) -> str | None: ...
+
+    @property
+    def bad_records(self) -> int: ...
+
+    @property
+    def uncounted_records(self) -> int: ...
+
+    def now(self) -> int: ...
+
+
 class WorldView:
     """The claims protocol's: everything is in the world."""
 
-    def __init__(self, loop: Loop, life: Life) -> None:
-        self._loop = loop
+    def __init__(self, followed: Followed, life: Life) -> None:
+        self._followed = followed
         self._life = life
 
     @property
     def id(self) -> str:
-        return self._loop.claims.me
+        return self._followed.me
+
+    @property
+    def world(self) -> World:
+        return self._followed.world
 
     @property
     def lock(self) -> DeathLock | None:
-        return self._loop.incarnation.lock
+        return self._followed.lock
 
     @property
     def no_proof(self) -> str | None:
-        return self._loop.incarnation.no_proof
+        return self._followed.no_proof
 
     @property
     def linger(self) -> float:
@@ -107,18 +135,18 @@ class WorldView:
 
     @property
     def bad_records(self) -> int:
-        return sum(self._loop.claims.reader.bad.values())
+        return self._followed.bad_records
 
     @property
     def uncounted_records(self) -> int:
-        return self._loop.claims.reader.uncounted
+        return self._followed.uncounted_records
 
     def held(self) -> dict[Seat, int]:
-        held, now = list(self._loop.claims.reader.world.held.get(self.id, ())), self._loop.now()
+        held, now = list(self._followed.world.held.get(self.id, ())), self._followed.now()
         return {seat: self._life.turned.get(seat, now) for seat in held}
 
     def members(self) -> list[Peer]:
-        world = self._loop.claims.reader.world
+        world = self._followed.world
         found: list[Peer] = []
         for m in sorted(world.members.values(), key=lambda m: m.id):
             if not m.administrator or m.id == self.id:
@@ -128,27 +156,27 @@ class WorldView:
         return found
 
     def leaders(self, role: str) -> list[Holder]:
-        return holders(self._loop.claims.reader.world, role, self._life.since)
+        return holders(self._followed.world, role, self._life.since)
 
     def roles(self) -> dict[str, int]:
-        world = self._loop.claims.reader.world
+        world = self._followed.world
         return {r.name: r.seats for r in sorted(world.roles.values(), key=lambda r: r.name) if not r.removed}
 
     def partition(self, role: str, seat: int) -> int:
         raise no_partitions("claims", role)
 
     def known(self, role: str) -> bool:
-        return role in self._loop.claims.reader.world.roles
+        return role in self._followed.world.roles
 
     def paused(self, role: str) -> bool:
-        pauses = list(self._loop.claims.reader.world.pauses.values())
+        pauses = list(self._followed.world.pauses.values())
         return any(pause.scope is None or pause.scope == role for pause in pauses)
 
     def expects(self, role: str) -> bool:
         return True
 
     def resolve(self, member: str, group: str) -> str:
-        found = [m for m in list(self._loop.claims.reader.world.members.values()) if member in (m.id, m.name)]
+        found = [m for m in list(self._followed.world.members.values()) if member in (m.id, m.name)]
         if not found:
             there = ", ".join(sorted({p.name for p in self.members()})[:10]) or "none"
             raise ConfigError(f"group {group!r} has no member {member!r}; it has: {there}")

@@ -1,4 +1,4 @@
-"""How a member of NELI or Fast NELI is put together: its settings, the way into its group, and the loop."""
+"""How a member of NELI or Fast NELI is put together: its settings, and the way into its group."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from pares.core.neli.events import Config
 from pares.ledger import Group, Ledger, Membership
 from pares.runtime.config.protocols import FastNeli, Partitioned, protocol_of
 from pares.runtime.config.settings import Usual
+from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.host import Host
 from pares.runtime.neli.assignment import GRACE, Callbacks
+from pares.runtime.neli.binding import NeliBinding
 from pares.runtime.neli.claims_group import CALLBACK_LIMIT, group_of
-from pares.runtime.neli.driver import InductionLoop
 from pares.runtime.neli.settings import check_seats, check_shape, check_sum
 from pares.runtime.neli.settings import config as config_of
 
 
-def begin_induction(
-    ledger: Ledger, own: Partitioned, checked: dict[str, Any], given: dict[str, Any], life: Life, host: Host
-) -> InductionLoop:
-    """A loop for these settings, which has joined its group. Raises `ConfigError` and `CapabilityError` for what can't be."""
+def bind(
+    ledger: Ledger,
+    own: Partitioned,
+    checked: dict[str, Any],
+    given: dict[str, Any],
+    inbox: Inbox,
+    life: Life,
+    host: Host,
+) -> NeliBinding:
+    """A binding with these settings, which has joined its group. Raises `ConfigError` and `CapabilityError`."""
     seats: int = given["seats"]
     checked = checked | {"seats": seats}
     native = isinstance(ledger, Group) and seats == 1
@@ -45,4 +52,4 @@ def begin_induction(
             check_sum(made, bound, bound if session is None else session)
         return name, made
 
-    return InductionLoop(ledger, make, join, life, host, away=not checked["ready"], native=native)
+    return NeliBinding(ledger, make, join, inbox, life, host, away=not checked["ready"], native=native)

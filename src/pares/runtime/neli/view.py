@@ -6,8 +6,8 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.role_mapping import partition_of_role
 from pares.core.wire.records import Seat
 from pares.runtime.host import DeathLock
+from pares.runtime.neli.binding import NeliBinding
 from pares.runtime.neli.claims_group import ClaimsMembership
-from pares.runtime.neli.driver import InductionLoop
 from pares.runtime.neli.idle import group_members
 from pares.runtime.views import Holder, Peer
 
@@ -15,12 +15,12 @@ from pares.runtime.views import Holder, Peer
 class InductionView:
     """See `driver.view.View`. Nobody joins in the log: known is who has written lately, which in Fast NELI are the owners."""
 
-    def __init__(self, loop: InductionLoop) -> None:
-        self._loop = loop
+    def __init__(self, binding: NeliBinding) -> None:
+        self._binding = binding
 
     @property
     def id(self) -> str:
-        return self._loop.core.me
+        return self._binding.core.me
 
     @property
     def lock(self) -> DeathLock | None:
@@ -32,23 +32,23 @@ class InductionView:
 
     @property
     def linger(self) -> float:
-        return self._loop.linger
+        return self._binding.linger
 
     @property
     def bad_records(self) -> int:
-        return sum(sum(list(part.track.bad.values())) for part in self._loop.core.parts)
+        return sum(sum(list(part.track.bad.values())) for part in self._binding.core.parts)
 
     @property
     def uncounted_records(self) -> int:
-        return sum(part.track.uncounted for part in self._loop.core.parts)
+        return sum(part.track.uncounted for part in self._binding.core.parts)
 
     def held(self) -> dict[Seat, int]:
         """By what the group gives it. For who came before, another's announcement or a barrier an owner rightly waits."""
-        return self._loop.core.could_lead()
+        return self._binding.core.could_lead()
 
     def members(self) -> list[Peer]:
-        session = self._loop.assignment.bound
-        found = group_members(self._loop.core, self._loop.assignment.membership, self._loop.now())
+        session = self._binding.assignment.bound
+        found = group_members(self._binding.core, self._binding.assignment.membership, self._binding.now())
         return [
             Peer(id, id.rpartition("~")[0], host, "", {}, 0, 1.0, session, False, self._led_by(id))
             for id, host in sorted(found.items())
@@ -60,14 +60,14 @@ class InductionView:
     def leaders(self, role: str) -> list[Holder]:
         return [
             Holder(t.member, t.name, t.host, role, seat, t.token, t.began_ms / 1000 if t.began_ms else None)
-            for seat, t in self._loop.core.leaders(role)
+            for seat, t in self._binding.core.leaders(role)
         ]
 
     def roles(self) -> dict[str, int]:
-        return dict.fromkeys(self._loop.core.roles, self._loop.core.config.seats)
+        return dict.fromkeys(self._binding.core.roles, self._binding.core.config.seats)
 
     def partition(self, role: str, seat: int) -> int:
-        core = self._loop.core
+        core = self._binding.core
         if not 0 <= seat < core.config.seats:
             raise ConfigError(
                 f"seat is {seat}, and each role has {core.config.seats} here: give 0 to {core.config.seats - 1}"
@@ -75,11 +75,11 @@ class InductionView:
         return core.partition(role, seat)
 
     def known(self, role: str) -> bool:
-        return role in self._loop.core.roles
+        return role in self._binding.core.roles
 
     def paused(self, role: str) -> bool:
         """By the claims that share the partitions out; a service of the ledger's own knows no pauses."""
-        membership, config = self._loop.assignment.membership, self._loop.core.config
+        membership, config = self._binding.assignment.membership, self._binding.core.config
         if not isinstance(membership, ClaimsMembership):
             return False
         return membership.paused(partition_of_role(role, config.partitions, config.seats, 0))
@@ -87,7 +87,7 @@ class InductionView:
     def expects(self, role: str) -> bool:
         """The log has it, or this member is about to say so there."""
         # In this order: what is about to be said comes to be known.
-        return role in self._loop.core.wanted(there=True) or self.known(role)
+        return role in self._binding.core.wanted(there=True) or self.known(role)
 
     def resolve(self, member: str, group: str) -> str:
         for peer in self.members():
@@ -96,23 +96,23 @@ class InductionView:
         raise ConfigError(f"group {group!r} has no member {member!r} that has written lately")
 
     def check_role(self, seats: int, weight: float, spread: str) -> None:
-        of = self._loop.core.config.seats
+        of = self._binding.core.config.seats
         if (weight, spread) != (1, "host") or seats not in (1, of):
             raise CapabilityError(
-                f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {self._loop.core.name!r} all roles have as "
-                f"many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them out, "
-                "or use protocol='claims'"
+                f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {self._binding.core.name!r} all roles have "
+                f"as many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them "
+                "out, or use protocol='claims'"
             )
 
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what this protocol, or this ledger's group, has not."""
-        name = self._loop.core.name
+        name = self._binding.core.name
         if what == "mark":
             raise CapabilityError(
                 f"mark is not in protocol {name!r}, whose records carry no marks: keep them beside your data, or use "
                 "protocol='claims'"
             )
-        if self._loop.native:
+        if self._binding.native:
             raise CapabilityError(
                 f"{what} is not in protocol {name!r} on this ledger: its own service gives out partitions, to whom it likes, "
                 "and takes no wishes; use step_down() or drain(), which leave its group, another ledger (there claims share "

@@ -34,7 +34,8 @@ TOO_LATE: Final = f"{STEPPED_DOWN}: the barrier did not return from Acquired"
 
 class Beginnings:
     """Of one member's terms. `limit`: seconds that the barrier may take; with 0 nothing waits for it. `work`: called when the
-    work of a term may begin. `problem`: told what a person should know."""
+    work of a term may begin. `problem`: told what a person should know. `give_up`: asks the protocol to give a role up,
+    with a reason."""
 
     def __init__(
         self,
@@ -42,17 +43,17 @@ class Beginnings:
         limit: float,
         work: Callable[[Term], object],
         problem: Callable[[str, str], object],
+        give_up: Callable[[str, str], object],
         host: Host,
     ) -> None:
         self._host = host
+        self._give_up = give_up
         self._problem = problem
         self._barriers = barriers
         self._limit = limit
         self._work = work
         self._pauses: dict[Seat, float] = {}
         """Seats at whose beginning the barrier failed last, and the pause that followed."""
-        self.give_up: Callable[[str, str], object] = lambda role, why: None
-        """Asks the protocol to give a role up, with a reason."""
 
     def begin(self, term: Term, event: Acquired) -> None:
         """A term has begun. `work` is called when the barrier has returned from `event`: at once, where there is none."""
@@ -99,7 +100,7 @@ class Beginnings:
         pause = self._pauses[seat] = min(max(2 * self._pauses.get(seat, 0.0), FIRST_PAUSE), LONGEST_PAUSE)
         self._problem("not-begun", f"{term.role!r} is given up: {why}; tried again after {pause:g} s at the earliest")
         try:
-            self.give_up(term.role, why)
+            self._give_up(term.role, why)
         except ParesError as error:
             log.warning("%s can't give %r up now: %s", term.member, term.role, error)
         if why == RAISED:

@@ -1,0 +1,261 @@
+"""ALLCALL over a bus.
+
+What is heard comes on the bus' own task, and waits for the driver's. What can't be sent is not kept (H16): the next beat says
+it again, if it is still true. While a publish is stuck nothing is lost but speed: every check of a belief looks at the
+stopwatch, and needs no task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pares.core.allcall.events import Event as CallEvent
+from pares.core.allcall.events import Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall.protocol import AllCall
+from pares.core.errors import CapabilityError, ClosedError, ForkedError
+from pares.core.events import (
+    Ask,
+    Close,
+    Declare,
+    Event,
+    HandOver,
+    Lapsed,
+    Lead,
+    Live,
+    Moved,
+    Ready,
+    Report,
+    Restart,
+    StepDown,
+)
+from pares.core.neli.events import Extend, WorkOver
+from pares.core.reasons import DRAINED
+from pares.core.wire.changes import MemberJoined, MemberLeft
+from pares.ledger import Bus
+from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.inbox import Inbox
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.host import Bells, Host
+
+MOST: Final = 65_536
+"""Messages that wait for the driver; what comes beyond that is lost, as on any bus."""
+AT_ONCE: Final = 1000
+"""Messages that are taken in one round."""
+MAX_REPORTS: Final = 1000
+
+
+def name_of(member: str) -> str:
+    """The name in a member id (`name~incarnation`)."""
+    return member.rpartition("~")[0] or member
+
+
+class Calls:
+    """What was heard: see `driver.binding.Source`."""
+
+    proves_reach = False
+
+    def __init__(self, bells: Bells, host: Host) -> None:
+        self._bells = bells
+        self._host = host
+        self.waiting: deque[bytes] = deque()
+        self.lost_count = 0
+        """Messages that this member was too slow for."""
+        self.read_at = host.now()
+
+    def hear(self, payload: bytes) -> None:
+        """On the bus' task."""
+        if len(self.waiting) < MOST:
+            self.waiting.append(payload)
+            self._bells.ring()
+        else:
+            self.lost_count += 1
+
+    def new(self) -> Iterator[tuple[Any, int | None]]:
+        for _ in range(min(len(self.waiting), AT_ONCE)):
+            payload = self.waiting.popleft()
+            self.read_at = self._host.now()
+            yield Heard(payload, self._host.wall_us()), None
+
+    def lost(self) -> None:
+        """A bus keeps nothing that could be another's afterwards."""
+
+    def begin_anew(self) -> None:
+        """There is one incarnation."""
+
+
+class AllCallBinding:
+    """See `driver.binding.Binding`."""
+
+    appends: tuple[type, ...] = ()
+    publishes: tuple[type, ...] = (Publish,)
+    joined = True
+    """It is in its group as soon as it listens."""
+    unwritten: str | None = None
+    read_back_at: int | None = None
+    """Nothing is read back where there is no log."""
+    problems: tuple[str, ...] = ()
+    rest_ns = 0
+
+    def __init__(self, bus: Bus, settings: Settings, inbox: Inbox, life: Life, host: Host, *, away: bool) -> None:
+        self.settings = settings
+        self._bus = bus
+        self._life = life
+        self._host = host
+        self._drained = False
+        """By what the driver has heard from its user: nothing takes it back."""
+        self._told_live = False
+        self._reported: set[str] = set()
+        self._epoch = getattr(bus, "epoch", 0)
+        self.since: dict[str, float] = {}
+        """Wall-clock seconds at which it was heard who leads a role now."""
+        self.core = AllCall(settings, host.now(), host.wall_us())
+        if away:
+            inbox.put(Ready(False))
+        self.bells = host.bells(None)
+        self.source = Calls(self.bells, host)
+        try:
+            # A group's name is its subject.
+            self._stop_listening = bus.listen(settings.group, self.source.hear)
+        except BaseException:
+            self.bells.close()
+            raise
+
+    @property
+    def me(self) -> str:
+        return self.settings.id
+
+    def now(self) -> int:
+        return self._host.now()
+
+    @property
+    def settled(self) -> bool:
+        return not self.source.waiting and not self.core.giving
+
+    # From the user's tasks -------------------------------------------------------------------------------------------
+
+    def ask(self, event: Event) -> Event | None:
+        """Raises `CapabilityError` for what ALLCALL has not."""
+        if isinstance(event, Declare):
+            raise CapabilityError(
+                "add_role and remove_role are not in protocol 'allcall': a member may lead the roles that it is made with; "
+                "close it and make another, or use protocol='claims'"
+            )
+        return event if isinstance(event, HandOver | Ask | Ready | StepDown | Close) else None
+
+    def read_first(self, answer: Answer) -> Answer:
+        return answer
+
+    def abandon(self) -> None:
+        """The others wait for the lease."""
+
+    # On the driver's task ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """It listens already."""
+
+    def patience(self, now: int) -> float | None:
+        return 0.0 if self.source.waiting else None
+
+    def look(self, *, thoroughly: bool) -> Sequence[CallEvent]:
+        """Whether messages may have been missed, by the bus' own count of its connections."""
+        if not self.core.live:
+            self.source.read_at = self._host.now()  # there need be nothing to hear yet
+        epoch = getattr(self._bus, "epoch", 0)
+        if not epoch or epoch == self._epoch:
+            return ()
+        self._epoch = epoch
+        return [Missed()]
+
+    def hears(self, event: Any) -> Sequence[CallEvent]:
+        """What the user wants, as the protocol knows it."""
+        match event:
+            case WorkOver() | Lapsed() | StepDown() | Close():
+                return [event]
+            case HandOver(role) if self._life.beliefs.valid(role) is not None:
+                return [event]
+            case Ask():
+                self._drained = True
+                return [StepDown(None, DRAINED), Ready(False)]
+            case Ready() if not self._drained:
+                return [event]
+            case _:
+                return []
+
+    def step(self, event: CallEvent, now: int) -> Sequence[Any]:
+        effects = self.core.step(event, now)
+        if self.core.live and not self._told_live:
+            self._told_live = True
+            return [Live(), *effects]  # first: whoever finds that it leads finds it live
+        return effects
+
+    def carry(self, effect: Any) -> None:
+        match effect:
+            case Lead(seat, _, until, "renewed"):
+                self._life.carry(Extend((seat,), until))
+            case Lead(seat, _, _, why):
+                self._life.measures.gains(seat, why.partition(",")[0])
+                self._life.measures.heard_before(seat, self.core.last_sign(seat[0]))
+                self._life.carry(effect)
+            case Led(role, holder):
+                self._led(role, holder)
+            case Joined(member):
+                peer = self.core.peers().get(member)
+                host = "" if peer is None else peer.host
+                self._life.carry(Moved([MemberJoined(0, member, name_of(member), host)]))
+            case Lost(member, why):
+                self._life.carry(Moved([MemberLeft(0, member, name_of(member), why)]))
+            case Report(kind, text):
+                self._report(kind, text)
+            case _:
+                self._life.carry(effect)
+
+    def _led(self, role: str, holder: str | None) -> None:
+        if holder is None:
+            self.since.pop(role, None)
+        else:
+            self.since[role] = self._host.wall_us() / 1e6
+        self._life.beliefs.notify()
+
+    def _report(self, kind: str, text: str) -> None:
+        """Once: what is wrong is heard again with every call."""
+        if text not in self._reported and len(self._reported) < MAX_REPORTS:
+            self._reported.add(text)
+            self._life.carry(Report(kind, text))
+
+    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+        return ()
+
+    def append(self, puts: list[Any]) -> Sequence[int]:
+        raise NotImplementedError("ALLCALL has no log")
+
+    def payloads(self, put: Publish) -> Sequence[bytes]:
+        return (put.payload,)
+
+    def acked(self, put: Any, offset: int) -> CallEvent:
+        raise NotImplementedError("ALLCALL has no log")
+
+    def failed(self, put: Any, unknown: bool) -> CallEvent:
+        raise NotImplementedError("ALLCALL has no log")
+
+    def publish(self, message: Publish) -> None:
+        self._bus.publish(self.settings.group, message.payload)
+
+    def after_round(self) -> None:
+        """There is nothing to tidy."""
+
+    # The end -------------------------------------------------------------------------------------------------------------
+
+    def restart(self, effect: Restart, events: deque[Any]) -> None:
+        raise NotImplementedError("a member that runs ALLCALL has one incarnation")
+
+    def last_words(self, why: str) -> Sequence[CallEvent]:
+        """Others wait for the lease, whatever it says now."""
+        return ()
+
+    def close(self, *, left: bool) -> None:
+        self.bells.close()
+        with contextlib.suppress(ClosedError, ForkedError):  # the bus was closed first
+            self._stop_listening()

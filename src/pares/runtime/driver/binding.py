@@ -1,0 +1,212 @@
+"""What a driver is made of, as protocols: the *binding* of one protocol to its ledger, and the *source* of what it reads.
+
+A binding holds the state machine of its protocol (`core`) and all that is particular to it. The driver asks it in the same
+order whatever protocol it is (see `loop`), and carries out what all have in common: waiting, reading, appending, the clock, the
+order in which things end. What crosses this seam are values.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from pares.core.events import Event, Restart
+from pares.runtime.driver.answers import Answer
+from pares.runtime.host import Bells, Task
+
+
+class Drives(Protocol):
+    """What a member asks of whatever drives it."""
+
+    unreachable: str | None
+    """Why the ledger is out of reach; None while it is in reach."""
+    failure: BaseException | None
+    each_round: Callable[[], None] | None
+    """Called on the driver's task, after each of its rounds."""
+    thread: Task
+    """Its own; there from `start` on."""
+
+    @property
+    def unwritten(self) -> str | None:
+        """Why what this member writes does not arrive: it may be that this user can read the ledger, and not write it."""
+        ...
+
+    @property
+    def joined(self) -> bool:
+        """Whether its group has let it in (or it stays away on purpose)."""
+        ...
+
+    @property
+    def read_at(self) -> int:
+        """When the ledger was last read, or heard."""
+        ...
+
+    @property
+    def read_back_at(self) -> int | None:
+        """When the newest of its own records that was read back, and counted, was handed over; None before the first."""
+        ...
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a person should know for as long as it lasts."""
+        ...
+
+    def start(self) -> None: ...
+
+    def run(self) -> None:
+        """Drives, on the task that calls, which is its own from now on; until it is over."""
+        ...
+
+    def request(self, event: Event, answer: Answer | None = None) -> None:
+        """Hands `event` to the protocol. `answer` is called once what follows from it stands in the log and was read, or the
+        driver has ended before."""
+        ...
+
+    def read_first(self, answer: Answer) -> None:
+        """`answer` is called when everything was read that stood in the log before this call, or the ledger is out of reach;
+        with False when the driver has ended."""
+        ...
+
+    def abandon(self) -> None:
+        """Ends without leaving the group: the ledger is out of reach, or the caller has no more time."""
+        ...
+
+    def close_in_child(self) -> None: ...
+
+
+class Source(Protocol):
+    """Where a protocol hears of the others."""
+
+    @property
+    def read_at(self) -> int: ...
+
+    @property
+    def proves_reach(self) -> bool:
+        """Whether the ledger is in reach when this has been read to its end."""
+        ...
+
+    def new(self) -> Iterator[tuple[Any, int | None]]:
+        """What is new: events, each with the time that was read for it (None: it is read when the event is handed over).
+        Raises what the ledger raises."""
+        ...
+
+    def lost(self) -> None:
+        """The ledger was out of reach: what is there afterwards may be another one."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Another incarnation reads from now on."""
+        ...
+
+
+class Binding(Protocol):
+    """One protocol on one ledger."""
+
+    @property
+    def bells(self) -> Bells: ...
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def appends(self) -> tuple[type, ...]:
+        """The effects that are records to append, answered by `acked` or `failed`."""
+        ...
+
+    @property
+    def publishes(self) -> tuple[type, ...]:
+        """The effects that are messages to send."""
+        ...
+
+    @property
+    def me(self) -> str:
+        """The id of the present incarnation."""
+        ...
+
+    @property
+    def joined(self) -> bool: ...
+
+    @property
+    def unwritten(self) -> str | None: ...
+
+    @property
+    def read_back_at(self) -> int | None: ...
+
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was asked for stands in the log and was read."""
+        ...
+
+    @property
+    def rest_ns(self) -> int:
+        """For how long after a round to let others write, so that one round reads it all."""
+        ...
+
+    # From the user's tasks -------------------------------------------------------------------------------------------
+
+    def ask(self, event: Event) -> object | None:
+        """What the driver is to hear of this request; None if all of it is done by now."""
+        ...
+
+    def read_first(self, answer: Answer) -> Answer:
+        """Whom the driver is to tell when it has read, in the place of `answer`."""
+        ...
+
+    def abandon(self) -> None: ...
+
+    # On the driver's task, in the order of a round -------------------------------------------------------------------
+
+    def begin(self) -> None: ...
+
+    def patience(self, now: int) -> float | None:
+        """Seconds after which to look, though nothing has rung; None: there is nothing to look for."""
+        ...
+
+    def look(self, *, thoroughly: bool) -> Sequence[Any]:
+        """Events by which it may not go on as it is, or has noticed something. With `thoroughly` before an append, which is not
+        made if there are any."""
+        ...
+
+    def hears(self, event: Any) -> Sequence[Any]:
+        """What the protocol is to hear of something from the inbox."""
+        ...
+
+    def step(self, event: Any, now: int) -> Sequence[Any]: ...
+
+    def carry(self, effect: Any) -> None:
+        """Whatever effect is not the driver's."""
+        ...
+
+    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+        """Of these appends, those that are made together: all or none."""
+        ...
+
+    def append(self, puts: list[Any]) -> Sequence[int]:
+        """One batch. The offset of the last record of each. Raises what the ledger raises."""
+        ...
+
+    def payloads(self, put: Any) -> Sequence[bytes]: ...
+
+    def acked(self, put: Any, offset: int) -> Any: ...
+
+    def failed(self, put: Any, unknown: bool) -> Any: ...
+
+    def publish(self, message: Any) -> None: ...
+
+    def after_round(self) -> None: ...
+
+    # Beginning anew, and the end ---------------------------------------------------------------------------------------
+
+    def restart(self, effect: Restart, events: deque[Any]) -> None:
+        """A new incarnation takes the place of the present one. `events`: what it is to hear, to be changed in place."""
+        ...
+
+    def last_words(self, why: str) -> Sequence[Any]:
+        """Events by which the protocol gives up what it believes."""
+        ...
+
+    def close(self, *, left: bool) -> None: ...

@@ -1,0 +1,298 @@
+"""The claims protocol on one partition of a log: its incarnations, and the locks that prove deaths (R7)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from pares.core.claims.protocol import Claims
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.events import (
+    Acked,
+    Append,
+    Ask,
+    Attached,
+    BarrierReturned,
+    Close,
+    Died,
+    Event,
+    Failed,
+    Jumped,
+    Lead,
+    Read,
+    Ready,
+    Report,
+    Restart,
+    Trim,
+    Watch,
+)
+from pares.core.neli.events import WorkOver
+from pares.core.wire.records import Lock
+from pares.core.wire.world import World
+from pares.ledger import Entry, Log, expire
+from pares.runtime.death.incarnation import Incarnation
+from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.logs import Logs
+from pares.runtime.host import DeathLock, Deaths, Host
+
+log: Final = logging.getLogger("pares.member")
+
+LOCK_LOST: Final = "its death lock is gone"
+TRIM_EVERY: Final = 60_000_000_000
+TRIM_AGAIN: Final = 100_000_000
+"""Nanoseconds until the rest is trimmed, of what was too much to go at once."""
+TRIM_AT_ONCE: Final = 5_000
+"""Entries trimmed in one go: while this member trims, it does not beat."""
+SLOW: Final = "slow: its own records come back too late to lead by, so it has let its roles go and takes none for now"
+
+
+class ClaimsBinding:
+    """See `binding.Binding`. `begin`: makes an incarnation that knows of tokens up to the one it is given."""
+
+    appends: tuple[type, ...] = (Append,)
+    publishes: tuple[type, ...] = ()
+    joined = True
+    """A live member is in its group: only the log admits one."""
+    unwritten: str | None = None
+    rest_ns = 0
+
+    def __init__(
+        self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life, host: Host
+    ) -> None:
+        self.ledger = ledger
+        self.partitions = (partition,)
+        self._partition = partition
+        self._begin = begin
+        self._life = life
+        self._host = host
+        self._standing: dict[type, Event] = {}
+        """What the user wants of this member in whatever incarnation."""
+        self._drained = False
+        """Set by whoever drains it, on any task; nothing takes it back."""
+        self._deaths: Deaths | None = None
+        self._locks: dict[str, Lock] = {}
+        self._trimmed_at = host.now()
+        self._trim_before = 0
+        self.bells = host.bells(ledger, self.partitions)
+        try:
+            self._is(begin(0))
+        except BaseException:
+            self.bells.close()
+            raise
+        self._mine = {self.core.me}
+        """The ids of all its incarnations so far."""
+        self.source = Logs(ledger, self, host.now)
+
+    def _is(self, incarnation: Incarnation) -> None:
+        self.incarnation = incarnation
+        self.core: Claims = incarnation.claims
+        self._attached = False
+        if self._deaths is not None:
+            self._deaths.close()
+            self._deaths = None
+        if incarnation.folder is not None:
+            self._deaths = self._host.deaths(incarnation.folder)
+            self.bells.also(self._deaths.filenos())
+
+    # What a view and health ask --------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        return self.core.me
+
+    @property
+    def world(self) -> World:
+        return self.core.reader.world
+
+    @property
+    def bad_records(self) -> int:
+        return sum(self.core.reader.bad.values())
+
+    @property
+    def uncounted_records(self) -> int:
+        return self.core.reader.uncounted
+
+    @property
+    def lock(self) -> DeathLock | None:
+        return self.incarnation.lock
+
+    @property
+    def no_proof(self) -> str | None:
+        return self.incarnation.no_proof
+
+    def now(self) -> int:
+        return self._host.now()
+
+    @property
+    def read_back_at(self) -> int | None:
+        return self.core.outbox.sent.counted
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """That this member takes nothing for now (R18)."""
+        return () if self.core.slow_until is None else (SLOW,)
+
+    @property
+    def settled(self) -> bool:
+        return self.core.settled
+
+    # From the user's tasks -------------------------------------------------------------------------------------------
+
+    def ask(self, event: Event) -> Event:
+        if isinstance(event, Ready | Close):
+            self._standing[type(event)] = event
+        if isinstance(event, Ask) and event.drain in self._mine:
+            self._drained = True
+        return event
+
+    def read_first(self, answer: Answer) -> Answer:
+        return answer
+
+    def abandon(self) -> None:
+        """The task has nothing that it waits for."""
+
+    # On the driver's task ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The incarnation is there."""
+
+    def patience(self, now: int) -> float | None:
+        return None if self._deaths is None else self._deaths.poll_interval(now)
+
+    def look(self, *, thoroughly: bool) -> Sequence[Event]:
+        """Whether this incarnation's lock still speaks for it (A3). If not, anybody may take it for dead at any moment: it
+        stops believing, says so, and begins anew with a lock of its own. And whether others have died."""
+        lock = self.incarnation.lock
+        why = "" if lock is None else lock.lost(thoroughly=thoroughly)
+        if why:
+            text = f"the lock that shows that {self.me} lives is gone: {why}; let nobody close descriptors of others"
+            self._life.carry(Report("lock-lost", text))
+            return [Jumped(LOCK_LOST)]
+        if thoroughly or self._deaths is None:
+            return ()
+        return [Died(member) for member in self._deaths.check(self._host.now())]
+
+    def hears(self, event: Any) -> Sequence[Event]:
+        if isinstance(event, WorkOver):
+            return [BarrierReturned(event.token)]
+        if isinstance(event, Ask) and event.drain in self._mine:
+            return [Ask(drain=self.me)]  # it may have begun anew since that was asked
+        return [event]
+
+    def step(self, event: Event, now: int) -> Sequence[Any]:
+        return self.core.step(event, now)
+
+    def carry(self, effect: Any) -> None:
+        if isinstance(effect, Watch):
+            self._watch(effect)
+        elif isinstance(effect, Trim):
+            self._trim(effect.before)
+        else:
+            if isinstance(effect, Lead):
+                self._life.measures.heard_before(effect.seat, self.core.watches.last_sign(effect.seat))
+            self._life.carry(effect)
+
+    def _watch(self, effect: Watch) -> None:
+        """Watches these from now on. A member that was proven dead and is no longer in the group needs its lock file no
+        more."""
+        if self._deaths is None or self.incarnation.folder is None:
+            return
+        for member in self._deaths.proven - effect.locks.keys():
+            if member not in self.world.members:
+                self._host.forget(self.incarnation.folder, member, self._locks[member])
+        self._locks = effect.locks
+        self._deaths.watch(effect.locks)
+
+    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+        return [[put] for put in puts]
+
+    def append(self, puts: list[Any]) -> Sequence[int]:
+        return [self.ledger.append_many(put.payloads, self._partition)[-1] for put in puts]
+
+    def payloads(self, put: Append) -> Sequence[bytes]:
+        return put.payloads
+
+    def acked(self, put: Append, offset: int) -> Event:
+        return Acked(put.ticket, offset)
+
+    def failed(self, put: Append, unknown: bool) -> Event:
+        return Failed(put.ticket, unknown)
+
+    def publish(self, message: Any) -> None:
+        raise NotImplementedError("the claims protocol sends no messages")
+
+    def after_round(self) -> None:
+        if self._trim_before:
+            self._trim(self._trim_before)
+
+    def _trim(self, before: int) -> None:
+        now = self._host.now()
+        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+            return
+        self._trimmed_at = now
+        try:
+            start = self.ledger.start(self._partition)
+            now_ms = self._host.wall_us() // 1000
+            left = expire(self.ledger, min(before, start + TRIM_AT_ONCE), self._partition, now_ms=now_ms)
+            if left >= start + TRIM_AT_ONCE:
+                self._trim_before, self._trimmed_at = before, now - TRIM_EVERY + TRIM_AGAIN
+            else:
+                self._trim_before = 0
+        except (LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError) as error:
+            log.info("old entries stay for now: %s", error)
+
+    # What `logs` asks --------------------------------------------------------------------------------------------------
+
+    def attached(self, partition: int) -> bool:
+        return self._attached
+
+    def position(self, partition: int) -> int:
+        return self.core.position
+
+    def anchor(self, partition: int) -> tuple[int, bytes] | None:
+        return self.core.reader.anchor
+
+    def enters(self, partition: int, start: int, end: int) -> Event:
+        self._attached = True
+        return Attached(start, end)
+
+    def heeds_silence(self, partition: int, now: int) -> bool:
+        """It acts only when it has read to the end, and this is how it knows."""
+        return True
+
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[Event, int | None]:
+        return Read(list(entries)), None
+
+    def through(self, partition: int, entries: list[Entry]) -> bool:
+        return not entries
+
+    def jumps(self, partition: int, why: str) -> Event:
+        return Jumped(why)
+
+    # Beginning anew, and the end -----------------------------------------------------------------------------------------
+
+    def restart(self, effect: Restart, events: deque[Any]) -> None:
+        """The old incarnation is left for dead, with its lock to prove it (R8)."""
+        self.incarnation.abandon()
+        unserved = [r for r in self.core.living.unserved() if not (isinstance(r, Ask) and r.drain)]
+        incarnation = self._begin(self.core.largest_token)
+        self._mine.add(incarnation.claims.me)  # before anybody can ask for it to be drained
+        self._is(incarnation)
+        # The new incarnation knows nothing of what the old one was told.
+        again = [*self._standing.values(), *([Ask(drain=self.me)] if self._drained else []), *unserved]
+        events.extendleft(reversed([r for r in again if r not in events]))
+
+    def last_words(self, why: str) -> Sequence[Event]:
+        return [Jumped(why)]
+
+    def close(self, *, left: bool) -> None:
+        if self._deaths is not None:
+            self._deaths.close()
+        self.bells.close()
+        if left:
+            self.incarnation.end()
+        else:
+            self.incarnation.abandon()

@@ -1,0 +1,132 @@
+"""Reading the partitions of a log, in order, and noticing when it is another one than before (R12).
+
+Before going on with a log that was out of reach, or from time to time anyway, it is looked at whether it is still the same one:
+its identity, its ends, and the last entry that was read, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from pares.core.errors import LedgerGap, LedgerRewound
+from pares.ledger import Entry, Log
+
+CHUNK: Final = 1000
+LOOK_EVERY: Final = 500_000_000
+"""Nanoseconds between two looks whether the log is still the same one."""
+
+
+class Follows(Protocol):
+    """A binding whose protocol reads logs."""
+
+    @property
+    def me(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[int]: ...
+
+    def attached(self, partition: int) -> bool: ...
+
+    def position(self, partition: int) -> int: ...
+
+    def anchor(self, partition: int) -> tuple[int, bytes] | None:
+        """The last entry that was read."""
+        ...
+
+    def enters(self, partition: int, start: int, end: int) -> Any: ...
+
+    def heeds_silence(self, partition: int, now: int) -> bool:
+        """Whether it is to hear that there is nothing new."""
+        ...
+
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[Any, int | None]: ...
+
+    def through(self, partition: int, entries: list[Entry]) -> bool:
+        """Whether there is nothing behind these, for now."""
+        ...
+
+    def jumps(self, partition: int, why: str) -> Any: ...
+
+
+class Logs:
+    """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
+
+    proves_reach = True
+
+    def __init__(self, ledger: Log, follows: Follows, now: Callable[[], int]) -> None:
+        self._ledger = ledger
+        self._follows = follows
+        self._now = now
+        self._changed: Callable[[list[int]], list[int]] | None = getattr(ledger, "changed", None)
+        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
+        self.read_at = now()
+        self._away = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self._identity = ""
+        self._looked_at = 0
+        self._doubted: set[int] = set()
+        """Partitions whose last entry is to be read again before going on."""
+
+    def lost(self) -> None:
+        self._away, self._doubted = True, set(self._follows.partitions)
+
+    def new(self) -> Iterator[tuple[Any, int | None]]:
+        follows, me = self._follows, self._follows.me
+        yield from self._look()
+        if follows.me != me:
+            return
+        partitions = list(follows.partitions)
+        news = partitions
+        if self._changed is not None and len(partitions) > 1:
+            news = self._changed([follows.position(number) for number in partitions])
+        for number in partitions:
+            yield from self._read(number, number in news)
+            if follows.me != me:
+                return
+        self._away = False
+
+    def _look(self) -> Iterator[tuple[Any, int | None]]:
+        now = self._now()
+        if now < self._looked_at + LOOK_EVERY and not self._away:
+            return
+        self._looked_at = now
+        before, self._identity = self._identity, self._ledger.identity()
+        if before and self._identity != before:
+            for number in self._follows.partitions:
+                yield self._follows.jumps(number, "the log was replaced by another one"), None
+
+    def _read(self, number: int, new: bool) -> Iterator[tuple[Any, int | None]]:
+        follows, me = self._follows, self._follows.me
+        try:
+            if not follows.attached(number):
+                self._doubted.discard(number)
+                yield follows.enters(number, self._ledger.start(number), self._ledger.end(number)), None
+            elif number in self._doubted:
+                yield from self._check(number)
+            while follows.me == me and follows.attached(number):
+                entries = list(self._ledger.read(follows.position(number), number, CHUNK)) if new else []
+                self.read_at = self._now()
+                if not entries and not follows.heeds_silence(number, self.read_at):
+                    break
+                yield follows.reads(number, entries, self.read_at)
+                if follows.me == me and follows.through(number, entries):
+                    break
+        except (LedgerGap, LedgerRewound) as error:
+            yield follows.jumps(number, str(error)), None
+
+    def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
+        """After it was out of reach: the last entry that was read is to be there, byte for byte."""
+        anchor = self._follows.anchor(number)
+        if anchor is not None:
+            offset, payload = anchor
+            if offset >= self._ledger.start(
+                number
+            ):  # else it is gone by retention, which says nothing: a gap shows later
+                entries = self._ledger.read(offset, number, 1)
+                if not entries or entries[0].offset != offset or entries[0].payload != payload:
+                    why = f"entry {offset} of partition {number} is not what it was: it is another log, or it lost its tail"
+                    yield self._follows.jumps(number, why), None
+        self._doubted.discard(number)

@@ -1,0 +1,382 @@
+"""NELI, NELE and Fast NELI on the partitions of a log; a second task has the place in the group (`assignment`)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.events import (
+    Ask,
+    Close,
+    Declare,
+    Event,
+    HandOver,
+    Lead,
+    Live,
+    PauseFor,
+    Ready,
+    Report,
+    Restart,
+    ResumeNow,
+    StepDown,
+)
+from pares.core.neli.classic import Neli
+from pares.core.neli.events import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, Yielded
+from pares.core.neli.events import Event as ShareEvent
+from pares.core.neli.fast import Fast
+from pares.core.neli.induced import Induced
+from pares.core.neli.partition import BELIEVING, STANDING
+from pares.core.neli.partitions import SILENT
+from pares.core.reasons import STEPPED_DOWN
+from pares.ledger import Entry, Ledger, expire
+from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.inbox import Inbox
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.logs import CHUNK, Logs
+from pares.runtime.host import Host
+from pares.runtime.neli.assignment import GRACE, Assignment, Callbacks, Join
+from pares.runtime.neli.claims_group import ClaimsMembership
+from pares.runtime.neli.idle import group_members, uneven
+from pares.runtime.neli.settings import check_barrier
+
+log: Final = logging.getLogger("pares.member")
+
+Make = Callable[[float, int], tuple[str, Config]]
+"""The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
+SECOND: Final = 1_000_000_000
+SHARES_EVERY: Final = 3
+"""Of the group's sessions, or seconds if they are shorter, between two looks at whether members or partitions are idle."""
+ROUNDS: Final = 20
+"""Rounds between two beats, at the most, for what others write. The more members there are, the slower they beat, and the
+longer one rests."""
+TRIM_EVERY: Final = 60 * SECOND
+TRIM_AT_ONCE: Final = 5_000
+"""Entries trimmed in one go."""
+PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
+
+
+class NeliBinding:
+    """See `binding.Binding`. It has joined its group when it is made."""
+
+    appends: tuple[type, ...] = (Put,)
+    publishes: tuple[type, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        make: Make,
+        join: Join,
+        inbox: Inbox,
+        life: Life,
+        host: Host,
+        *,
+        away: bool,
+        native: bool = False,
+    ) -> None:
+        self.ledger = ledger
+        self._host = host
+        self._life = life
+        self._make = make
+        self._join = join
+        self._inbox = inbox
+        self._unready = away
+        """What its `ready=` check said last. Written by whoever tells that, alone."""
+        self._drained = False
+        """Set by users, on any task; nothing takes it back."""
+        self._closing = False
+        self.native = native
+        """The ledger's own service decides who has which partition, and nobody else has a say in it."""
+        self._trimmed_at = host.now()
+        self._shares_at = 0
+        self._looked_at_shares = False
+        self._told_of_shares: set[str] = set()
+        self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
+        """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
+        self.bells = host.bells(ledger, range(ledger.partitions))
+        try:
+            self._begin(0, ())
+        except BaseException:
+            self.bells.close()
+            raise
+        self.source = Logs(ledger, self, host.now)
+        self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
+
+    def _begin(self, seen: int, roles: tuple[str, ...], after: Assignment | None = None) -> None:
+        """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
+        the group's, which may belong to other partitions now."""
+        hear, limit = self._inbox.put, self._life.barrier_limit + GRACE
+        self._callbacks = callbacks = Callbacks(hear, limit, self._host)
+        left, changed = (lambda: self._left(callbacks)), (lambda: self.bells.ring())
+        wanted = lambda: not (self._unready or self._drained)  # noqa: E731
+        self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, self._host, after)
+        self._live: Live | None = None
+        """The logs have been read: it is live when the group has let it in, too."""
+        self._told: set[str] = set()
+        """What the user was told of why it is not in its group."""
+        try:
+            protocol, config = self._make(self.assignment.bound, seen)
+            if config.exclusive:
+                check_barrier(self._life.barrier_limit, GRACE, self.assignment.callback_limit)
+            self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
+        except BaseException:
+            self.assignment.give_up()
+            raise
+        self.partitions = range(config.partitions)
+
+    def _left(self, callbacks: Callbacks) -> None:
+        """The group was left, for good; unless that was an earlier incarnation's."""
+        if callbacks is self._callbacks:
+            self._inbox.put(Close())
+
+    # What a view and health ask --------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        return self.core.me
+
+    def now(self) -> int:
+        return self._host.now()
+
+    @property
+    def unwritten(self) -> str | None:
+        """Why the group that shares the partitions out does not answer."""
+        return self.assignment.unreachable
+
+    @property
+    def joined(self) -> bool:
+        return self.assignment.joined
+
+    @property
+    def read_back_at(self) -> int | None:
+        """In the partition where that is longest ago. With Fast NELI only owners beat."""
+        everywhere = isinstance(self.core, Neli)
+        parts = [part for part in self.core.parts if everywhere or part.phase in STANDING]
+        return min((part.sent.counted for part in parts if part.sent.counted is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        return self.core.settled
+
+    @property
+    def rest_ns(self) -> int:
+        return self.core.pace_ns // ROUNDS
+
+    # From the user's tasks -------------------------------------------------------------------------------------------
+
+    def ask(self, event: Event) -> ShareEvent | None:
+        """The group does what is the group's; the rest is the protocol's."""
+        if isinstance(event, Close):
+            self._closing = True
+            self.assignment.leave()
+        elif isinstance(event, StepDown):
+            if self.native or event.role is None:
+                self.assignment.stay_away(2 * self.assignment.bound)
+            else:
+                # Handed over, it stays away: given up, it would come back with the next balancing.
+                self._steer().hand_over(self._number(event.role), None, event.why or STEPPED_DOWN)
+        elif isinstance(event, HandOver):
+            to = None if event.to is None else event.to.rpartition("~")[0] or event.to
+            self._steer().hand_over(self._number(event.role), to, event.why)
+        elif isinstance(event, PauseFor):
+            self._steer().pause(None if event.scope is None else self._number(event.scope), event.ms / 1000)
+        elif isinstance(event, ResumeNow):
+            self._steer().resume(None if event.scope is None else self._number(event.scope))
+        elif isinstance(event, Ready):
+            self._unready = not event.ready
+            self.assignment.look()
+        elif isinstance(event, Ask):
+            self._drained = True
+            self.assignment.look()
+        elif isinstance(event, Declare):
+            return Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,))
+        return None
+
+    def _steer(self) -> ClaimsMembership:
+        """Raises `LedgerUnavailable` while this member is out of its group."""
+        membership = self.assignment.membership
+        if not isinstance(membership, ClaimsMembership):
+            raise LedgerUnavailable(f"{self.core.me} is out of its group, and has nothing to move or to pause there")
+        return membership
+
+    def _number(self, role: str) -> int:
+        """The partition of this role's seat that this member leads, or of its first one."""
+        config = self.core.config
+        parts = [self.core.partition(role, seat) for seat in range(config.seats)]
+        return next((n for n in parts if self.core.parts[n].phase in BELIEVING), parts[0])
+
+    def read_first(self, answer: Answer) -> Answer:
+        """Behind the partitions' logs that of the group that shares them out: its members are who can be given one."""
+
+        def then(done: bool) -> None:
+            membership = self.assignment.membership
+            if done and isinstance(membership, ClaimsMembership):
+                membership.read_first(answer)
+            else:
+                answer(done)
+
+        return then
+
+    def abandon(self) -> None:
+        self.assignment.stop()
+
+    # On the driver's task ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.assignment.start()
+
+    def patience(self, now: int) -> float | None:
+        return None
+
+    def look(self, *, thoroughly: bool) -> Sequence[ShareEvent]:
+        return ()
+
+    def hears(self, event: Any) -> Sequence[ShareEvent]:
+        return [event]
+
+    def step(self, event: ShareEvent, now: int) -> Sequence[Any]:
+        self._look_at_group()
+        if not isinstance(event, Heard):
+            return self.core.step(event, now)
+        sent = self.core.parts[event.partition].sent
+        before, effects = sent.counted, self.core.step(event, now)
+        if sent.counted is not None and sent.counted != before:
+            self._life.measures.read_backs.note((self._host.now() - sent.counted) / SECOND)
+        return effects
+
+    def _look_at_group(self) -> None:
+        if self.assignment.joined:
+            self._told.clear()
+            live, self._live = self._live, None
+            if live is not None:
+                self._life.carry(live)
+        else:
+            why = self.assignment.trouble
+            if why is not None and why not in self._told:
+                self._told.add(why)
+                self._life.carry(Report("not-in-its-group", why))
+
+    def carry(self, effect: Any) -> None:
+        if isinstance(effect, Live):
+            self._live = effect
+        elif isinstance(effect, Yielded):
+            self._callbacks.yielded(effect.partition)
+        else:
+            if isinstance(effect, Lead) and effect.why == SILENT:
+                self._life.measures.gains(effect.seat, SILENT)
+                self._life.measures.heard_before(effect.seat, self.core.last_sign(effect.seat))
+            self._life.carry(effect)
+
+    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+        return [[put] for put in puts] if self._append_each is None else [puts]
+
+    def append(self, puts: list[Any]) -> Sequence[int]:
+        if len(puts) > 1 and self._append_each is not None:
+            return self._append_each([(put.partition, put.payload) for put in puts])
+        return [self.ledger.append(put.payload, put.partition) for put in puts]
+
+    def payloads(self, put: Put) -> Sequence[bytes]:
+        return (put.payload,)
+
+    def acked(self, put: Put, offset: int) -> ShareEvent:
+        return Landed(put.ticket, offset)
+
+    def failed(self, put: Put, unknown: bool) -> ShareEvent:
+        return Missed(put.ticket, unknown)
+
+    def publish(self, message: Any) -> None:
+        raise NotImplementedError("NELI sends no messages")
+
+    def after_round(self) -> None:
+        self._trim()
+        self._look_at_shares()
+
+    def _look_at_shares(self) -> None:
+        """Whether somebody has nothing to do because of how many partitions there are, once all have had time to come."""
+        now = self._host.now()
+        if not self.core.live or self.core.closing or now < self._shares_at or not self.joined:
+            return
+        self._shares_at = now + SHARES_EVERY * int(max(1.0, self.assignment.bound) * SECOND)
+        if not self._looked_at_shares:
+            self._looked_at_shares = True
+            return
+        members = len(group_members(self.core, self.assignment.membership, now))
+        config = self.core.config
+        for kind, text in uneven(config.partitions, config.seats, len(self.core.roles), members):
+            if kind not in self._told_of_shares:
+                self._told_of_shares.add(kind)
+                self._life.carry(Report(kind, f"group {config.group!r}: {text}"))
+
+    def _trim(self) -> None:
+        """The owner of a partition has its log forget what is older than the retention; beats say all that is needed."""
+        now = self._host.now()
+        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+            return
+        self._trimmed_at = now
+        for part in self.core.parts:
+            if part.phase in BELIEVING:
+                with contextlib.suppress(LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError):
+                    start = self.ledger.start(part.number)
+                    now_ms = self._host.wall_us() // 1000
+                    expire(self.ledger, min(part.track.position, start + TRIM_AT_ONCE), part.number, now_ms=now_ms)
+
+    # What `logs` asks --------------------------------------------------------------------------------------------------
+
+    def attached(self, partition: int) -> bool:
+        return self.core.parts[partition].attached
+
+    def position(self, partition: int) -> int:
+        return self.core.position(partition)
+
+    def anchor(self, partition: int) -> tuple[int, bytes] | None:
+        return self.core.parts[partition].track.anchor
+
+    def enters(self, partition: int, start: int, end: int) -> ShareEvent:
+        return Entered(partition, start, end)
+
+    def heeds_silence(self, partition: int, now: int) -> bool:
+        return self.core.heeds_silence(partition, now)
+
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ShareEvent, int | None]:
+        shown = self._host.wall_us()
+        now = self._host.now()
+        # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
+        shown += int((now - read_at) / (1 - self.core.config.drift)) // 1000 + 1
+        return Heard(partition, list(entries), shown), now
+
+    def through(self, partition: int, entries: list[Entry]) -> bool:
+        return not entries or (len(entries) < CHUNK and self.core.parts[partition].track.entered)
+
+    def jumps(self, partition: int, why: str) -> ShareEvent:
+        return Broke(partition, why)
+
+    # Beginning anew, and the end -----------------------------------------------------------------------------------------
+
+    def restart(self, effect: Restart, events: deque[Any]) -> None:
+        self._callbacks.end()
+        self.assignment.leave()
+        asked = [events.popleft() for _ in range(len(events))]
+        wanted, unwanted = self.core.wanted(there=True), self.core.wanted(there=False)
+        roles = (*self.core.roles, *sorted(wanted - set(self.core.roles)))
+        self._begin(self.core.largest, roles, after=self.assignment)
+        # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
+        wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
+        events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
+        if self._closing:
+            self.assignment.leave()
+        self.assignment.start()
+
+    def last_words(self, why: str) -> Sequence[ShareEvent]:
+        return [Broke(number, why) for number in range(len(self.core.parts))]
+
+    def close(self, *, left: bool) -> None:
+        self.assignment.stop()
+        if not left:
+            self.assignment.leave()
+        self.bells.close()
