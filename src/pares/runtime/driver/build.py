@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, cast
 from pares.core.errors import CapabilityError, ConfigError, ParesError
 from pares.core.lease import lease_ns
 from pares.ledger import Bus, Ledger, Log, parse, partition_of
+from pares.runtime.claims.binding import ClaimsBinding
 from pares.runtime.config.protocols import AllCall, ProtocolSettings
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.binding import Drives
-from pares.runtime.driver.claims import ClaimsBinding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.loop import Driver

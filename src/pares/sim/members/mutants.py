@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import Follow, Jumped, Lead, Read
+from pares.core.events import Died, Event, Follow, Lead, Read
 from pares.runtime import term
-from pares.runtime.driver import beliefs, loop
+from pares.runtime.claims import binding as claims
+from pares.runtime.driver import beliefs, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.mutants.base import Mutant, Patch
@@ -58,7 +58,12 @@ def _renewal_revives() -> list[Patch]:
 
 
 def _lock_not_looked_at() -> list[Patch]:
-    return [(loop.Loop, "_keeps_lock", lambda self, *, thoroughly: True)]
+    def blind(self: claims.ClaimsBinding, *, thoroughly: bool) -> list[Event]:
+        mine: Any = self
+        dead: list[str] = [] if thoroughly or mine._deaths is None else mine._deaths.check(self.now())
+        return [Died(member) for member in dead]
+
+    return [(claims.ClaimsBinding, "look", blind)]
 
 
 def _stop_does_not_last() -> list[Patch]:
@@ -105,53 +110,37 @@ def _callback_not_awaited() -> list[Patch]:
 
 def _read_judged_by_an_old_clock() -> list[Patch]:
     """What was read is judged by a stopwatch that was read before the fetch."""
+    position = claims.ClaimsBinding.position
+    before = dict[int, int]()
 
-    def read(self: loop.Loop) -> None:
-        mine: Any = self
-        try:
-            if not mine._attached:
-                mine._attach()
-            elif self.unreachable is not None or self.now() >= mine._looked_at + loop.LOOK_EVERY:
-                mine._look()
-            while self.over is None and mine._attached:
-                before = self.now()
-                entries = self.ledger.read(self.claims.position, self.partition, loop.CHUNK)
-                self.read_at, self.unreachable = self.now(), None
-                now, mine.now = self.now, lambda before=before: before
-                try:
-                    mine._step(Read(list(entries)))
-                finally:
-                    mine.now = now
-                if not entries:
-                    break
-        except LedgerUnavailable as error:
-            mine._out_of_reach(error)
-        except (LedgerGap, LedgerRewound) as error:
-            mine._step(Jumped(str(error)))
-        except ClosedError:
-            mine._ledger_closed()
+    def asks(self: claims.ClaimsBinding, partition: int) -> int:
+        before[id(self)] = self.now()
+        return position(self, partition)
 
-    return [(loop.Loop, "_read", read)]
+    def reads(self: claims.ClaimsBinding, partition: int, entries: list[Any], read_at: int) -> tuple[Event, int]:
+        return Read(list(entries)), before[id(self)]
+
+    return [(claims.ClaimsBinding, "position", asks), (claims.ClaimsBinding, "reads", reads)]
 
 
 def _tick_before_read() -> list[Patch]:
     """A round ticks before it reads, so it acts on what it knew before it waited."""
 
-    def swapped(self: loop.Loop) -> None:
+    def swapped(self: loop.Driver) -> None:
         mine: Any = self
-        self.doorbell.wait(mine._patience())
-        mine._keeps_lock(thoroughly=False)
+        self.binding.bells.wait(mine._patience())
         readers = len(mine._readers)
+        for event in self.binding.look(thoroughly=False):
+            mine._step(event)
         mine._serve()
-        mine._check_deaths()
-        if self.over is None:
-            mine._tick()
+        mine._tick()
         mine._read()
         mine._readers.done(readers)
+        self.binding.after_round()
         if self.each_round is not None:
             self.each_round()
 
-    return [(loop.Loop, "_round", swapped)]
+    return [(loop.Driver, "_round", swapped)]
 
 
 def _follow_forgets_the_deadline() -> list[Patch]:
@@ -191,7 +180,7 @@ def _lock_before_beliefs() -> list[Patch]:
     def cleans(self: Any) -> None:
         self._clean_up()
 
-    return [(beliefs.Beliefs, "stop", late), (loop.Loop, "_end_terms", cleans)]
+    return [(beliefs.Beliefs, "stop", late), (loop.Driver, "_end_terms", cleans)]
 
 
 def _unready_is_ready() -> list[Patch]:
@@ -218,10 +207,15 @@ def _lapses_are_kept() -> list[Patch]:
 def _anchor_not_read() -> list[Patch]:
     """After an outage the last entry is not read again, and the log's identity is not looked at."""
 
-    def trusting(self: loop.Loop) -> None:
-        self._looked_at = self.now()  # pyright: ignore[reportPrivateUsage]
+    def trusting(self: logs.Logs) -> list[Any]:
+        self._looked_at = self._now()  # pyright: ignore[reportPrivateUsage]
+        return []
 
-    return [(loop.Loop, "_look", trusting)]
+    def unread(self: logs.Logs, number: int) -> list[Any]:
+        self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
+        return []
+
+    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", unread)]
 
 
 def _renew_forgets_the_others() -> list[Patch]:

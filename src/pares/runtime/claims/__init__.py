@@ -1,0 +1,1 @@
+"""The claims protocol on a real ledger."""
