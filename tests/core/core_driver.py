@@ -13,7 +13,6 @@ from pares.core.events import (
     Append,
     Attached,
     Barrier,
-    BarrierReturned,
     Effect,
     Event,
     Failed,
@@ -21,6 +20,7 @@ from pares.core.events import (
     Restart,
     Stop,
     Tick,
+    WorkOver,
 )
 from pares.core.lease import MS
 from pares.core.wire import records as R
@@ -86,7 +86,7 @@ class Solo:
             if isinstance(effect, Append):
                 self._append(effect)
             elif isinstance(effect, Barrier) and self.barriers:
-                self.step(BarrierReturned(effect.token))
+                self.step(WorkOver(effect.seat, effect.token))
         self.read()
 
     def _append(self, append: Append) -> None:

@@ -11,22 +11,23 @@ from pares.core.claims.protocol import Config as ClaimsConfig
 from pares.core.events import (
     Acked,
     Append,
+    Assigned,
     Attached,
     Barrier,
-    BarrierReturned,
     Close,
     Closed,
+    Extend,
     Follow,
     Lead,
     Read,
-    Renew,
     Report,
     Restart,
     Stop,
     Tick,
+    WorkOver,
 )
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Config, Entered, Extend, Heard, Landed, Put, WorkOver
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 
@@ -81,7 +82,7 @@ class Actor:
         self.core = made(
             Config(group=GROUP, id=id, name=self.name, roles=(ROLE,), threshold_ms=300, interval_ms=50, session_ms=1000)
         )
-        self.step(Entered(0, 0, end))
+        self.step(Attached(0, end))
         self.step(Assigned((0,)))
 
     @property
@@ -99,20 +100,17 @@ class Actor:
 
     def _carry(self, effect: Any) -> None:
         now = self.shared.now
-        if isinstance(effect, Append | Put):
+        if isinstance(effect, Append):
             self.flying.append((now + self.delay(), effect))
         elif isinstance(effect, Lead):
             self.until[effect.seat] = effect.until
             self.tokens.append(effect.token)
-        elif isinstance(effect, Renew):
-            self.until = dict.fromkeys(self.until, effect.until)
         elif isinstance(effect, Extend):
-            self.until |= dict.fromkeys(effect.seats, effect.until)
+            self.until |= dict.fromkeys(self.until if effect.seats is None else effect.seats, effect.until)
         elif isinstance(effect, Follow):
             self.until.pop(effect.seat, None)
         elif isinstance(effect, Barrier):
-            over = BarrierReturned if self.protocol == "claims" else WorkOver
-            self.step(BarrierReturned(effect.token) if over is BarrierReturned else WorkOver(effect.seat, effect.token))
+            self.step(WorkOver(effect.seat, effect.token))
         elif isinstance(effect, Report):
             self.reports.append(effect.kind)
         elif isinstance(effect, Stop | Closed):
@@ -126,11 +124,9 @@ class Actor:
     def delay(self) -> int:
         return 0
 
-    def _land(self, at: int, effect: Any) -> None:
-        payloads = effect.payloads if isinstance(effect, Append) else (effect.payload,)
-        offset = [self.shared.land(payload) for payload in payloads][-1]
-        answer = Acked(effect.ticket, offset) if isinstance(effect, Append) else Landed(effect.ticket, offset)
-        self.landed.append((at + self.delay(), answer))
+    def _land(self, at: int, effect: Append) -> None:
+        offset = [self.shared.land(payload) for payload in effect.payloads][-1]
+        self.landed.append((at + self.delay(), Acked(effect.ticket, offset)))
 
     def write(self) -> None:
         """What is due lands, in order, whether or not its sender sleeps."""
@@ -144,8 +140,7 @@ class Actor:
     def read(self, most: int) -> None:
         if self.ended is None:
             entries = self.shared.log[self.core_position :][:most]
-            is_claims = isinstance(self.core, Claims)
-            self.step(Read(entries) if is_claims else Heard(0, entries, self.shared.wall_us))  # type: ignore[arg-type]
+            self.step(Read(entries, wall_us=self.shared.wall_us))  # type: ignore[arg-type]
 
     def tick(self) -> None:
         if self.ended is None:

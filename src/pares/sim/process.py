@@ -20,11 +20,11 @@ from pares.core.events import (
     Append,
     Attached,
     Barrier,
-    BarrierReturned,
     Closed,
     Died,
     Effect,
     Event,
+    Extend,
     Failed,
     Follow,
     Jumped,
@@ -34,7 +34,6 @@ from pares.core.events import (
     Moved,
     Read,
     Ready,
-    Renew,
     Report,
     Restart,
     Stop,
@@ -42,6 +41,7 @@ from pares.core.events import (
     Trim,
     Wake,
     Watch,
+    WorkOver,
 )
 from pares.core.lease import lease_ns
 from pares.core.wire.records import Lock, Record, Seat
@@ -413,7 +413,7 @@ class Process(Owner):
         self.beliefs[effect.seat], self.until[effect.seat] = effect.token, effect.until
         self.scene.led(self, effect)
 
-    def _renew(self, effect: Renew) -> None:
+    def _extend(self, effect: Extend) -> None:
         """What has run out is over for good: whether it has is looked at in the step that prolongs it, for the process may have
         stood still since its kernel looked. The kernel gives such a term up, when it is told."""
         now = self.now
@@ -444,7 +444,7 @@ class Process(Owner):
             self._left.append(lambda: self._barrier_over(effect, claims))
         elif claims is self.claims and self.running:
             self.scene.barrier_over(self, effect)
-            self._hear(BarrierReturned(effect.token))
+            self._hear(WorkOver(effect.seat, effect.token))
 
     def _watch(self, effect: Watch) -> None:
         self.watching = effect.locks
@@ -484,7 +484,7 @@ class Process(Owner):
 CARRY: Final[dict[type[Effect], Callable[[Process, Any], None]]] = {
     Append: Process._append,  # pyright: ignore[reportPrivateUsage]
     Lead: Process._lead,  # pyright: ignore[reportPrivateUsage]
-    Renew: Process._renew,  # pyright: ignore[reportPrivateUsage]
+    Extend: Process._extend,  # pyright: ignore[reportPrivateUsage]
     Follow: Process._follow,  # pyright: ignore[reportPrivateUsage]
     Barrier: Process._barrier,  # pyright: ignore[reportPrivateUsage]
     Watch: Process._watch,  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,6 @@ from pares.core.errors import ConfigError
 from pares.core.events import (
     Ask,
     Barrier,
-    BarrierReturned,
     Close,
     Closed,
     Declare,
@@ -30,6 +29,7 @@ from pares.core.events import (
     Ready,
     ResumeNow,
     StepDown,
+    WorkOver,
 )
 from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
 from pares.core.wire import records
@@ -212,7 +212,7 @@ class Puppet:
 
     def _serve(self, event: Event) -> None:
         """What the user of the member asks for."""
-        if isinstance(event, BarrierReturned):
+        if isinstance(event, WorkOver):
             self._give(event.token)
         elif isinstance(event, HandOver | StepDown):
             self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, HandOver) else STEPPED_DOWN))

@@ -9,10 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import Call, decode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Barrier, Close, Follow, Lead, Report, StepDown, Tick, Wake
+from pares.core.events import (
+    Barrier,
+    Close,
+    Effect,
+    Event,
+    Follow,
+    Lead,
+    LeaderChanged,
+    PeerJoined,
+    PeerLost,
+    Publish,
+    Received,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+)
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -91,7 +107,7 @@ class World:
         self.tick(name)
         kept, node.kept = node.kept, []
         for _, payload in kept:
-            self._give(node, Heard(payload, self.wall_us(node)))
+            self._give(node, Received(payload, self.wall_us(node)))
 
     def close(self, name: str) -> None:
         self._give(self.nodes[name], Close())
@@ -163,11 +179,11 @@ class World:
                 node.ended.append((self.now, why))
             case Barrier(_, token):
                 node.barriers.append(token)
-            case Led(_, holder):
+            case LeaderChanged(_, holder):
                 node.led.append((self.now, holder))
-            case Joined(member):
+            case PeerJoined(member):
                 node.peers.append(("joined", member))
-            case Lost(member, why):
+            case PeerLost(member, why):
                 node.peers.append((why, member))
             case Report(kind, _):
                 node.reports.append(kind)
@@ -190,7 +206,7 @@ class World:
             node.kept.append((source, payload))
         elif node.alive:
             self.delivered += 1
-            self._give(node, Heard(payload, self.wall_us(node)))
+            self._give(node, Received(payload, self.wall_us(node)))
 
     def _at(self, when: int, act: Callable[[], None]) -> None:
         heapq.heappush(self._events, (max(when, self.now), next(self._order), act))

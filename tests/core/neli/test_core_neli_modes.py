@@ -10,12 +10,26 @@ from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
 from pares.core.errors import ConfigError
-from pares.core.events import Barrier, Close, Closed, Follow, Report, Restart, Stop, Tick
+from pares.core.events import (
+    Assigned,
+    Attached,
+    Barrier,
+    Close,
+    Closed,
+    Follow,
+    Lost,
+    Read,
+    Report,
+    Restart,
+    Revoked,
+    Stop,
+    Tick,
+    Yielded,
+)
 from pares.core.neli.classic import BEACONS, Neli
-from pares.core.neli.events import Assigned, Entered, Heard, Lost, Revoked, Yielded
 from pares.core.neli.fast import Fast
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import Announce, Beacon, Foreign, Pulse, Width, Yield
+from pares.core.wire.neli_records import Announce, Beacon, Foreign, PartitionCount, Pulse, Yield
 from pares.core.wire.records import MAX_BASE, BadRecord, Join, Text, encode
 
 # Exclusive NELI ----------------------------------------------------------------------------------------------------------
@@ -28,11 +42,11 @@ def test_v_takes_the_brokers_time_whenever_the_beacon_is_read(late: int, ahead: 
     bench.wait(50)
     (put,) = bench.tick()
     stamp = bench.now
-    bench.land(put.payload)
+    bench.land(put.payloads[0])
     bench.wait(late)
     before = bench.until()
     (entry,) = [e for e in bench.logs[0] if e[0] >= bench.core.position(0)]
-    bench.step(Heard(0, [entry], bench.wall_us + ahead * 1000))  # type: ignore[list-item]
+    bench.step(Read([entry], wall_us=bench.wall_us + ahead * 1000))  # type: ignore[list-item]
     # In true time: at most T + e after the broker's stamp, by a stopwatch that may be slow.
     ends = max(before, bench.until())
     assert ends - bench.now <= max(before - bench.now, (stamp + 320 * MS - bench.now) + MS)
@@ -87,7 +101,7 @@ def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
         bench.put(put)
     position = bench.core.position(0)
     entries: Any = [e for e in bench.logs[0] if e[0] >= position]
-    bench.step(Heard(0, entries, bench.wall_us - 50_000))
+    bench.step(Read(entries, wall_us=bench.wall_us - 50_000))
     assert not bench.leading()
     assert [e.kind for e in of(bench.effects, Report)] == ["clock-error"]
 
@@ -237,7 +251,7 @@ def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> No
 
 def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None:
     bench = leading(Fast(config(partitions=2)))
-    bench.write(Width, "new~1", 1, of=4)
+    bench.write(PartitionCount, "new~1", 1, of=4)
     effects = bench.read()
     assert [type(e) for e in effects] == [Follow, Restart]
     assert effects[0].fenced  # type: ignore[union-attr]
@@ -245,9 +259,9 @@ def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None
 
 def test_who_comes_with_fewer_partitions_is_refused() -> None:
     core = Fast(config())
-    width = neli_records.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
-    core.step(Entered(0, 0, 1), 0)
-    (stop,) = of(core.step(Heard(0, [(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
+    width = neli_records.encode(PartitionCount(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
+    core.step(Attached(0, 1), 0)
+    (stop,) = of(core.step(Read([(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
     assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
 
 
@@ -281,8 +295,8 @@ def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None
     core = Fast(config())
     fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
     payload = neli_records.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
-    core.step(Entered(0, 0, 1), 0)
-    (stop,) = of(core.step(Heard(0, [(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
+    core.step(Attached(0, 1), 0)
+    (stop,) = of(core.step(Read([(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
     assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
     bench = leading(Fast(config()))
     bench.write(Announce, "x~1", b=WALL_US * 2, protocol=protocol)

@@ -9,14 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
-from pares.core.events import Barrier, Close, Closed, Follow, Lead, Stop, Tick
+from pares.core.events import (
+    Assigned,
+    Attached,
+    Barrier,
+    ChangeRoles,
+    Close,
+    Closed,
+    Failed,
+    Follow,
+    Jumped,
+    Lead,
+    Lost,
+    Revoked,
+    Stop,
+    Tick,
+    WorkOver,
+    Yielded,
+)
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Broke, Entered, Lost, Missed, Revoked, Roles, WorkOver, Yielded
 from pares.core.neli.fast import Fast
 from pares.core.neli.role_mapping import partition_of_role, role_number, stable_hash
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, Work, Yield, decode, encode
+from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, RolesChanged, Yield, decode, encode
 
 PRICING = 13303148857092463422
 
@@ -50,11 +66,11 @@ def test_nobody_leads_before_its_announcement_was_read_back(kind: Any) -> None:
     bench = Bench(kind(config()))
     bench.step(Assigned((0,)))
     bench.read()
-    (put,) = [p for p in bench.tick() if isinstance(neli_records.decode(p.payload), Announce)]
+    (put,) = [p for p in bench.tick() if isinstance(neli_records.decode(p.payloads[0]), Announce)]
     offset = bench.put(put)
     assert not bench.leading()
     bench.read()
-    announced = neli_records.decode(put.payload)
+    announced = neli_records.decode(put.payloads[0])
     assert isinstance(announced, Announce)
     assert bench.leading() == {"0": announced.b + offset}
 
@@ -249,7 +265,7 @@ def test_revoked_runs_the_barrier_yields_and_only_then_lets_the_group_go_on() ->
     assert not of(bench.go(), Yielded)
     bench.step(WorkOver(("0", 0), token))
     (put,) = bench.tick()
-    assert isinstance(neli_records.decode(put.payload), Yield)
+    assert isinstance(neli_records.decode(put.payloads[0]), Yield)
     assert not of(bench.effects, Yielded)
     bench.put(put)
     assert of(bench.effects, Yielded) == [Yielded(0)]
@@ -260,7 +276,7 @@ def test_revoked_with_an_append_that_fails_lets_the_group_go_on_all_the_same() -
     bench.step(Revoked((0,)))
     bench.step(WorkOver(("0", 0), of(bench.effects, Lead)[-1].token))
     (put,) = bench.tick()
-    assert of(bench.step(Missed(put.ticket)), Yielded) == [Yielded(0)]
+    assert of(bench.step(Failed(put.ticket)), Yielded) == [Yielded(0)]
 
 
 def test_the_barrier_has_a_limit_of_its_own() -> None:
@@ -341,7 +357,7 @@ def test_closing_ends_with_a_yield(kind: Any) -> None:
 def test_roles_come_and_go_without_the_partition_moving() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    bench.step(Roles(add=("1", "pricing"), drop=("0",)))
+    bench.step(ChangeRoles(add=("1", "pricing"), drop=("0",)))
     assert bench.leading() == {"0": token}, "nothing is so before it stands in the log"
     bench.go()
     assert bench.leading() == {"1": token, "pricing": token}
@@ -369,10 +385,10 @@ def test_who_leads_writes_the_roles_down_again_for_a_log_that_forgets() -> None:
 
 def test_a_role_goes_for_everybody_who_reads_that_it_goes() -> None:
     bench = leading(Fast(config(roles=("0", "1"))))
-    bench.write(Work, "other~1", drop=("0",))
+    bench.write(RolesChanged, "other~1", drop=("0",))
     bench.read()
     assert set(bench.leading()) == {"1"}
-    bench.write(Work, "other~1", add=("9",))
+    bench.write(RolesChanged, "other~1", add=("9",))
     bench.read()
     assert set(bench.leading()) == {"1", "9"}
 
@@ -420,9 +436,9 @@ def test_while_a_barrier_runs_its_beats_say_that_nobody_leads() -> None:
 def test_a_log_that_is_another_one_ends_every_belief_in_it() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    assert of(bench.step(Broke(0, "replaced")), Follow)[0].fenced
+    assert of(bench.step(Jumped("replaced")), Follow)[0].fenced
     bench.logs, bench.ends = [[]], [0]
-    bench.step(Entered(0, 0, 0))
+    bench.step(Attached(0, 0))
     bench.read()
     bench.go()
     assert not bench.leading()  # somebody else may not have noticed yet, and believe by the old one
@@ -436,10 +452,10 @@ def test_a_role_is_not_settled_while_it_waits_for_its_number() -> None:
     """A user who adds one is told that it is done when the log says so, and not when the append has failed."""
     bench = leading(Fast(config()))
     assert bench.core.settled
-    bench.step(Roles(add=("B",)))
+    bench.step(ChangeRoles(add=("B",)))
     assert not bench.core.settled
     (put,) = bench.tick()
-    bench.step(Missed(put.ticket))
+    bench.step(Failed(put.ticket))
     assert not bench.core.settled
     bench.wait(100)
     bench.go()

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core.allcall.config import Settings, check
 from pares.core.allcall.election import Election, Known
-from pares.core.allcall.events import Effect, Event, Heard, Led, Missed, Publish, Settings, check
 from pares.core.allcall.messages import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.allcall.peers import Company, Peer
 from pares.core.allcall.timing import Turns
@@ -39,18 +39,24 @@ from pares.core.events import (
     Barrier,
     Close,
     Closed,
+    Effect,
+    Event,
     Follow,
     HandOver,
     Lapsed,
     Lead,
+    LeaderChanged,
+    Publish,
     Ready,
+    Received,
+    Reconnected,
     Report,
     StepDown,
     Tick,
     Wake,
+    WorkOver,
 )
 from pares.core.lease import MS
-from pares.core.neli.events import WorkOver
 from pares.core.reasons import (
     BARRIER_TIMED_OUT,
     CLOSED,
@@ -160,7 +166,7 @@ class AllCall:
         match event:
             case Tick():
                 self._wall_ahead = event.wall_us * 1000 - now
-            case Heard():
+            case Received():
                 self._wall_ahead = event.wall_us * 1000 - now
                 self._hear(event.payload, now, effects)
             case StepDown():
@@ -168,7 +174,7 @@ class AllCall:
                     self._decline(role, event.why or STEPPED_DOWN, now, effects)
             case HandOver():
                 self._hand_over(event, now, effects)
-            case Missed():
+            case Reconnected():
                 self._listen_first(now)
             case Ready():
                 self._away = not event.ready
@@ -182,6 +188,8 @@ class AllCall:
             case Close():
                 self._closing = True
                 self._give_up_all(CLOSED, now, effects)
+            case _:
+                pass  # of logs, of partitions, and wishes that need a log
         if self._closing and not self._barriers:
             self._publish("ping", "gone", now, effects)
             self._closed = True
@@ -416,7 +424,7 @@ class AllCall:
         led = (None, 0) if best is None else (best.holder, best.term)
         if led != self._last_led.get(role, (None, 0)):
             self._last_led[role] = led
-            effects.append(Led(role, led[0], 0 if best is None else token(best.term, best.holder)))
+            effects.append(LeaderChanged(role, led[0], 0 if best is None else token(best.term, best.holder)))
 
     # Calling ---------------------------------------------------------------------------------------------------------
 

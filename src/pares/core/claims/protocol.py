@@ -32,7 +32,6 @@ from pares.core.events import (
     Acked,
     Ask,
     Attached,
-    BarrierReturned,
     Close,
     Closed,
     Declare,
@@ -58,6 +57,7 @@ from pares.core.events import (
     Stop,
     Tick,
     Wake,
+    WorkOver,
 )
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.reasons import CLOSED, LEFT
@@ -266,8 +266,8 @@ class Claims:
             self.living.ran_out(now)
         effects += over
 
-    def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
-        self.tenures.barrier_returned(event.token)
+    def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
+        self.tenures.barrier_returned(event.seat, event.token)
 
     def _request(self, event: Event, now: int, effects: list[Effect]) -> None:
         self.living.request(event)
@@ -435,7 +435,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     Failed: Claims._failed,  # pyright: ignore[reportPrivateUsage]
     Jumped: Claims._jumped,  # pyright: ignore[reportPrivateUsage]
     Lapsed: Claims._lapsed,  # pyright: ignore[reportPrivateUsage]
-    BarrierReturned: Claims._barrier_returned,  # pyright: ignore[reportPrivateUsage]
+    WorkOver: Claims._work_over,  # pyright: ignore[reportPrivateUsage]
 } | dict.fromkeys(
     (Died, HandOver, StepDown, Declare, Ask, PauseFor, ResumeNow, RewindTo, Marked, Ready, Close),
     Claims._request,  # pyright: ignore[reportPrivateUsage]

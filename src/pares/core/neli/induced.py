@@ -35,29 +35,47 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core.coexistence import refusal
-from pares.core.events import Close, Closed, Lapsed, Live, Report, Restart, Stop, Tick, Wake
-from pares.core.lease import MS
-from pares.core.neli.appends import LOOKS, Writing
-from pares.core.neli.events import (
+from pares.core.events import (
+    Acked,
     Assigned,
-    Broke,
-    Config,
+    Attached,
+    ChangeRoles,
+    Close,
+    Closed,
     Effect,
-    Entered,
     Event,
     Extend,
-    Heard,
-    Landed,
+    Failed,
+    Jumped,
+    Lapsed,
+    Live,
     Lost,
-    Missed,
+    Read,
+    Report,
+    Restart,
     Revoked,
-    Roles,
+    Stop,
+    Tick,
+    Wake,
     WorkOver,
 )
+from pares.core.lease import MS
+from pares.core.neli.appends import LOOKS, Writing
+from pares.core.neli.config import Config
 from pares.core.neli.partition import BELIEVING, STANDING, Part, Phase
 from pares.core.neli.partition_log import Tenure
 from pares.core.reasons import CLOSED, REVOKED, SUPERSEDED
-from pares.core.wire.neli_records import Announce, Beacon, InductionRecord, Number, Place, Pulse, Share, Width, Work
+from pares.core.wire.neli_records import (
+    Announce,
+    Beacon,
+    InductionRecord,
+    Number,
+    PartitionCount,
+    Place,
+    Pulse,
+    RolesChanged,
+    Share,
+)
 from pares.core.wire.reader import EntryLike
 
 
@@ -84,7 +102,7 @@ class Induced(Writing):
         return self.parts[partition].track.position
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it should hear (`Heard`) that there is nothing new in a partition: while something is waited for there, and
+        """Whether it should hear (`Read`) that there is nothing new in a partition: while something is waited for there, and
         now and then."""
         part = self.parts[partition]
         waits = not self.live or part.phase in (Phase.WANTED, Phase.GRACE) or not part.quiet
@@ -158,12 +176,12 @@ class Induced(Writing):
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
-    def _entered(self, event: Entered, now: int, effects: list[Effect]) -> None:
+    def _attached(self, event: Attached, now: int, effects: list[Effect]) -> None:
         part = self.parts[event.partition]
         part.attached = True
         part.track.enter(event.start, event.end, now)
 
-    def _heard(self, event: Heard, now: int, effects: list[Effect]) -> None:
+    def _read(self, event: Read, now: int, effects: list[Effect]) -> None:
         part = self.parts[event.partition]
         track = part.track
         part.heard_at, before = now, part.until
@@ -186,16 +204,16 @@ class Induced(Writing):
         if self.over:
             return
         if part.until > before and part.phase in BELIEVING and part.seats:
-            effects.append(Extend(tuple(part.seats), part.until))
+            effects.append(Extend(part.until, tuple(part.seats)))
         self._advance(part, now, effects)
 
     def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
         mine = record.m == self.me
         if isinstance(record, Number) and part.number == 0:
             self._numbers_came(now, effects)
-        elif isinstance(record, Width | Work | Place):
+        elif isinstance(record, PartitionCount | RolesChanged | Place):
             self._roles_came(part, record, now, effects)
-        if isinstance(record, Width | Share):
+        if isinstance(record, PartitionCount | Share):
             if mine and not part.wide:
                 part.wide = True
                 shape = (self.config.partitions, self.numbered)
@@ -222,22 +240,26 @@ class Induced(Writing):
             self._settle_roles(part)
             self._reseat(part, now, effects)
 
-    def _roles_came(self, part: Part, record: Width | Work | Place, now: int, effects: list[Effect]) -> None:
-        if self.numbered and self.live and isinstance(record, Work) and part.phase in STANDING:
+    def _roles_came(
+        self, part: Part, record: PartitionCount | RolesChanged | Place, now: int, effects: list[Effect]
+    ) -> None:
+        if self.numbered and self.live and isinstance(record, RolesChanged) and part.phase in STANDING:
             # By somebody who knows no numbers, such as an older administrator.
             self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
             self._place()
         self._settle_roles(part)
         self._reseat(part, now, effects)
 
-    def _newcomer(self, part: Part, record: Width | Share, offset: int, now: int, effects: list[Effect]) -> None:
+    def _newcomer(
+        self, part: Part, record: PartitionCount | Share, offset: int, now: int, effects: list[Effect]
+    ) -> None:
         """Somebody begins to share out, too, or says again that it does."""
         if not self.live:
             return
         if record.m.rpartition("~")[0] == self.config.name and offset >= part.track.end:
             text = f"{record.m} shares out under the name of this member ({self.me}); give each process its own"
             self._report("duplicate-name", text, effects)
-        if isinstance(record, Width):
+        if isinstance(record, PartitionCount):
             return  # by the hash, as a restatement or by an older member
         if not self.numbered:
             part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
@@ -357,7 +379,7 @@ class Induced(Writing):
             self._told.add(kind)
             effects.append(Report(kind, text))
 
-    def _broke(self, event: Broke, now: int, effects: list[Effect]) -> None:
+    def _jumped(self, event: Jumped, now: int, effects: list[Effect]) -> None:
         part = self.parts[event.partition]
         standing, names = part.phase, list(self.numbering.of)
         self._fence(part, event.why, now, effects)
@@ -389,17 +411,17 @@ class Induced(Writing):
 
 
 HANDLERS: Final[dict[type, str]] = {
-    Entered: "_entered",
-    Heard: "_heard",
-    Broke: "_broke",
+    Attached: "_attached",
+    Read: "_read",
+    Jumped: "_jumped",
     Assigned: "_assigned",
     Revoked: "_revoked",
     Lost: "_lost",
-    Landed: "_landed",
-    Missed: "_missed",
+    Acked: "_acked",
+    Failed: "_failed",
     Lapsed: "_lapsed",
     WorkOver: "_work_over",
-    Roles: "_set_roles",
+    ChangeRoles: "_set_roles",
     Tick: "_tick",
     Close: "_close",
 }

@@ -8,9 +8,25 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core.coexistence import Other
-from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Restart, Stop
+from pares.core.events import (
+    Assigned,
+    Barrier,
+    ChangeRoles,
+    Close,
+    Closed,
+    Effect,
+    Follow,
+    Lapsed,
+    Lead,
+    Lost,
+    Restart,
+    Revoked,
+    Stop,
+    WorkOver,
+    Yielded,
+)
 from pares.core.lease import MS
-from pares.core.neli.events import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
+from pares.core.neli.config import Config
 from pares.core.neli.numbering import Numbering
 from pares.core.neli.partition import BELIEVING, Part, Phase
 from pares.core.neli.partition_log import Tenure
@@ -202,7 +218,7 @@ class Holding:
         found = {role for part in self.parts for role in list(part.track.roles) if self._belongs(role, part)}
         return tuple(sorted(found))
 
-    def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
+    def _set_roles(self, event: ChangeRoles, now: int, effects: list[Effect]) -> None:
         for role in (*event.add, *event.drop):
             self.wishes.pop(role, None)
             self.wishes[role] = role in event.add

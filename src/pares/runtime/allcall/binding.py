@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pares.core.allcall.events import Event as CallEvent
-from pares.core.allcall.events import Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.protocol import AllCall
 from pares.core.errors import CapabilityError, ClosedError, ForkedError
 from pares.core.events import (
@@ -21,17 +20,24 @@ from pares.core.events import (
     Close,
     Declare,
     Event,
+    Extend,
     HandOver,
     Lapsed,
     Lead,
+    LeaderChanged,
     Live,
     Moved,
+    PeerJoined,
+    PeerLost,
+    Publish,
     Ready,
+    Received,
+    Reconnected,
     Report,
     Restart,
     StepDown,
+    WorkOver,
 )
-from pares.core.neli.events import Extend, WorkOver
 from pares.core.reasons import DRAINED
 from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.ledger import Bus
@@ -77,7 +83,7 @@ class Calls:
         for _ in range(min(len(self.waiting), AT_ONCE)):
             payload = self.waiting.popleft()
             self.read_at = self._host.now()
-            yield Heard(payload, self._host.wall_us()), None
+            yield Received(payload, self._host.wall_us()), None
 
     def lost(self) -> None:
         """A bus keeps nothing that could be another's afterwards."""
@@ -159,7 +165,7 @@ class AllCallBinding:
     def patience(self, now: int) -> float | None:
         return 0.0 if self.source.waiting else None
 
-    def look(self, *, thoroughly: bool) -> Sequence[CallEvent]:
+    def look(self, *, thoroughly: bool) -> Sequence[Event]:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
             self.source.read_at = self._host.now()  # there need be nothing to hear yet
@@ -167,9 +173,9 @@ class AllCallBinding:
         if not epoch or epoch == self._epoch:
             return ()
         self._epoch = epoch
-        return [Missed()]
+        return [Reconnected()]
 
-    def hears(self, event: Any) -> Sequence[CallEvent]:
+    def hears(self, event: Any) -> Sequence[Event]:
         """What the user wants, as the protocol knows it."""
         match event:
             case WorkOver() | Lapsed() | StepDown() | Close():
@@ -184,7 +190,7 @@ class AllCallBinding:
             case _:
                 return []
 
-    def step(self, event: CallEvent, now: int) -> Sequence[Any]:
+    def step(self, event: Event, now: int) -> Sequence[Any]:
         effects = self.core.step(event, now)
         if self.core.live and not self._told_live:
             self._told_live = True
@@ -194,18 +200,18 @@ class AllCallBinding:
     def carry(self, effect: Any) -> None:
         match effect:
             case Lead(seat, _, until, "renewed"):
-                self._life.carry(Extend((seat,), until))
+                self._life.carry(Extend(until, (seat,)))
             case Lead(seat, _, _, why):
                 self._life.measures.gains(seat, why.partition(",")[0])
                 self._life.measures.heard_before(seat, self.core.last_sign(seat[0]))
                 self._life.carry(effect)
-            case Led(role, holder):
+            case LeaderChanged(role, holder):
                 self._led(role, holder)
-            case Joined(member):
+            case PeerJoined(member):
                 peer = self.core.peers().get(member)
                 host = "" if peer is None else peer.host
                 self._life.carry(Moved([MemberJoined(0, member, name_of(member), host)]))
-            case Lost(member, why):
+            case PeerLost(member, why):
                 self._life.carry(Moved([MemberLeft(0, member, name_of(member), why)]))
             case Report(kind, text):
                 self._report(kind, text)
@@ -234,10 +240,10 @@ class AllCallBinding:
     def payloads(self, put: Publish) -> Sequence[bytes]:
         return (put.payload,)
 
-    def acked(self, put: Any, offset: int) -> CallEvent:
+    def acked(self, put: Any, offset: int) -> Event:
         raise NotImplementedError("ALLCALL has no log")
 
-    def failed(self, put: Any, unknown: bool) -> CallEvent:
+    def failed(self, put: Any, unknown: bool) -> Event:
         raise NotImplementedError("ALLCALL has no log")
 
     def publish(self, message: Publish) -> None:
@@ -251,7 +257,7 @@ class AllCallBinding:
     def restart(self, effect: Restart, events: deque[Any]) -> None:
         raise NotImplementedError("a member that runs ALLCALL has one incarnation")
 
-    def last_words(self, why: str) -> Sequence[CallEvent]:
+    def last_words(self, why: str) -> Sequence[Event]:
         """Others wait for the lease, whatever it says now."""
         return ()
 

@@ -14,7 +14,6 @@ from pares.core.events import (
     Append,
     Ask,
     Attached,
-    BarrierReturned,
     Close,
     Died,
     Event,
@@ -28,7 +27,6 @@ from pares.core.events import (
     Trim,
     Watch,
 )
-from pares.core.neli.events import WorkOver
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
 from pares.ledger import Entry, Log, expire
@@ -176,8 +174,6 @@ class ClaimsBinding:
         return [Died(member) for member in self._deaths.check(self._host.now())]
 
     def hears(self, event: Any) -> Sequence[Event]:
-        if isinstance(event, WorkOver):
-            return [BarrierReturned(event.token)]
         if isinstance(event, Ask) and event.drain in self._mine:
             return [Ask(drain=self.me)]  # it may have begun anew since that was asked
         return [event]

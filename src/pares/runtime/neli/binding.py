@@ -12,23 +12,30 @@ from msgspec.structs import replace
 
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.events import (
+    Acked,
+    Append,
     Ask,
+    Attached,
+    ChangeRoles,
     Close,
     Declare,
     Event,
+    Failed,
     HandOver,
+    Jumped,
     Lead,
     Live,
     PauseFor,
+    Read,
     Ready,
     Report,
     Restart,
     ResumeNow,
     StepDown,
+    Yielded,
 )
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, Yielded
-from pares.core.neli.events import Event as ShareEvent
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import BELIEVING, STANDING
@@ -64,7 +71,7 @@ PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "
 class NeliBinding:
     """See `binding.Binding`. It has joined its group when it is made."""
 
-    appends: tuple[type, ...] = (Put,)
+    appends: tuple[type, ...] = (Append,)
     publishes: tuple[type, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -170,7 +177,7 @@ class NeliBinding:
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
-    def ask(self, event: Event) -> ShareEvent | None:
+    def ask(self, event: Event) -> Event | None:
         """The group does what is the group's; the rest is the protocol's."""
         if isinstance(event, Close):
             self._closing = True
@@ -195,7 +202,7 @@ class NeliBinding:
             self._drained = True
             self.assignment.look()
         elif isinstance(event, Declare):
-            return Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,))
+            return ChangeRoles(drop=(event.name,)) if event.removed else ChangeRoles(add=(event.name,))
         return None
 
     def _steer(self) -> ClaimsMembership:
@@ -234,15 +241,15 @@ class NeliBinding:
     def patience(self, now: int) -> float | None:
         return None
 
-    def look(self, *, thoroughly: bool) -> Sequence[ShareEvent]:
+    def look(self, *, thoroughly: bool) -> Sequence[Event]:
         return ()
 
-    def hears(self, event: Any) -> Sequence[ShareEvent]:
+    def hears(self, event: Any) -> Sequence[Event]:
         return [event]
 
-    def step(self, event: ShareEvent, now: int) -> Sequence[Any]:
+    def step(self, event: Event, now: int) -> Sequence[Any]:
         self._look_at_group()
-        if not isinstance(event, Heard):
+        if not isinstance(event, Read):
             return self.core.step(event, now)
         sent = self.core.parts[event.partition].sent
         before, effects = sent.counted, self.core.step(event, now)
@@ -278,17 +285,17 @@ class NeliBinding:
 
     def append(self, puts: list[Any]) -> Sequence[int]:
         if len(puts) > 1 and self._append_each is not None:
-            return self._append_each([(put.partition, put.payload) for put in puts])
-        return [self.ledger.append(put.payload, put.partition) for put in puts]
+            return self._append_each([(put.partition, put.payloads[0]) for put in puts])
+        return [self.ledger.append(put.payloads[0], put.partition) for put in puts]
 
-    def payloads(self, put: Put) -> Sequence[bytes]:
-        return (put.payload,)
+    def payloads(self, put: Append) -> Sequence[bytes]:
+        return put.payloads
 
-    def acked(self, put: Put, offset: int) -> ShareEvent:
-        return Landed(put.ticket, offset)
+    def acked(self, put: Append, offset: int) -> Event:
+        return Acked(put.ticket, offset)
 
-    def failed(self, put: Put, unknown: bool) -> ShareEvent:
-        return Missed(put.ticket, unknown)
+    def failed(self, put: Append, unknown: bool) -> Event:
+        return Failed(put.ticket, unknown)
 
     def publish(self, message: Any) -> None:
         raise NotImplementedError("NELI sends no messages")
@@ -337,24 +344,24 @@ class NeliBinding:
     def anchor(self, partition: int) -> tuple[int, bytes] | None:
         return self.core.parts[partition].track.anchor
 
-    def enters(self, partition: int, start: int, end: int) -> ShareEvent:
-        return Entered(partition, start, end)
+    def enters(self, partition: int, start: int, end: int) -> Event:
+        return Attached(start, end, partition)
 
     def heeds_silence(self, partition: int, now: int) -> bool:
         return self.core.heeds_silence(partition, now)
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ShareEvent, int | None]:
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()
         # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
         shown += int((now - read_at) / (1 - self.core.config.drift)) // 1000 + 1
-        return Heard(partition, list(entries), shown), now
+        return Read(list(entries), partition, shown), now
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         return not entries or (len(entries) < CHUNK and self.core.parts[partition].track.entered)
 
-    def jumps(self, partition: int, why: str) -> ShareEvent:
-        return Broke(partition, why)
+    def jumps(self, partition: int, why: str) -> Event:
+        return Jumped(why, partition)
 
     # Beginning anew, and the end -----------------------------------------------------------------------------------------
 
@@ -366,14 +373,17 @@ class NeliBinding:
         roles = (*self.core.roles, *sorted(wanted - set(self.core.roles)))
         self._begin(self.core.largest, roles, after=self.assignment)
         # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
-        wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
-        events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
+        wishes = [
+            ChangeRoles(drop=tuple(sorted(unwanted))),
+            *(event for event in asked if isinstance(event, ChangeRoles)),
+        ]
+        events.extendleft(reversed([wish for wish in wishes if wish != ChangeRoles()]))
         if self._closing:
             self.assignment.leave()
         self.assignment.start()
 
-    def last_words(self, why: str) -> Sequence[ShareEvent]:
-        return [Broke(number, why) for number in range(len(self.core.parts))]
+    def last_words(self, why: str) -> Sequence[Event]:
+        return [Jumped(why, number) for number in range(len(self.core.parts))]
 
     def close(self, *, left: bool) -> None:
         self.assignment.stop()

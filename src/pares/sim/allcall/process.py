@@ -12,11 +12,30 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import Call, decode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
-from pares.core.neli.events import WorkOver
+from pares.core.events import (
+    Barrier,
+    Close,
+    Closed,
+    Effect,
+    Event,
+    Follow,
+    Lead,
+    LeaderChanged,
+    PeerJoined,
+    PeerLost,
+    Publish,
+    Ready,
+    Received,
+    Reconnected,
+    Report,
+    StepDown,
+    Tick,
+    Wake,
+    WorkOver,
+)
 from pares.core.wire.records import Seat
 from pares.sim.allcall.net import LONG_AGO, Message, Station
 from pares.sim.engine import US, Stopwatch, WallClock
@@ -167,7 +186,7 @@ class AllCallProcess:
             self._well_again()
         if missed and self.running:
             self.scene.tell("asked", self)
-            self.take(Missed())
+            self.take(Reconnected())
 
     def _well_again(self) -> None:
         self.well_since = self.scene.engine.now if self.station.well else NEVER
@@ -204,7 +223,7 @@ class AllCallProcess:
                 self._inbox.append(event)
         elif isinstance(event, Message):
             self.scene.tell("heard", self, event)
-            self.step(Heard(event.payload, self.wall.read_us(self.scene.engine.now)))
+            self.step(Received(event.payload, self.wall.read_us(self.scene.engine.now)))
         else:
             self.step(event)
 
@@ -249,13 +268,13 @@ class AllCallProcess:
                     self.barriers.pop(effect.seat, None)
             case Barrier():
                 self._barrier(effect)
-            case Led(role, holder):
+            case LeaderChanged(role, holder):
                 scene.note(self.id, "follows", seat=(role, 0), why=holder or "nobody")
                 self.views[role] = holder
-            case Joined(member):
+            case PeerJoined(member):
                 scene.tell("joined", self, member)
                 self.peers.add(member)
-            case Lost(member, why):
+            case PeerLost(member, why):
                 scene.note(self.id, "misses", why=f"{member}: {why}")
                 scene.tell("lost", self, member, why)
                 self.peers.discard(member)

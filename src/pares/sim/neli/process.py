@@ -13,23 +13,34 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
-from pares.core.neli.classic import Neli
-from pares.core.neli.events import (
-    Broke,
-    Config,
+from pares.core.events import (
+    Acked,
+    Append,
+    Attached,
+    Barrier,
+    Close,
+    Closed,
     Effect,
-    Entered,
     Event,
     Extend,
-    Heard,
-    Landed,
-    Missed,
-    Put,
+    Failed,
+    Follow,
+    Jumped,
+    Lapsed,
+    Lead,
+    Live,
+    Read,
+    Report,
+    Restart,
     Revoked,
+    Stop,
+    Tick,
+    Wake,
     WorkOver,
     Yielded,
 )
+from pares.core.neli.classic import Neli
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.wire.records import Seat
@@ -58,10 +69,10 @@ class PartWire(Owner):
         self.attached = False
 
     def acked(self, flight: Flight) -> None:
-        self.process.answered(flight, Landed(flight.ticket, flight.landed))
+        self.process.answered(flight, Acked(flight.ticket, flight.landed))
 
     def failed(self, flight: Flight) -> None:
-        self.process.answered(flight, Missed(flight.ticket, flight.unknown))
+        self.process.answered(flight, Failed(flight.ticket, flight.unknown))
 
 
 class NeliProcess:
@@ -275,11 +286,11 @@ class NeliProcess:
                 continue
             if not part.attached:
                 part.attached = True
-                self._step(Entered(number, *part.wire.attach()))
+                self._step(Attached(*part.wire.attach(), number))
             why = part.wire.jumped(core.position(number), core.parts[number].track.anchor)
             if why:
                 part.attached = False
-                self._step(Broke(number, why))
+                self._step(Jumped(why, number))
                 self.wake(self.scene.engine.now + MS)
                 continue
             fetched.append((number, part.wire.fetch(core.position(number), CHUNK)))
@@ -310,7 +321,7 @@ class NeliProcess:
                 self._look(looks, clock)
             now = self.now
             passed_us = int((now - looks["stopwatch"]) / (1 - core.config.drift)) // US
-            self._step(Heard(number, list(entries), looks["wall"] + passed_us), now)
+            self._step(Read(list(entries), number, looks["wall"] + passed_us), now)
             looks = None
         if core is not self.core:
             return
@@ -347,19 +358,19 @@ class NeliProcess:
 
     def _carry(self, effect: Effect) -> None:
         scene = self.scene
-        if isinstance(effect, Put):
+        if isinstance(effect, Append):
             wire, core = self.parts[effect.partition].wire, self.core
             scene.tell("put", self, effect)
             if self._freezes("ticked"):
-                self._left.append(lambda: wire.send(core, effect.ticket, (effect.payload,)) and None)
+                self._left.append(lambda: wire.send(core, effect.ticket, effect.payloads) and None)
             else:
-                wire.send(core, effect.ticket, (effect.payload,))
+                wire.send(core, effect.ticket, effect.payloads)
         elif isinstance(effect, Lead):
             self.beliefs[effect.seat] = (effect.token, effect.until)
             scene.note(self.id, "leads", seat=effect.seat, token=effect.token)
             scene.tell("led", self, effect)
         elif isinstance(effect, Extend):
-            for seat in effect.seats:
+            for seat in tuple(self.beliefs) if effect.seats is None else effect.seats:
                 if not self.believes(seat) and seat in self.beliefs:
                     self._inbox.append(Lapsed(seat, self.beliefs[seat][0]))  # what has run out is over for good
                 elif seat in self.beliefs:
@@ -394,7 +405,7 @@ class NeliProcess:
             self.settings["partitions"] = scene.partitions
             self.coordinator.leave(self)
             self.start()
-        else:
+        elif isinstance(effect, Closed | Stop):
             self.over, self.live = effect, False
             scene.note(self.id, "closed" if isinstance(effect, Closed) else f"stopped: {effect.text}")
             self.coordinator.leave(self)
