@@ -7,21 +7,8 @@ from typing import Any
 
 from core_authors import GROUP, Paper, Pen, began
 
+from pares.core import events as ev
 from pares.core.claims.protocol import Claims, Config, RoleSpec, Stage
-from pares.core.events import (
-    Acked,
-    Append,
-    Attached,
-    Barrier,
-    BarrierReturned,
-    Effect,
-    Event,
-    Failed,
-    Read,
-    Restart,
-    Stop,
-    Tick,
-)
 from pares.core.lease import MS
 from pares.core.wire import records as R
 from pares.core.wire.records import Seat
@@ -49,7 +36,7 @@ class Solo:
         self.fate: Fate = lands
         self.reading = True
         self.barriers = True
-        self.effects: list[Effect] = []
+        self.effects: list[ev.Effect] = []
         self.sent: list[Any] = []
         self.attached = False
         self.start = start
@@ -62,7 +49,7 @@ class Solo:
     def world(self) -> Any:
         return self.claims.reader.world
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: ev.Event) -> list[ev.Effect]:
         made = self.claims.step(event, self.now)
         self.effects += made
         return made
@@ -70,26 +57,26 @@ class Solo:
     def read(self) -> None:
         if not self.attached:
             self.attached = True
-            self.step(Attached(self.start, self.paper.end))
+            self.step(ev.Attached(self.start, self.paper.end))
         if self.reading:
             for _ in range(50):
                 before = (self.claims.position, self.claims.reader.state)
-                self.step(Read([e for e in self.paper.entries if e[0] >= max(self.start, self.claims.position)]))
+                self.step(ev.Read([e for e in self.paper.entries if e[0] >= max(self.start, self.claims.position)]))
                 if (self.claims.position, self.claims.reader.state) == before:
                     break
 
     def tick(self) -> None:
         """One round: what is new is read, then it acts."""
         self.read()
-        todo = self.step(Tick(WALL_US + self.now // 1000))
+        todo = self.step(ev.Tick(WALL_US + self.now // 1000))
         for effect in todo:
-            if isinstance(effect, Append):
+            if isinstance(effect, ev.Append):
                 self._append(effect)
-            elif isinstance(effect, Barrier) and self.barriers:
-                self.step(BarrierReturned(effect.token))
+            elif isinstance(effect, ev.Barrier) and self.barriers:
+                self.step(ev.WorkOver(effect.seat, effect.token))
         self.read()
 
-    def _append(self, append: Append) -> None:
+    def _append(self, append: ev.Append) -> None:
         records = [R.decode(payload) for payload in append.payloads]
         fate = self.fate(records)
         self.sent += records
@@ -99,9 +86,9 @@ class Solo:
         if fate == "deaf":
             self.reading = False
         if fate in ("lands", "deaf"):
-            self.step(Acked(append.ticket, self.paper.end - 1))
+            self.step(ev.Acked(append.ticket, self.paper.end - 1))
         else:
-            self.step(Failed(append.ticket, unknown=fate != "fails"))
+            self.step(ev.Failed(append.ticket, unknown=fate != "fails"))
 
     def run(self, seconds: float, *, every: float = 0.01) -> list[Any]:
         """Ticks every so often; returns the records handed over meanwhile."""
@@ -120,8 +107,8 @@ class Solo:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     @property
-    def ending(self) -> Effect | None:
-        found = [e for e in self.effects if isinstance(e, Stop | Restart) or type(e).__name__ == "Closed"]
+    def ending(self) -> ev.Effect | None:
+        found = [e for e in self.effects if isinstance(e, ev.Stop | ev.Restart) or type(e).__name__ == "Closed"]
         return found[-1] if found else None
 
 

@@ -6,27 +6,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from pares.core import events as ev
 from pares.core.claims.protocol import Claims, RoleSpec
 from pares.core.claims.protocol import Config as ClaimsConfig
-from pares.core.events import (
-    Acked,
-    Append,
-    Attached,
-    Barrier,
-    BarrierReturned,
-    Close,
-    Closed,
-    Follow,
-    Lead,
-    Read,
-    Renew,
-    Report,
-    Restart,
-    Stop,
-    Tick,
-)
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Config, Entered, Extend, Heard, Landed, Put, WorkOver
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 
@@ -57,7 +41,7 @@ class Actor:
     def __init__(self, shared: Shared, name: str, protocol: str) -> None:
         self.shared, self.name, self.protocol = shared, name, protocol
         self.incarnations = 0
-        self.ended: Stop | Closed | None = None
+        self.ended: ev.Stop | ev.Closed | None = None
         self.reports: list[str] = []
         self.asleep_until = 0
         self.tokens: list[int] = []
@@ -75,14 +59,14 @@ class Actor:
             self.core: Claims | Induced = Claims(
                 ClaimsConfig(group=GROUP, id=id, name=self.name, session_ms=500, roles=(RoleSpec(ROLE),))
             )
-            self.step(Attached(0, end))
+            self.step(ev.Attached(0, end))
             return
         made = Fast if self.protocol == "fast-neli" else Neli
         self.core = made(
             Config(group=GROUP, id=id, name=self.name, roles=(ROLE,), threshold_ms=300, interval_ms=50, session_ms=1000)
         )
-        self.step(Entered(0, 0, end))
-        self.step(Assigned((0,)))
+        self.step(ev.Attached(0, end))
+        self.step(ev.Assigned((0,)))
 
     @property
     def core_position(self) -> int:
@@ -99,25 +83,22 @@ class Actor:
 
     def _carry(self, effect: Any) -> None:
         now = self.shared.now
-        if isinstance(effect, Append | Put):
+        if isinstance(effect, ev.Append):
             self.flying.append((now + self.delay(), effect))
-        elif isinstance(effect, Lead):
+        elif isinstance(effect, ev.Lead):
             self.until[effect.seat] = effect.until
             self.tokens.append(effect.token)
-        elif isinstance(effect, Renew):
-            self.until = dict.fromkeys(self.until, effect.until)
-        elif isinstance(effect, Extend):
-            self.until |= dict.fromkeys(effect.seats, effect.until)
-        elif isinstance(effect, Follow):
+        elif isinstance(effect, ev.Extend):
+            self.until |= dict.fromkeys(self.until if effect.seats is None else effect.seats, effect.until)
+        elif isinstance(effect, ev.Follow):
             self.until.pop(effect.seat, None)
-        elif isinstance(effect, Barrier):
-            over = BarrierReturned if self.protocol == "claims" else WorkOver
-            self.step(BarrierReturned(effect.token) if over is BarrierReturned else WorkOver(effect.seat, effect.token))
-        elif isinstance(effect, Report):
+        elif isinstance(effect, ev.Barrier):
+            self.step(ev.WorkOver(effect.seat, effect.token))
+        elif isinstance(effect, ev.Report):
             self.reports.append(effect.kind)
-        elif isinstance(effect, Stop | Closed):
+        elif isinstance(effect, ev.Stop | ev.Closed):
             self.ended, self.until = effect, {}
-        elif isinstance(effect, Restart):
+        elif isinstance(effect, ev.Restart):
             # What is on its way lands all the same.
             for at, put in self.flying:
                 self._land(at, put)
@@ -126,11 +107,9 @@ class Actor:
     def delay(self) -> int:
         return 0
 
-    def _land(self, at: int, effect: Any) -> None:
-        payloads = effect.payloads if isinstance(effect, Append) else (effect.payload,)
-        offset = [self.shared.land(payload) for payload in payloads][-1]
-        answer = Acked(effect.ticket, offset) if isinstance(effect, Append) else Landed(effect.ticket, offset)
-        self.landed.append((at + self.delay(), answer))
+    def _land(self, at: int, effect: ev.Append) -> None:
+        offset = [self.shared.land(payload) for payload in effect.payloads][-1]
+        self.landed.append((at + self.delay(), ev.Acked(effect.ticket, offset)))
 
     def write(self) -> None:
         """What is due lands, in order, whether or not its sender sleeps."""
@@ -144,16 +123,15 @@ class Actor:
     def read(self, most: int) -> None:
         if self.ended is None:
             entries = self.shared.log[self.core_position :][:most]
-            is_claims = isinstance(self.core, Claims)
-            self.step(Read(entries) if is_claims else Heard(0, entries, self.shared.wall_us))  # type: ignore[arg-type]
+            self.step(ev.Read(entries, wall_us=self.shared.wall_us))  # type: ignore[arg-type]
 
     def tick(self) -> None:
         if self.ended is None:
-            self.step(Tick(self.shared.wall_us))
+            self.step(ev.Tick(self.shared.wall_us))
 
     def close(self) -> None:
         if self.ended is None:
-            self.step(Close())
+            self.step(ev.Close())
 
 
 class Chance(Actor):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.events import Follow, Lead, Tick
-from pares.core.neli.events import Assigned, Config, Effect, Entered, Extend, Heard, Landed, Put
+from pares.core.events import Acked, Append, Assigned, Attached, Effect, Extend, Follow, Lead, Read, Tick
+from pares.core.neli.config import Config
 from pares.core.neli.induced import Induced
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import Announce, Number, Place, Share, Width, Work, Yield
+from pares.core.wire.neli_records import Announce, Number, PartitionCount, Place, RolesChanged, Share, Yield
 
 MS = 1_000_000
 WALL_US = 1_700_000_000_000_000
@@ -40,7 +40,7 @@ class Bench:
         self._entered = True
         for number in range(len(self.core.parts)):
             log = self.logs[number]
-            self.step(Entered(number, log[0][0] if log else self.ends[number], self.ends[number]))
+            self.step(Attached(log[0][0] if log else self.ends[number], self.ends[number], number))
         self.read()
 
     @property
@@ -63,7 +63,7 @@ class Bench:
         self.numbers[key] = self.numbers.get(key, 0) + 1 if n is None else n
         if kind is Announce:
             fields = {"name": member.split("~")[0], "within": 300, "drift": 0.1, "of": len(self.core.parts), **fields}
-        elif kind not in (Yield, Width, Work, Share, Number, Place):
+        elif kind not in (Yield, PartitionCount, RolesChanged, Share, Number, Place):
             fields = {"within": 300, **fields}
         made = kind(v=1, g="g", m=member, n=self.numbers[key], b=b, s=50, **{"at": 0, **fields})
         return self.land(neli_records.encode(made), partition)
@@ -74,10 +74,10 @@ class Bench:
         self.ends[partition] += 1
         return offset
 
-    def put(self, effect: Put) -> int:
+    def put(self, effect: Append) -> int:
         """The member's own append lands and is acknowledged."""
-        offset = self.land(effect.payload, effect.partition)
-        self.step(Landed(effect.ticket, offset))
+        offset = self.land(effect.payloads[0], effect.partition)
+        self.step(Acked(effect.ticket, offset))
         return offset
 
     def read(self) -> list[Effect]:
@@ -85,12 +85,12 @@ class Bench:
         before = len(self.effects)
         for number, log in enumerate(self.logs):
             position = self.core.position(number)
-            self.step(Heard(number, [e for e in log if e[0] >= position], self.wall_us))  # type: ignore[arg-type]
-            self.step(Heard(number, [], self.wall_us))
+            self.step(Read([e for e in log if e[0] >= position], number, self.wall_us))  # type: ignore[arg-type]
+            self.step(Read([], number, self.wall_us))
         return self.effects[before:]
 
-    def tick(self) -> list[Put]:
-        return [e for e in self.step(Tick(self.wall_us)) if isinstance(e, Put)]
+    def tick(self) -> list[Append]:
+        return [e for e in self.step(Tick(self.wall_us)) if isinstance(e, Append)]
 
     def go(self) -> list[Effect]:
         """Ticks, appends and reads until nothing more is to be written."""
@@ -128,7 +128,7 @@ class Bench:
     def kinds(self, partition: int = 0) -> list[str]:
         """What stands in that log, but for partitions and roles."""
         found = [type(neli_records.decode(payload)).__name__ for _, _, payload in self.logs[partition]]
-        return [kind for kind in found if kind not in ("Width", "Share", "Number", "Place")]
+        return [kind for kind in found if kind not in ("PartitionCount", "Share", "Number", "Place")]
 
 
 def of(effects: list[Effect], kind: Any) -> list[Any]:

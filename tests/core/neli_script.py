@@ -1,6 +1,6 @@
 """The language of NELI's golden scenarios; the files look like those of `core_script`, and `Scenario` reads both.
 
-Members are named; settings are those of `pares.core.neli.events.Config`, times in seconds. In the trace #N is the record at
+Members are named; settings are those of `pares.core.neli.config.Config`, times in seconds. In the trace #N is the record at
 offset N of that partition's log, and the tenure that it began.
 """
 

@@ -12,12 +12,11 @@ from mixed_bench import Stage as Play
 from neli_bench import MS, Bench, config, leading, of
 
 from pares.core.claims.protocol import Stage
-from pares.core.events import Lead, Live, Report, Restart, Stop
-from pares.core.neli.events import Assigned, Entered, Heard
+from pares.core.events import Assigned, Attached, Lead, Live, Read, Report, Restart, Stop
 from pares.core.neli.fast import Fast
 from pares.core.wire import neli_records
 from pares.core.wire import records as R
-from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Yield
+from pares.core.wire.neli_records import Announce, Beacon, PartitionCount, Pulse, Yield
 
 INDUCED = ("fast-neli", "neli")
 
@@ -100,11 +99,11 @@ def test_claims_begins_at_once_where_all_have_closed(why: str) -> None:
     assert solo.of(Lead)
 
 
-@pytest.mark.parametrize("kind", [Width, Announce, Beacon])
+@pytest.mark.parametrize("kind", [PartitionCount, Announce, Beacon])
 def test_another_group_is_in_nobodys_way_and_spoils_nothing(kind: Any) -> None:
     paper = began()
     solo = Solo("A", paper=paper)
-    fields: dict[str, Any] = {"of": 1} if kind is Width else {}
+    fields: dict[str, Any] = {"of": 1} if kind is PartitionCount else {}
     for n in range(5):
         induced(paper, kind, "n~1", n + 1, group="another", **fields)
         solo.run(0.05)
@@ -282,10 +281,10 @@ def test_an_announcement_that_comes_back_behind_a_join_is_taken_back(then: str) 
 def test_what_stood_there_without_its_join_counts_with_the_longest_session() -> None:
     core = Fast(config())
     beat = R.encode(R.Beat(v=1, g="g", m="x~1", n=7, b=5, s=250))
-    core.step(Entered(0, 40, 41), 0)
-    core.step(Heard(0, [(40, 0, beat)]), 1)
-    assert core.step(Heard(0, []), 59_000 * MS) == []
-    assert of(core.step(Heard(0, []), 70_000 * MS), Live)
+    core.step(Attached(40, 41), 0)
+    core.step(Read([(40, 0, beat)]), 1)
+    assert core.step(Read([]), 59_000 * MS) == []
+    assert of(core.step(Read([]), 70_000 * MS), Live)
 
 
 # Both at once ------------------------------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def _on_neli(folder: Path) -> Iterator[str]:
     for partition in (0, 1):
         n = 0
         for kind, fields in (
-            (neli_records.Width, {"of": 2, "at": AT, "roles": (str(partition),)}),
+            (neli_records.PartitionCount, {"of": 2, "at": AT, "roles": (str(partition),)}),
             (
                 neli_records.Announce,
                 {

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import pares
 from pares.cli.watch import picture
-from pares.core.wire.neli_records import Width, encode
+from pares.core.wire.neli_records import PartitionCount, encode
 from pares.view.induced import Plan, findings, look
 from pares.view.state import state
 from pares.view.tenure_story import story_of
@@ -81,5 +81,5 @@ def test_doctor_shows_every_partition_and_says_who_goes_by_the_hash(url: str) ->
             "partition 3: 7",
         ]
         assert "partitions" not in told(ledger)
-        ledger.append(encode(Width(v=1, g="g", m="old~1", n=1, b=0, s=0, at=0, of=4)), 0)
+        ledger.append(encode(PartitionCount(v=1, g="g", m="old~1", n=1, b=0, s=0, at=0, of=4)), 0)
         assert any("as old~1 knows no numbers (release 0.1)" in text for text in told(ledger)["partitions"])

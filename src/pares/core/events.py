@@ -1,9 +1,18 @@
-"""What goes into a protocol and what comes out of it: values, never callbacks.
+"""What goes into a protocol and what comes out of it: values, never callbacks. All protocols speak this one vocabulary.
 
     effects = protocol.step(event, now)
 
 `now` is an integer of nanoseconds on a stopwatch that runs while the machine sleeps. It is read anew for every step: after a
 fetch has returned, and before an append is handed over (R4). So a `Read` never makes appends; a `Tick` does.
+
+| protocol | events of its own | effects of its own |
+|---|---|---|
+| claims | `Died`, and the requests to its group | `Watch`, `Moved`, `Trim` |
+| NELI, Fast NELI | `Assigned`, `Revoked`, `Lost`, `ChangeRoles` | `Yielded` |
+| ALLCALL | `Received`, `Reconnected` | `Publish`, `LeaderChanged`, `PeerJoined`, `PeerLost` |
+
+Over a log, each partition has its own position and its own appends. Claims use one partition of it and know no other, whatever
+its number in the ledger: theirs is always 0 here. NELI counts the partitions that its group shares out, from 0.
 """
 
 from __future__ import annotations
@@ -20,16 +29,35 @@ from pares.core.wire.records import Lock, Seat
 
 
 class Attached(Struct, frozen=True, gc=False):
-    """The ledger is in reach; the log has the entries from `start` to before `end`."""
+    """The log of this partition is in reach (again, after `Jumped`); it has the entries from `start` to before `end`."""
 
     start: int
     end: int
+    partition: int = 0
 
 
 class Read(Struct, frozen=True):
-    """The entries that follow `protocol.position`; none, when there was nothing to read."""
+    """The entries that follow the protocol's position in this partition; none, when there was nothing to read.
+
+    `wall_us` is what the wall clock shows at this step's `now`, or more, never less: exclusive NELI compares it with the
+    broker's, within its error bound, and counts what is left of a belief from `now`. [read before, a pause in between made
+    beliefs longer by it]
+    """
 
     entries: list[EntryLike]
+    partition: int = 0
+    wall_us: int = 0
+
+
+class Received(Struct, frozen=True, gc=False):
+    """A message came over the bus, one's own too. `wall_us`: the wall clock."""
+
+    payload: bytes
+    wall_us: int
+
+
+class Reconnected(Struct, frozen=True, gc=False):
+    """The connection to the bus is another one: messages may have been missed."""
 
 
 class Tick(Struct, frozen=True, gc=False):
@@ -54,9 +82,28 @@ class Failed(Struct, frozen=True, gc=False):
 
 
 class Jumped(Struct, frozen=True, gc=False):
-    """The log is not the one that was read so far (R12)."""
+    """The log of this partition is not the one that was read so far (R12)."""
 
     why: str
+    partition: int = 0
+
+
+class Assigned(Struct, frozen=True, gc=False):
+    """The group gives this member these partitions."""
+
+    partitions: tuple[int, ...]
+
+
+class Revoked(Struct, frozen=True, gc=False):
+    """The group wants them back, and waits for `Yielded`."""
+
+    partitions: tuple[int, ...]
+
+
+class Lost(Struct, frozen=True, gc=False):
+    """The group has taken them: others may have them already."""
+
+    partitions: tuple[int, ...]
 
 
 class Died(Struct, frozen=True, gc=False):
@@ -65,14 +112,16 @@ class Died(Struct, frozen=True, gc=False):
     member: str
 
 
-class BarrierReturned(Struct, frozen=True, gc=False):
-    """The barrier, and the bodies, of this term have come to their end (R5)."""
+class WorkOver(Struct, frozen=True, gc=False):
+    """The barrier, and the bodies, of this term have come to their end (R5). (A token alone does not name a term: with NELI the
+    roles of one partition share theirs.)"""
 
+    seat: Seat
     token: int
 
 
 class Lapsed(Struct, frozen=True, gc=False):
-    """The belief in this term had run out when its `Renew` was to be carried out: it is over, and stays so."""
+    """The belief in this term had run out when its `Extend` was to be carried out: it is over, and stays so."""
 
     seat: Seat
     token: int
@@ -99,6 +148,14 @@ class Declare(Struct, frozen=True, gc=False):
     weight: float = 1.0
     spread: str = "host"
     removed: bool = False
+
+
+class ChangeRoles(Struct, frozen=True, gc=False):
+    """The group is to have these roles, or to have them no more: a record says so in their partitions, and each member acts
+    when it reads that."""
+
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 class Ask(Struct, frozen=True, gc=False):
@@ -141,19 +198,43 @@ class Close(Struct, frozen=True, gc=False):
 
 
 Request: TypeAlias = (
-    HandOver | StepDown | Declare | Ask | PauseFor | ResumeNow | RewindTo | Marked | Ready | Close | BarrierReturned
+    HandOver | StepDown | Declare | ChangeRoles | Ask | PauseFor | ResumeNow | RewindTo | Marked | Ready | Close
 )
-Event: TypeAlias = Attached | Read | Tick | Acked | Failed | Jumped | Lapsed | Died | Request
+Event: TypeAlias = (
+    Attached
+    | Read
+    | Received
+    | Reconnected
+    | Tick
+    | Acked
+    | Failed
+    | Jumped
+    | Assigned
+    | Revoked
+    | Lost
+    | Lapsed
+    | Died
+    | WorkOver
+    | Request
+)
 
 
 # Effects ---------------------------------------------------------------------------------------------------------------
 
 
 class Append(Struct, frozen=True, gc=False):
-    """Append these records, all or none; answer with `Acked` or `Failed`. One is under way at a time."""
+    """Append these records to the partition, all or none; answer with `Acked` or `Failed`. One is under way at a time in each
+    partition."""
 
     ticket: int
     payloads: tuple[bytes, ...]
+    partition: int = 0
+
+
+class Publish(Struct, frozen=True, gc=False):
+    """Send to everybody who listens now, oneself included. What can't be sent now is never to be sent (H16)."""
+
+    payload: bytes
 
 
 class Lead(Struct, frozen=True, gc=False):
@@ -165,10 +246,11 @@ class Lead(Struct, frozen=True, gc=False):
     why: str = ""
 
 
-class Renew(Struct, frozen=True, gc=False):
-    """All beliefs in force now last until `until`."""
+class Extend(Struct, frozen=True, gc=False):
+    """The beliefs in these seats, or with None all that are in force, now last until `until`."""
 
     until: int
+    seats: tuple[Seat, ...] | None = None
 
 
 class Follow(Struct, frozen=True, gc=False):
@@ -182,11 +264,17 @@ class Follow(Struct, frozen=True, gc=False):
 
 
 class Barrier(Struct, frozen=True, gc=False):
-    """The term is given up by plan: let the user's barrier return, then answer `BarrierReturned`."""
+    """The term is given up by plan: let the user's barrier return, then answer `WorkOver`."""
 
     seat: Seat
     token: int
     why: str
+
+
+class Yielded(Struct, frozen=True, gc=False):
+    """What `Revoked` asked for: the group may give this partition to another now."""
+
+    partition: int
 
 
 class Watch(Struct, frozen=True):
@@ -199,6 +287,27 @@ class Moved(Struct, frozen=True):
     """What the records just read have changed in the world: for events and observers."""
 
     changes: list[Change]
+
+
+class LeaderChanged(Struct, frozen=True, gc=False):
+    """The role is led by `holder` now, as far as this member knows; None: by no member."""
+
+    role: str
+    holder: str | None
+    token: int
+
+
+class PeerJoined(Struct, frozen=True, gc=False):
+    """The member was heard for the first time, or again after `PeerLost`."""
+
+    member: str
+
+
+class PeerLost(Struct, frozen=True, gc=False):
+    """The member was not heard for `WINDOW` beats, or has said goodbye."""
+
+    member: str
+    why: str
 
 
 class Live(Struct, frozen=True, gc=False):
@@ -242,5 +351,23 @@ class Wake(Struct, frozen=True, gc=False):
 
 
 Effect: TypeAlias = (
-    Append | Lead | Renew | Follow | Barrier | Watch | Moved | Live | Report | Trim | Restart | Stop | Closed | Wake
+    Append
+    | Publish
+    | Lead
+    | Extend
+    | Follow
+    | Barrier
+    | Yielded
+    | Watch
+    | Moved
+    | LeaderChanged
+    | PeerJoined
+    | PeerLost
+    | Live
+    | Report
+    | Trim
+    | Restart
+    | Stop
+    | Closed
+    | Wake
 )

@@ -14,35 +14,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from pares.core import events as ev
 from pares.core.claims.protocol import Claims, Config
-from pares.core.events import (
-    Acked,
-    Append,
-    Attached,
-    Barrier,
-    BarrierReturned,
-    Closed,
-    Died,
-    Effect,
-    Event,
-    Failed,
-    Follow,
-    Jumped,
-    Lapsed,
-    Lead,
-    Live,
-    Moved,
-    Read,
-    Ready,
-    Renew,
-    Report,
-    Restart,
-    Stop,
-    Tick,
-    Trim,
-    Wake,
-    Watch,
-)
 from pares.core.lease import lease_ns
 from pares.core.wire.records import Lock, Record, Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
@@ -91,7 +64,7 @@ class Process(Owner):
         """How often it began: at each start, and whenever its member begins anew."""
         self.running = False
         self.frozen = False
-        self.over: Closed | Stop | None = None
+        self.over: ev.Closed | ev.Stop | None = None
         self.live = False
         self.beliefs: dict[Seat, int] = {}
         self.until: dict[Seat, int] = {}
@@ -104,7 +77,7 @@ class Process(Owner):
         fetch and its tick; "ticked": when the tick is done and its append has not left yet; "clock": when the stopwatch was
         read and nothing was done since."""
         self.stall_next = 0
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[ev.Event] = deque()
         self._work: deque[tuple[type[Record], dict[str, Any]]] = deque()
         self._asked: dict[type, int] = {}
         self._attached = False
@@ -209,7 +182,7 @@ class Process(Owner):
             self._due = NEVER
             self.wake(self.scene.engine.now)
 
-    def request(self, event: Event) -> None:
+    def request(self, event: ev.Event) -> None:
         """Hands the kernel what its user wants, at its next round."""
         if self.running:
             self._asked[type(event)] = self.scene.engine.now
@@ -223,18 +196,18 @@ class Process(Owner):
     # What comes in ---------------------------------------------------------------------------------------------------
 
     def acked(self, flight: Flight) -> None:
-        self._answer(flight, Acked(flight.ticket, flight.landed))
+        self._answer(flight, ev.Acked(flight.ticket, flight.landed))
 
     def failed(self, flight: Flight) -> None:
-        self._answer(flight, Failed(flight.ticket, flight.unknown))
+        self._answer(flight, ev.Failed(flight.ticket, flight.unknown))
 
-    def _answer(self, flight: Flight, answer: Acked | Failed) -> None:
+    def _answer(self, flight: Flight, answer: ev.Acked | ev.Failed) -> None:
         if flight.sender is self.claims and self.running:
             self._blocked = False
             self._inbox.append(answer)
             self.wake(self.scene.engine.now + self.wire.lag)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: ev.Event) -> None:
         if self.running:
             self._inbox.append(event)
             self.wake(self.scene.engine.now)
@@ -242,7 +215,7 @@ class Process(Owner):
     def died(self, member: str) -> None:
         """The lock of `member` is free: if this process watches it, it has proof."""
         if self.running and member in self.watching:
-            self._hear(Died(member))
+            self._hear(ev.Died(member))
 
     # Rounds ----------------------------------------------------------------------------------------------------------
 
@@ -318,20 +291,20 @@ class Process(Owner):
     def _fetch(self, claims: Claims, began: int) -> None:
         if not self._attached:
             self._attached = True
-            self._step(Attached(*self.wire.attach()))
+            self._step(ev.Attached(*self.wire.attach()))
         reader = claims.reader
         why = self.wire.jumped(claims.position, reader.anchor)
         if why:
-            self._step(Jumped(why))
+            self._step(ev.Jumped(why))
             return
-        read = Read(self.wire.fetch(claims.position, CHUNK))  # type: ignore[arg-type]
+        read = ev.Read(self.wire.fetch(claims.position, CHUNK))  # type: ignore[arg-type]
         self._step(read, self._judged(began))
 
     def _finish(self, claims: Claims) -> None:
         """The tick of a round."""
         engine = self.scene.engine
         self._wake_at = 0
-        self._step(Tick(self.wall.read_us(engine.now)))
+        self._step(ev.Tick(self.wall.read_us(engine.now)))
         self._write_work(claims)
         if self.frozen:
             self._left.append(lambda: self._plan(claims))
@@ -379,7 +352,7 @@ class Process(Owner):
 
     # Effects ---------------------------------------------------------------------------------------------------------
 
-    def _step(self, event: Event, now: int | None = None) -> None:
+    def _step(self, event: ev.Event, now: int | None = None) -> None:
         claims, now = self.claims, self.now if now is None else now
         if claims is None:
             return
@@ -388,16 +361,16 @@ class Process(Owner):
         else:
             self._carry_out(claims, event, now)
 
-    def _carry_out(self, claims: Claims, event: Event, now: int) -> None:
+    def _carry_out(self, claims: Claims, event: ev.Event, now: int) -> None:
         if claims is self.claims:
-            if type(event) is Ready:
+            if type(event) is ev.Ready:
                 self.told_ready, self.told_at = event.ready, self.scene.engine.now
             for effect in claims.step(event, now):
                 CARRY[type(effect)](self, effect)
             if self.beliefs:
                 self.scene.stepped(self, now)
 
-    def _append(self, effect: Append) -> None:
+    def _append(self, effect: ev.Append) -> None:
         self.scene.sent(self, effect)
         self._blocked = self.wire.weather.blocking
         if self._freezes("ticked"):
@@ -406,14 +379,14 @@ class Process(Owner):
         else:
             self._hand_over(effect, self.claims)
 
-    def _hand_over(self, effect: Append, claims: Claims | None) -> None:
+    def _hand_over(self, effect: ev.Append, claims: Claims | None) -> None:
         self.wire.send(claims, effect.ticket, effect.payloads)
 
-    def _lead(self, effect: Lead) -> None:
+    def _lead(self, effect: ev.Lead) -> None:
         self.beliefs[effect.seat], self.until[effect.seat] = effect.token, effect.until
         self.scene.led(self, effect)
 
-    def _renew(self, effect: Renew) -> None:
+    def _extend(self, effect: ev.Extend) -> None:
         """What has run out is over for good: whether it has is looked at in the step that prolongs it, for the process may have
         stood still since its kernel looked. The kernel gives such a term up, when it is told."""
         now = self.now
@@ -426,35 +399,35 @@ class Process(Owner):
 
     def _lapsed(self, seat: Seat, token: int) -> None:
         self.lapsed.add((seat, token))
-        self._inbox.append(Lapsed(seat, token))
+        self._inbox.append(ev.Lapsed(seat, token))
 
-    def _follow(self, effect: Follow) -> None:
+    def _follow(self, effect: ev.Follow) -> None:
         if self.beliefs.get(effect.seat) == effect.token:
             del self.beliefs[effect.seat]
         self.scene.followed(self, effect)
 
-    def _barrier(self, effect: Barrier) -> None:
+    def _barrier(self, effect: ev.Barrier) -> None:
         self.scene.barrier(self, effect)
         length = self.barrier_time(effect.seat, effect.token)
         if length is not None:
             self.scene.engine.after(length, self._barrier_over, effect, self.claims)
 
-    def _barrier_over(self, effect: Barrier, claims: Claims) -> None:
+    def _barrier_over(self, effect: ev.Barrier, claims: Claims) -> None:
         if self.frozen:
             self._left.append(lambda: self._barrier_over(effect, claims))
         elif claims is self.claims and self.running:
             self.scene.barrier_over(self, effect)
-            self._hear(BarrierReturned(effect.token))
+            self._hear(ev.WorkOver(effect.seat, effect.token))
 
-    def _watch(self, effect: Watch) -> None:
+    def _watch(self, effect: ev.Watch) -> None:
         self.watching = effect.locks
         self.scene.watches(self)
 
-    def _live(self, effect: Live) -> None:
+    def _live(self, effect: ev.Live) -> None:
         self.live = True
         self.scene.joined(self)
 
-    def _restart(self, effect: Restart) -> None:
+    def _restart(self, effect: ev.Restart) -> None:
         old = self.id
         if self.claims is not None:
             self._seen = self.claims.largest_token
@@ -462,38 +435,38 @@ class Process(Owner):
         self.scene.ended(self, old)
         self._begin()
 
-    def _end(self, effect: Closed | Stop) -> None:
+    def _end(self, effect: ev.Closed | ev.Stop) -> None:
         self.over = effect
         self.live = False
         self.scene.over(self, effect)
         self.scene.ended(self, self.id)
 
-    def _report(self, effect: Report) -> None:
+    def _report(self, effect: ev.Report) -> None:
         self.scene.reported(self, effect)
 
-    def _trim(self, effect: Trim) -> None:
+    def _trim(self, effect: ev.Trim) -> None:
         self.scene.may_trim(self, effect)
 
-    def _wake(self, effect: Wake) -> None:
+    def _wake(self, effect: ev.Wake) -> None:
         self._wake_at = effect.at
 
-    def _moved(self, effect: Moved) -> None:
+    def _moved(self, effect: ev.Moved) -> None:
         pass
 
 
-CARRY: Final[dict[type[Effect], Callable[[Process, Any], None]]] = {
-    Append: Process._append,  # pyright: ignore[reportPrivateUsage]
-    Lead: Process._lead,  # pyright: ignore[reportPrivateUsage]
-    Renew: Process._renew,  # pyright: ignore[reportPrivateUsage]
-    Follow: Process._follow,  # pyright: ignore[reportPrivateUsage]
-    Barrier: Process._barrier,  # pyright: ignore[reportPrivateUsage]
-    Watch: Process._watch,  # pyright: ignore[reportPrivateUsage]
-    Live: Process._live,  # pyright: ignore[reportPrivateUsage]
-    Restart: Process._restart,  # pyright: ignore[reportPrivateUsage]
-    Closed: Process._end,  # pyright: ignore[reportPrivateUsage]
-    Stop: Process._end,  # pyright: ignore[reportPrivateUsage]
-    Report: Process._report,  # pyright: ignore[reportPrivateUsage]
-    Trim: Process._trim,  # pyright: ignore[reportPrivateUsage]
-    Wake: Process._wake,  # pyright: ignore[reportPrivateUsage]
-    Moved: Process._moved,  # pyright: ignore[reportPrivateUsage]
+CARRY: Final[dict[type[ev.Effect], Callable[[Process, Any], None]]] = {
+    ev.Append: Process._append,  # pyright: ignore[reportPrivateUsage]
+    ev.Lead: Process._lead,  # pyright: ignore[reportPrivateUsage]
+    ev.Extend: Process._extend,  # pyright: ignore[reportPrivateUsage]
+    ev.Follow: Process._follow,  # pyright: ignore[reportPrivateUsage]
+    ev.Barrier: Process._barrier,  # pyright: ignore[reportPrivateUsage]
+    ev.Watch: Process._watch,  # pyright: ignore[reportPrivateUsage]
+    ev.Live: Process._live,  # pyright: ignore[reportPrivateUsage]
+    ev.Restart: Process._restart,  # pyright: ignore[reportPrivateUsage]
+    ev.Closed: Process._end,  # pyright: ignore[reportPrivateUsage]
+    ev.Stop: Process._end,  # pyright: ignore[reportPrivateUsage]
+    ev.Report: Process._report,  # pyright: ignore[reportPrivateUsage]
+    ev.Trim: Process._trim,  # pyright: ignore[reportPrivateUsage]
+    ev.Wake: Process._wake,  # pyright: ignore[reportPrivateUsage]
+    ev.Moved: Process._moved,  # pyright: ignore[reportPrivateUsage]
 }

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pares.core import events as ev
 from pares.core.errors import ConfigError
-from pares.core.events import (
-    Ask,
-    Close,
-    Declare,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-)
 from pares.core.wire.records import Seat
 from pares.sim.engine import SECOND
 from pares.sim.trace import seat_name
@@ -155,47 +143,47 @@ class Actor:
     # What its user asks ----------------------------------------------------------------------------------------------
 
     def hand_over(self, role: str, to: Actor | None = None, why: str = "") -> None:
-        self._ask(HandOver(role, None if to is None else to.id, why))
+        self._ask(ev.HandOver(role, None if to is None else to.id, why))
 
     def step_down(self, role: str | None = None) -> None:
-        self._ask(StepDown(role))
+        self._ask(ev.StepDown(role))
 
     def drain(self) -> None:
-        self._ask(Ask(drain=self.id))
+        self._ask(ev.Ask(drain=self.id))
 
     def ask(self, role: str, to: Actor | None = None, *, index: int = 0) -> None:
         """As an administrator: this seat is to go elsewhere."""
-        self._ask(Ask(seat=(role, index), to=None if to is None else to.id))
+        self._ask(ev.Ask(seat=(role, index), to=None if to is None else to.id))
 
     def pause(self, role: str | None = None, *, seconds: float) -> None:
-        self._ask(PauseFor(int(seconds * 1000), role))
+        self._ask(ev.PauseFor(int(seconds * 1000), role))
 
     def resume(self, role: str | None = None) -> None:
-        self._ask(ResumeNow(role))
+        self._ask(ev.ResumeNow(role))
 
     def add_role(self, name: str, seats: int = 1, weight: float = 1.0, spread: str = "host") -> None:
-        self._ask(Declare(name, seats, weight, spread))
+        self._ask(ev.Declare(name, seats, weight, spread))
 
     def remove_role(self, name: str) -> None:
-        self._ask(Declare(name, removed=True))
+        self._ask(ev.Declare(name, removed=True))
 
     def mark(self, role: str, mark: int, *, index: int = 0) -> None:
         """The work of its current term has come so far."""
         token = self.process.beliefs.get((role, index))
         if token is None:
             raise ConfigError(f"{self.id} does not lead {role}/{index}: only a holder has marks to write")
-        self._ask(Marked((role, index), token, mark))
+        self._ask(ev.Marked((role, index), token, mark))
 
     def rewind(self, marks: Mapping[Seat, int]) -> None:
-        self._ask(RewindTo(tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))))
+        self._ask(ev.RewindTo(tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))))
 
     def ready(self, ready: bool) -> None:
-        self._ask(Ready(ready))
+        self._ask(ev.Ready(ready))
 
     def close(self) -> None:
-        self._ask(Close())
+        self._ask(ev.Close())
 
-    def _ask(self, event: Event) -> None:
+    def _ask(self, event: ev.Event) -> None:
         if not self.process.running:
             raise ConfigError(f"{self.name} does not run: start it by restart()")
         self.process.request(event)

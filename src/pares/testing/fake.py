@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypedDict, Unpack
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-from pares.core.events import BarrierReturned
+from pares.core.events import WorkOver
 from pares.core.wire.records import check_name
 from pares.runtime.config.arguments import check_arguments
 from pares.runtime.config.numbers import whole
@@ -98,7 +98,9 @@ class FakeMember(Member):
         self.session = session
         self._barrier_timeout = barrier_timeout
         who = f"fake member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(who, barrier, lambda key: self._puppet.request(BarrierReturned(key[2])), self._host)
+        self._barriers = Barriers(
+            who, barrier, lambda key: self._puppet.request(WorkOver((key[0], key[1]), key[2])), self._host
+        )
         self._life = Life(who, self._barriers, on_lost, self._host, lapsed=lambda _: None, give_up=self._give_up)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until

@@ -9,28 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from pares.core import events as ev
 from pares.core.errors import ConfigError
-from pares.core.events import (
-    Ask,
-    Barrier,
-    BarrierReturned,
-    Close,
-    Closed,
-    Declare,
-    Effect,
-    Event,
-    Follow,
-    HandOver,
-    Jumped,
-    Lead,
-    Live,
-    Marked,
-    Moved,
-    PauseFor,
-    Ready,
-    ResumeNow,
-    StepDown,
-)
 from pares.core.reasons import HANDED_OVER, PAUSED, STEPPED_DOWN
 from pares.core.wire import records
 from pares.core.wire.changes import Change
@@ -55,7 +35,7 @@ class Puppet:
         join: dict[str, Any],
         roles: dict[str, int],
         group: str,
-        carry: Callable[[Effect], None],
+        carry: Callable[[ev.Effect], None],
         host: Host,
     ):
         self._host = host
@@ -89,7 +69,7 @@ class Puppet:
         self._write(records.Join, OTHER, name="somebody-else", session=1000, host="elsewhere")
         for role, seats in roles.items():
             self._write(records.Role, me, name=role, seats=seats)
-        self._do(lambda: carry(Live()))
+        self._do(lambda: carry(ev.Live()))
 
     def start(self) -> None:
         self.thread = self._host.spawn(self.run, f"pares {self._group} (fake)")
@@ -103,7 +83,7 @@ class Puppet:
 
     # What a member asks of its loop ----------------------------------------------------------------------------------
 
-    def request(self, event: Event, answer: Answer | None = None) -> None:
+    def request(self, event: ev.Event, answer: Answer | None = None) -> None:
         self._do(lambda: self._serve(event))
         if answer is not None:
             self._answers.ask(answer)
@@ -163,7 +143,7 @@ class Puppet:
         if state.holder != self.me:
             raise ConfigError(f"nobody can lead {role!r} now: it is paused, or the fake member was drained")
         self._terms[seat] = state.token
-        self._carry(Lead(seat, state.token, self._host.now() + FOR_EVER, why))
+        self._carry(ev.Lead(seat, state.token, self._host.now() + FOR_EVER, why))
 
     def fence(self, role: str, why: str) -> None:
         """The seat is lost, to somebody else."""
@@ -171,21 +151,21 @@ class Puppet:
             del self._terms[seat]
             self._write(records.Release, self.me, seat=seat, token=token, why=why)
             self._write(records.Claim, OTHER, seat=seat)
-            self._carry(Follow(seat, token, why, True, self._host.now()))
+            self._carry(ev.Follow(seat, token, why, True, self._host.now()))
 
     def revoke(self, role: str | None, why: str) -> None:
         """The term ends by plan; it goes to somebody else when the barrier has returned."""
         for seat, token in self._of(role):
             del self._terms[seat]
             self._ending[token] = (seat, why)
-            self._carry(Follow(seat, token, why, False, self._host.now()))
-            self._carry(Barrier(seat, token, why))
+            self._carry(ev.Follow(seat, token, why, False, self._host.now()))
+            self._carry(ev.Barrier(seat, token, why))
 
     def break_down(self, why: str) -> None:
         """The log is another one, say: all beliefs are dropped at once."""
         for seat, token in self._of(None):
             del self._terms[seat]
-            self._carry(Follow(seat, token, why, True, self._host.now()))
+            self._carry(ev.Follow(seat, token, why, True, self._host.now()))
 
     def _of(self, role: str | None) -> list[tuple[Seat, int]]:
         return [(seat, token) for seat, token in self._terms.items() if role is None or seat[0] == role]
@@ -207,38 +187,38 @@ class Puppet:
                 if self._jobs.empty():
                     self._answers.done(asked)
         finally:
-            self._carry(Closed())
+            self._carry(ev.Closed())
             self._answers.end()  # last, as a loop does: whoever is told finds out why
 
-    def _serve(self, event: Event) -> None:
+    def _serve(self, event: ev.Event) -> None:
         """What the user of the member asks for."""
-        if isinstance(event, BarrierReturned):
+        if isinstance(event, ev.WorkOver):
             self._give(event.token)
-        elif isinstance(event, HandOver | StepDown):
-            self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, HandOver) else STEPPED_DOWN))
-        elif isinstance(event, Marked):
+        elif isinstance(event, ev.HandOver | ev.StepDown):
+            self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, ev.HandOver) else STEPPED_DOWN))
+        elif isinstance(event, ev.Marked):
             marks = ((*event.seat, event.token, event.mark),)
             self._write(records.Beat, self.me, marks=marks)
-        elif isinstance(event, Declare):
+        elif isinstance(event, ev.Declare):
             fields: dict[str, Any] = {"seats": event.seats, "weight": event.weight, "spread": event.spread}
             self._write(records.Role, self.me, name=event.name, removed=event.removed, **fields)
             if event.removed:
                 self.revoke(event.name, "role removed")
-        elif isinstance(event, PauseFor):
+        elif isinstance(event, ev.PauseFor):
             self._write(records.Pause, self.me, ms=event.ms, scope=event.scope)
             self.revoke(event.scope, "paused")
-        elif isinstance(event, ResumeNow):
+        elif isinstance(event, ev.ResumeNow):
             for pause in [p for p in self.world.pauses.values() if p.scope == event.scope]:
                 self._write(records.Resume, self.me, pause=pause.offset)
-        elif isinstance(event, Ask) and event.drain is not None:
+        elif isinstance(event, ev.Ask) and event.drain is not None:
             self._write(records.Ask, self.me, drain=event.drain)
             self.revoke(None, "drained")
-        elif isinstance(event, Ready) and not event.ready:
+        elif isinstance(event, ev.Ready) and not event.ready:
             self.revoke(None, "not ready")
-        elif isinstance(event, Close):
+        elif isinstance(event, ev.Close):
             self._closing = True
             self.revoke(None, "closed")
-        elif isinstance(event, Jumped):
+        elif isinstance(event, ev.Jumped):
             self.break_down(event.why)
 
     def _give(self, token: int) -> None:
@@ -260,4 +240,4 @@ class Puppet:
         changes: list[Change] = []
         fold(self.world, self._offset, record, changes)
         if changes:
-            self._carry(Moved(changes))
+            self._carry(ev.Moved(changes))

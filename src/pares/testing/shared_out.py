@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import asdict
 
 from pares.core.errors import ConfigError
-from pares.core.events import Event
-from pares.core.neli.events import Roles
+from pares.core.events import ChangeRoles, Event
 from pares.ledger import Log
 from pares.runtime.config.protocols import FastNeli, Nele, Partitioned, ProtocolSettings, protocol_of
 from pares.runtime.config.settings import settings
@@ -192,10 +191,10 @@ class SharedOutActor(RefusingActor):
     def add_role(self, name: str, seats: int = 1, weight: float = 1.0, spread: str = "host") -> None:
         if (seats, weight, spread) != (1, 1.0, "host"):
             raise ConfigError("seats, weight and spread of a role are of claims: here a group's roles are all alike")
-        self._hear(Roles(add=(name,)))
+        self._hear(ChangeRoles(add=(name,)))
 
     def remove_role(self, name: str) -> None:
-        self._hear(Roles(drop=(name,)))
+        self._hear(ChangeRoles(drop=(name,)))
 
     def close(self) -> None:
         self._check_running()
@@ -206,7 +205,7 @@ class SharedOutActor(RefusingActor):
     def _ask(self, event: Event) -> None:
         raise self._not_here(type(event).__name__)
 
-    def _hear(self, event: Roles) -> None:
+    def _hear(self, event: ChangeRoles) -> None:
         self._check_running()
         self.process.hear(event)
 

@@ -23,7 +23,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.lease import lease_ns
 from pares.core.neli.budget import BUDGET
 from pares.core.neli.classic import BEACONS, check_threshold
-from pares.core.neli.events import Config
+from pares.core.neli.config import Config
 from pares.core.neli.fast import check_interval
 from pares.core.neli.partition_log import Tenure, Track
 from pares.core.neli.role_mapping import partition_of_number, seat_of_partition

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Publish, Settings
+from pares.core import events as ev
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import Call, decode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Barrier, Close, Follow, Lead, Report, StepDown, Tick, Wake
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -68,7 +68,7 @@ class World:
         core = AllCall(settings, self.now + stopwatch, wall_us)
         node = Node(name, settings, self.now, stopwatch, round(wall * SECOND), core)
         self.nodes[name] = node
-        self._give(node, Tick(wall_us))
+        self._give(node, ev.Tick(wall_us))
         return node
 
     def run(self, seconds: float) -> None:
@@ -91,22 +91,22 @@ class World:
         self.tick(name)
         kept, node.kept = node.kept, []
         for _, payload in kept:
-            self._give(node, Heard(payload, self.wall_us(node)))
+            self._give(node, ev.Received(payload, self.wall_us(node)))
 
     def close(self, name: str) -> None:
-        self._give(self.nodes[name], Close())
+        self._give(self.nodes[name], ev.Close())
         self.nodes[name].alive = False
 
     def step_down(self, name: str) -> None:
-        self.tell(name, StepDown("x"))
+        self.tell(name, ev.StepDown("x"))
 
-    def tell(self, name: str, event: Event) -> None:
+    def tell(self, name: str, event: ev.Event) -> None:
         """What only its user, or its loop, can tell it."""
         self._give(self.nodes[name], event)
 
     def tick(self, name: str) -> None:
         node = self.nodes[name]
-        self._give(node, Tick(self.wall_us(node)))
+        self._give(node, ev.Tick(self.wall_us(node)))
 
     def split(self, *sides: set[str]) -> None:
         """Messages pass only between members of one side."""
@@ -148,28 +148,28 @@ class World:
         for effect in node.core.step(event, self.now + node.stopwatch):
             self._do(node, effect)
 
-    def _do(self, node: Node, effect: Effect) -> None:
+    def _do(self, node: Node, effect: ev.Effect) -> None:
         match effect:
-            case Publish(payload):
+            case ev.Publish(payload):
                 self._spread(node.name, payload)
-            case Wake(at):
+            case ev.Wake(at):
                 node.wakes += 1
                 number = node.wakes
                 late = round(self.random.uniform(0, self.late) * MS) if self.late else 0
                 self._at(at - node.stopwatch + late, lambda: (node.wakes == number and self.tick(node.name)) or None)
-            case Lead(_, token, _, why) if why != "renewed":
+            case ev.Lead(_, token, _, why) if why != "renewed":
                 node.terms.append((self.now, token))
-            case Follow(_, _, why):
+            case ev.Follow(_, _, why):
                 node.ended.append((self.now, why))
-            case Barrier(_, token):
+            case ev.Barrier(_, token):
                 node.barriers.append(token)
-            case Led(_, holder):
+            case ev.LeaderChanged(_, holder):
                 node.led.append((self.now, holder))
-            case Joined(member):
+            case ev.PeerJoined(member):
                 node.peers.append(("joined", member))
-            case Lost(member, why):
+            case ev.PeerLost(member, why):
                 node.peers.append((why, member))
-            case Report(kind, _):
+            case ev.Report(kind, _):
                 node.reports.append(kind)
             case _:
                 pass
@@ -190,7 +190,7 @@ class World:
             node.kept.append((source, payload))
         elif node.alive:
             self.delivered += 1
-            self._give(node, Heard(payload, self.wall_us(node)))
+            self._give(node, ev.Received(payload, self.wall_us(node)))
 
     def _at(self, when: int, act: Callable[[], None]) -> None:
         heapq.heappush(self._events, (max(when, self.now), next(self._order), act))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from allcall_world import SECOND, World
 
+from pares.core.allcall.config import Settings, check
 from pares.core.allcall.election import Known, by_lease, by_rank
-from pares.core.allcall.events import Settings, check
 from pares.core.allcall.messages import Bad, Claim, decode, token
 from pares.core.errors import ConfigError
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from allcall_world import World, call_of
 
+from pares.core.allcall.config import Settings
 from pares.core.allcall.election import Election
-from pares.core.allcall.events import Heard, Publish, Settings
 from pares.core.allcall.freshness import Hearing
 from pares.core.allcall.messages import Call, Claim, encode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Lead, Tick
+from pares.core.events import Lead, Publish, Received, Tick
 from pares.core.lease import MS
 
 
@@ -190,7 +190,7 @@ def test_what_is_believed_was_said_before() -> None:
     sent: list[bytes] = []
     leads = 0
     for at in range(0, 40_000, 100):
-        for event in [Tick(at * 1000), *[Heard(payload, at * 1000) for payload in sent]]:
+        for event in [Tick(at * 1000), *[Received(payload, at * 1000) for payload in sent]]:
             for effect in core.step(event, at * MS):
                 if isinstance(effect, Publish):
                     sent = [effect.payload]

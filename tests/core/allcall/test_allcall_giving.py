@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from allcall_world import World
 
-from pares.core.allcall.events import Missed
-from pares.core.events import Close, HandOver, Ready
-from pares.core.neli.events import WorkOver
+from pares.core.events import Close, HandOver, Ready, Reconnected, WorkOver
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50, "barrier_ms": 3000}
 
@@ -165,7 +163,7 @@ def test_who_may_have_missed_something_listens_for_a_beat_first(seed: int) -> No
     terms = len(world.nodes["a"].terms)
     world.run(0.5)
     world.heal()
-    world.tell("a", Missed())
+    world.tell("a", Reconnected())
     for _ in range(150):
         world.run(0.001)
         assert world.leaders() == ["b"]

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from pares.core.allcall import election as allcall_election
 from pares.core.allcall import peers
+from pares.core.allcall.config import Settings
 from pares.core.allcall.election import Election, Known
-from pares.core.allcall.events import Effect, Settings
 from pares.core.allcall.freshness import Hearing
 from pares.core.allcall.messages import Call, Claim, encode, token
 from pares.core.allcall.peers import Company
 from pares.core.allcall.protocol import AllCall
 from pares.core.allcall.timing import Turns
-from pares.core.events import Lead
+from pares.core.events import Effect, Lead
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

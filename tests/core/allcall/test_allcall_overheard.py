@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from allcall_world import MS, SECOND, WALL, World
 
-from pares.core.allcall.events import Publish
 from pares.core.allcall.listener import Overheard
 from pares.core.allcall.messages import token
+from pares.core.events import Publish
 from pares.core.wire.changes import Change, MemberJoined, MemberLeft, SeatChanged
 
 FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50}

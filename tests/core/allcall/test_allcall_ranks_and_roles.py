@@ -8,9 +8,9 @@ import pytest
 from allcall_world import World
 
 from pares.core.allcall.election import Election, Known
-from pares.core.allcall.events import Heard
 from pares.core.allcall.messages import MAX_RANK, VERSION, Bad, Call, Claim, decode, encode
 from pares.core.allcall.protocol import MAX_WATCHED
+from pares.core.events import Received
 
 FAST: dict[str, Any] = {"heartbeat_ms": 200, "lease_ms": 800, "skew_ms": 50}
 LONG = 0x9F3C_77A1_0B5D_42E8_8A6F_1C90_D7E3_25B4
@@ -70,7 +70,7 @@ def test_roles_of_others_are_kept_in_mind_up_to_a_limit(monkeypatch: pytest.Monk
     for batch in range(MAX_WATCHED // 100 + 20):
         claims = [Claim(f"r{batch}-{n}", "b~1", 1, 5, 1, 100, 1) for n in range(100)]
         call = Call(VERSION, "ping", "g", "b~1", batch + 1, world.wall_us(node) // 1000, 1, "ping", [], claims)
-        world.tell("a", Heard(encode(call), world.wall_us(node)))
+        world.tell("a", Received(encode(call), world.wall_us(node)))
     assert len(node.core.led(world.now + node.stopwatch)) == MAX_WATCHED
     looks, best = [0], Election.best
 
@@ -82,7 +82,7 @@ def test_roles_of_others_are_kept_in_mind_up_to_a_limit(monkeypatch: pytest.Monk
         patch.setattr(Election, "best", counted)
         claims = [Claim(f"more-{n}", "b~1", 1, 5, 1, 100, 1) for n in range(100)]
         call = Call(VERSION, "ping", "g", "b~1", 10**5, world.wall_us(node) // 1000, 1, "ping", [], claims)
-        world.tell("a", Heard(encode(call), world.wall_us(node)))
+        world.tell("a", Received(encode(call), world.wall_us(node)))
     assert looks[0] < 3 * MAX_WATCHED, "it looks for room once a beat, not for each role that it has no room for"
     world.run(2.0)
     call = Call(
@@ -97,5 +97,5 @@ def test_roles_of_others_are_kept_in_mind_up_to_a_limit(monkeypatch: pytest.Monk
         [],
         [Claim("new", "b~1", 1, 5, 1, 100, 1)],
     )
-    world.tell("a", Heard(encode(call), world.wall_us(node)))
+    world.tell("a", Received(encode(call), world.wall_us(node)))
     assert node.core.led(world.now + node.stopwatch) == ["x", "new"], "what has ended gives its place to what is new"

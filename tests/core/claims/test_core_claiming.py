@@ -86,7 +86,7 @@ def test_r13_only_who_stepped_down_keeps_off_a_free_seat_while_others_live(down:
     solo, (b,) = with_others("b~1")
     term = solo.claims.tenures.by_seat[A]
     solo.claims.tenures.stop(term, "test", solo.now, down=down, release_only=True)
-    solo.claims.tenures.barrier_returned(term.token)
+    solo.claims.tenures.barrier_returned(term.seat, term.token)
     written: list[Any] = []
     for _ in range(60):
         written += solo.run(0.01)

@@ -5,39 +5,27 @@ from __future__ import annotations
 import pytest
 from core_driver import LOCK, A, Solo, leader, once, with_others
 
-from pares.core.events import (
-    Ask,
-    Declare,
-    Died,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-)
+from pares.core import events as ev
 
-WISHES: list[tuple[Event, str]] = [
-    (PauseFor(60_000, "A"), "Pause"),
-    (ResumeNow("B"), "Resume"),
-    (Declare("New", 2), "Role"),
-    (Ask(seat=A), "Ask"),
-    (Ask(drain="b~1"), "Ask"),
-    (RewindTo((("A", 0, 5),)), "Rewind"),
-    (Ready(False), "Ready"),
-    (HandOver("A", "b~1"), "Transfer"),
-    (StepDown("A"), "Transfer"),
+WISHES: list[tuple[ev.Event, str]] = [
+    (ev.PauseFor(60_000, "A"), "Pause"),
+    (ev.ResumeNow("B"), "Resume"),
+    (ev.Declare("New", 2), "Role"),
+    (ev.Ask(seat=A), "Ask"),
+    (ev.Ask(drain="b~1"), "Ask"),
+    (ev.RewindTo((("A", 0, 5),)), "Rewind"),
+    (ev.Ready(False), "Ready"),
+    (ev.HandOver("A", "b~1"), "Transfer"),
+    (ev.StepDown("A"), "Transfer"),
 ]
 
 
 @pytest.mark.parametrize("fate", ["fails", "lost"])
 @pytest.mark.parametrize(("wish", "kind"), WISHES, ids=[f"{type(w).__name__}-{k}" for w, k in WISHES])
-def test_r5_what_was_asked_for_survives_a_failed_append(wish: Event, kind: str, fate: str) -> None:
+def test_r5_what_was_asked_for_survives_a_failed_append(wish: ev.Event, kind: str, fate: str) -> None:
     solo, _ = with_others("b~1")
-    if isinstance(wish, ResumeNow):
-        solo.step(PauseFor(60_000, "B"))
+    if isinstance(wish, ev.ResumeNow):
+        solo.step(ev.PauseFor(60_000, "B"))
         solo.run(0.1)
     solo.fate = once(kind, fate)
     solo.step(wish)
@@ -51,7 +39,7 @@ def test_r5_what_was_asked_for_survives_a_failed_append(wish: Event, kind: str, 
 def test_r7_an_obituary_is_written_until_it_stands(fate: str) -> None:
     solo, _ = with_others("b~1", lock=LOCK)
     solo.fate = once("Obituary", fate)
-    solo.step(Died("b~1"))
+    solo.step(ev.Died("b~1"))
     assert solo.kinds(solo.run(1)).count("Obituary") == 2
     assert "b~1" in solo.world.gone
 
@@ -68,9 +56,9 @@ def test_r13_roles_are_declared_until_they_are_there(fate: str) -> None:
 @pytest.mark.parametrize("fate", ["fails", "lost"])
 def test_r15_a_mark_is_written_until_the_world_shows_it(record: str, fate: str) -> None:
     solo, _ = with_others("b~1")
-    solo.step(Marked(A, solo.world.seats[A].token, 77))
+    solo.step(ev.Marked(A, solo.world.seats[A].token, 77))
     if record == "Transfer":
-        solo.step(HandOver("A", "b~1"))
+        solo.step(ev.HandOver("A", "b~1"))
     solo.fate = once(record, fate)
     solo.run(1)
     assert solo.world.seats[A].mark == 77

@@ -59,7 +59,7 @@ def test_r6_an_heir_that_dies_during_the_barrier_is_not_given_the_seat() -> None
     c.obituary("b~1")
     solo.run(0.05)
     term = solo.claims.tenures.by_seat[A]
-    solo.claims.tenures.barrier_returned(term.token)
+    solo.claims.tenures.barrier_returned(term.seat, term.token)
     solo.run(0.1)
     assert solo.world.seats[A].holder == "c~1"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core.claims.tenure import Phase, Tenure, Tenures
-from pares.core.events import Barrier, Effect, Follow, Lead, Renew
+from pares.core.events import Barrier, Effect, Extend, Follow, Lead
 from pares.core.lease import Sent
 
 LEASE = 800
@@ -90,7 +90,7 @@ def test_r16_a_term_does_not_begin_on_the_last_quarter_of_a_lease() -> None:
 def test_r4_a_lease_is_renewed_from_when_the_newest_record_was_sent_and_never_shortened() -> None:
     member = Member()
     member.leading()
-    assert member.read(100, sent_at=50) == [Renew(50 + LEASE)]
+    assert member.read(100, sent_at=50) == [Extend(50 + LEASE)]
     assert member.read(110, sent_at=40) == []
     assert member.tenures.until == 50 + LEASE
 
@@ -157,17 +157,17 @@ def test_r5_the_belief_ends_then_the_barrier_then_the_record() -> None:
     assert not effects[0].fenced
     assert member.tenures.leading() == []
     assert member.tenures.ready_to_give() == []
-    member.tenures.barrier_returned(term.token)
+    member.tenures.barrier_returned(term.seat, term.token)
     assert member.tenures.ready_to_give() == [term]
 
 
 def test_r5_a_barriers_return_does_nothing_for_another_term() -> None:
     member = Member()
     term = member.leading()
-    member.tenures.barrier_returned(term.token)
+    member.tenures.barrier_returned(term.seat, term.token)
     member.tenures.stop(term, "closed", 20)
-    member.tenures.barrier_returned(term.token + 1)
-    member.tenures.barrier_returned(term.token - 1)
+    member.tenures.barrier_returned(term.seat, term.token + 1)
+    member.tenures.barrier_returned(term.seat, term.token - 1)
     assert member.tenures.ready_to_give() == []
 
 
@@ -210,7 +210,7 @@ def test_r4_giving_up_is_final_whatever_became_of_the_append() -> None:
     member = Member()
     term = member.leading()
     member.tenures.stop(term, "closed", 20)
-    member.tenures.barrier_returned(term.token)
+    member.tenures.barrier_returned(term.seat, term.token)
     assert member.tenures.ready_to_give() == [term]
     term.sent_to = 7
     assert member.tenures.ready_to_give() == []
@@ -227,7 +227,7 @@ def test_r5_a_release_that_stands_in_the_log_and_did_nothing_is_written_again() 
     member = Member()
     term = member.leading()
     member.tenures.stop(term, "closed", 20)
-    member.tenures.barrier_returned(term.token)
+    member.tenures.barrier_returned(term.seat, term.token)
     member.tenures.ready_to_give()
     term.sent_to = 7
     member.tenures.acked(7, 40)
@@ -241,7 +241,7 @@ def test_r2_given_up_by_plan_and_not_in_the_log_when_the_lease_ends_is_only_rele
     member = Member()
     term = member.leading()
     member.tenures.stop(term, "balance", 20, to="b~1")
-    member.tenures.barrier_returned(term.token)
+    member.tenures.barrier_returned(term.seat, term.token)
     member.tenures.ready_to_give()
     term.sent_to = 7
     member.tenures.failed(7)
@@ -333,7 +333,7 @@ def test_r4_no_term_ever_goes_back_and_no_belief_outlives_its_lease(steps: list[
         elif what == "stop" and mine is not None:
             see(tenures.stop(mine, "closed", now))
         elif what == "barrier" and mine is not None:
-            tenures.barrier_returned(mine.token)
+            tenures.barrier_returned(mine.seat, mine.token)
         elif what == "overdue":
             see(tenures.overdue_barriers(now))
         elif what == "give":

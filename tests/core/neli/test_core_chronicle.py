@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pares.core.neli.history import Came, Chronicle, Happening, Known, Led, Over, Went
-from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Work, Yield, encode
+from pares.core.wire.neli_records import Announce, Beacon, PartitionCount, Pulse, RolesChanged, Yield, encode
 
 T0 = 1_700_000_000_000
 BASE = 1_000_000
@@ -40,7 +40,7 @@ class Log:
 
 def test_a_planned_move_is_exact() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token, lead=True, at=T0 + 15)
     log.write(Yield, "a~1", 100, term=token, led=True, began=T0 + 15, ended=T0 + 90, why="revoked")
@@ -59,7 +59,7 @@ def test_a_planned_move_is_exact() -> None:
 def test_a_term_ends_where_its_successor_announced_itself_though_its_owner_says_so_later() -> None:
     """The group had lost the owner, who heard of it when its successor had already written: one record behind another."""
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token, lead=True)
     heir = log.write(Announce, "b~1", 1000)
@@ -73,7 +73,7 @@ def test_a_term_ends_where_its_successor_announced_itself_though_its_owner_says_
 
 def test_of_who_was_killed_it_is_known_when_it_was_over_at_the_latest() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token, lead=True)
     log.write(Pulse, "a~1", 80, term=token, lead=True)
@@ -91,7 +91,7 @@ def test_of_who_was_killed_it_is_known_when_it_was_over_at_the_latest() -> None:
 
 def test_non_exclusive_beliefs_rest_on_anybodys_beacon() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10, protocol="nele", within=1500)
     log.write(Beacon, "a~1", 20, term=token, lead=True, within=1500)
     heir = log.write(Announce, "b~1", 1100, protocol="nele", within=1500)
@@ -106,7 +106,7 @@ def test_non_exclusive_beliefs_rest_on_anybodys_beacon() -> None:
 
 def test_the_budget_lets_the_overlap_grow() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10, protocol="nele", within=1500)
     record = Beacon(v=1, g="g", m="a~1", n=3, b=BASE, s=1000, at=T0, term=token, lead=True, within=1500)
     log.chronicle.feed((log.offset, T0, encode(record)))
@@ -115,7 +115,7 @@ def test_the_budget_lets_the_overlap_grow() -> None:
 
 def test_a_tenure_that_never_led_is_no_term() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token)
     log.write(Yield, "a~1", 30, term=token, why="revoked")
@@ -125,7 +125,7 @@ def test_a_tenure_that_never_led_is_no_term() -> None:
 
 def test_who_led_for_less_than_its_first_word_took_has_led() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Yield, "a~1", 30, term=token, led=True, began=T0 + 12, ended=T0 + 25, why="revoked")
     assert [one.at_ms for one in log.of(Led)] == [T0 + 12]
@@ -134,7 +134,7 @@ def test_who_led_for_less_than_its_first_word_took_has_led() -> None:
 
 def test_who_announces_itself_anew_has_stopped_before() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token, lead=True)
     log.write(Announce, "a~1", 5000)
@@ -144,14 +144,14 @@ def test_who_announces_itself_anew_has_stopped_before() -> None:
 
 def test_roles_begin_when_their_leader_says_so_again() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     token = log.write(Announce, "a~1", 10)
     log.write(Pulse, "a~1", 20, term=token, lead=True)
-    log.write(Work, "b~1", 50, add=("late",))
+    log.write(RolesChanged, "b~1", 50, add=("late",))
     assert [one.seat for one in log.of(Led)] == [("r", 0)]
     log.write(Pulse, "a~1", 60, term=token, lead=True)
     assert [(one.seat, one.at_ms) for one in log.of(Led)][1:] == [(("late", 0), T0 + 60)]
-    log.write(Work, "b~1", 70, drop=("r",))
+    log.write(RolesChanged, "b~1", 70, drop=("r",))
     assert [one.seat for one in log.of(Went)] == [("r", 0)]
     assert [(one.seat, one.cause) for one in log.of(Over)] == [(("r", 0), "removed")]
 
@@ -159,16 +159,16 @@ def test_roles_begin_when_their_leader_says_so_again() -> None:
 def test_roles_and_seats_follow_the_partitions() -> None:
     """Role 1 belongs to partition 1 of 2, and with two seats of four partitions to 1 and 3."""
     log = Log(partition=3)
-    log.write(Width, "a~1", 0, of=4, seats=2, roles=("0", "1", "3"))
+    log.write(PartitionCount, "a~1", 0, of=4, seats=2, roles=("0", "1", "3"))
     assert [one.seat for one in log.of(Came)] == [("1", 1), ("3", 1)]
-    log.write(Width, "a~2", 10, of=8, seats=2)
+    log.write(PartitionCount, "a~2", 10, of=8, seats=2)
     assert {one.seat[0] for one in log.of(Went)} == {"1", "3"}, "seat 0 of role 3 is there now, and of role 1 nothing"
     assert ("3", 0) in [one.seat for one in log.of(Came)]
 
 
 def test_a_log_without_its_beginning_tells_of_a_term_without_one() -> None:
     log = Log(start=500)
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     log.write(Pulse, "a~1", 20, term=BASE + 400, lead=True)
     (led,) = log.of(Led)
     assert (led.at_ms, led.tenancy.whole, led.tenancy.offset) == (None, False, 500)
@@ -177,7 +177,7 @@ def test_a_log_without_its_beginning_tells_of_a_term_without_one() -> None:
 
 def test_a_beat_of_who_was_succeeded_begins_nothing() -> None:
     log = Log()
-    log.write(Width, "a~1", 0, of=1, roles=("r",))
+    log.write(PartitionCount, "a~1", 0, of=1, roles=("r",))
     first = log.write(Announce, "a~1", 10)
     second = log.write(Announce, "b~1", 20)
     log.write(Pulse, "b~1", 30, term=second, lead=True)
@@ -187,8 +187,8 @@ def test_a_beat_of_who_was_succeeded_begins_nothing() -> None:
 
 def test_a_record_with_numbers_that_cannot_be_stops_no_reader() -> None:
     log = Log()
-    log.write(Work, "a~1", 0, add=("r",))
+    log.write(RolesChanged, "a~1", 0, add=("r",))
     assert [one.seat for one in log.of(Came)] == [("r", 0)], "nobody has said how many partitions there are"
-    log.write(Width, "x~1", 0, of=1, seats=7)
-    log.write(Width, "a~1", 0, of=1)
+    log.write(PartitionCount, "x~1", 0, of=1, seats=7)
+    log.write(PartitionCount, "a~1", 0, of=1)
     assert log.chronicle.seats() == [("r", 0)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from neli_bench import Bench, config, of
 
-from pares.core.events import Barrier, Follow, Lead
-from pares.core.neli.events import Assigned, Lost, Revoked, WorkOver, Yielded
+from pares.core.events import Assigned, Barrier, Follow, Lead, Lost, Revoked, WorkOver, Yielded
 from pares.core.neli.fast import Fast
 
 

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from neli_bench import Bench, config
 
-from pares.core.events import Restart
-from pares.core.neli.events import Assigned
+from pares.core.events import Assigned, Restart
 from pares.core.neli.fast import Fast
 from pares.core.neli.role_mapping import stable_hash
-from pares.core.wire.neli_records import Width, decode
+from pares.core.wire.neli_records import PartitionCount, decode
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "566bb0d"
@@ -115,7 +114,7 @@ def test_an_old_one_that_has_begun_unseen_makes_the_new_one_begin_anew(release: 
     new.read()
     new.go()
     assert new.leading()
-    (width,) = [bytes.fromhex(p) for _, _, p in old["logs"][1] if isinstance(decode(bytes.fromhex(p)), Width)]
+    (width,) = [bytes.fromhex(p) for _, _, p in old["logs"][1] if isinstance(decode(bytes.fromhex(p)), PartitionCount)]
     new.land(width, 1)
     assert [type(e) for e in new.read() if isinstance(e, Restart)] == [Restart]
     assert not new.leading()

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
+from pares.core import events as ev
 from pares.core.errors import ConfigError
-from pares.core.events import Barrier, Close, Closed, Follow, Report, Restart, Stop, Tick
 from pares.core.neli.classic import BEACONS, Neli
-from pares.core.neli.events import Assigned, Entered, Heard, Lost, Revoked, Yielded
 from pares.core.neli.fast import Fast
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import Announce, Beacon, Foreign, Pulse, Width, Yield
+from pares.core.wire.neli_records import Announce, Beacon, Foreign, PartitionCount, Pulse, Yield
 from pares.core.wire.records import MAX_BASE, BadRecord, Join, Text, encode
 
 # Exclusive NELI ----------------------------------------------------------------------------------------------------------
@@ -28,11 +27,11 @@ def test_v_takes_the_brokers_time_whenever_the_beacon_is_read(late: int, ahead: 
     bench.wait(50)
     (put,) = bench.tick()
     stamp = bench.now
-    bench.land(put.payload)
+    bench.land(put.payloads[0])
     bench.wait(late)
     before = bench.until()
     (entry,) = [e for e in bench.logs[0] if e[0] >= bench.core.position(0)]
-    bench.step(Heard(0, [entry], bench.wall_us + ahead * 1000))  # type: ignore[list-item]
+    bench.step(ev.Read([entry], wall_us=bench.wall_us + ahead * 1000))  # type: ignore[list-item]
     # In true time: at most T + e after the broker's stamp, by a stopwatch that may be slow.
     ends = max(before, bench.until())
     assert ends - bench.now <= max(before - bench.now, (stamp + 320 * MS - bench.now) + MS)
@@ -56,7 +55,7 @@ def test_a_predecessor_that_was_silent_for_t_and_e_is_not_waited_for() -> None:
     bench.write(Beacon, "old~1", term=5 + b, lead=True, within=320)
     bench.wait(321)
     bench.read()  # read late: the broker's times say how long it was
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert bench.leading()
@@ -70,7 +69,7 @@ def test_of_a_predecessors_t_and_e_what_is_left_is_waited_for(silent: int) -> No
     last = bench.now
     bench.wait(silent)
     bench.read()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     while not bench.leading():
@@ -81,25 +80,25 @@ def test_of_a_predecessors_t_and_e_what_is_left_is_waited_for(silent: int) -> No
 
 def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
     bench = Bench(Neli(config(error_ms=10)))
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     for put in bench.tick():
         bench.put(put)
     position = bench.core.position(0)
     entries: Any = [e for e in bench.logs[0] if e[0] >= position]
-    bench.step(Heard(0, entries, bench.wall_us - 50_000))
+    bench.step(ev.Read(entries, wall_us=bench.wall_us - 50_000))
     assert not bench.leading()
-    assert [e.kind for e in of(bench.effects, Report)] == ["clock-error"]
+    assert [e.kind for e in of(bench.effects, ev.Report)] == ["clock-error"]
 
 
 @pytest.mark.parametrize("ahead_ms", [11, 12, 299, 300, 5000])
 def test_a_clock_that_is_ahead_is_reported_and_leads_for_so_much_less(ahead_ms: int) -> None:
     """By what it wrote itself: a record's time can't be after its stamp, however long it was on its way."""
     bench = AheadBench(Neli(config(error_ms=10)), ahead_ms)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
-    reports = of(bench.effects, Report)
+    reports = of(bench.effects, ev.Report)
     if ahead_ms <= 11:
         assert reports == [], "milliseconds are cut off"
     else:
@@ -120,7 +119,7 @@ def test_a_record_that_was_late_is_no_clock_ahead() -> None:
         bench.wait(late)
         bench.put(put)
         bench.read()
-    assert of(bench.effects, Report) == []
+    assert of(bench.effects, ev.Report) == []
 
 
 class AheadBench(Bench):
@@ -174,13 +173,13 @@ def test_any_beacon_keeps_a_non_exclusive_leader() -> None:
 def test_a_non_exclusive_owner_goes_on_until_it_reads_that_another_leads() -> None:
     bench = leading(nele())
     token = bench.leading()["0"]
-    assert of(bench.step(Revoked((0,))), Yielded) == [Yielded(0)]
+    assert of(bench.step(ev.Revoked((0,))), ev.Yielded) == [ev.Yielded(0)]
     other = bench.write(Announce, "new~1", b=token + 10)
     bench.read()
     assert bench.leading()
     bench.write(Beacon, "new~1", term=token + 10 + other, lead=True)
     effects = bench.read()
-    assert [type(e) for e in effects][:2] == [Follow, Barrier]
+    assert [type(e) for e in effects][:2] == [ev.Follow, ev.Barrier]
     assert not bench.leading()
 
 
@@ -199,26 +198,26 @@ def test_no_beacon_keeps_a_non_exclusive_leader_once_another_has_announced_itsel
     bench.write(Announce, "newer~1", b=token + 20)
     bench.wait(1500)
     bench.write(Beacon, "other~1")
-    assert [type(e) for e in bench.read()] == [Follow]
+    assert [type(e) for e in bench.read()] == [ev.Follow]
     assert not bench.leading()
 
 
 def test_a_non_exclusive_owner_that_lost_its_partition_ends_with_t() -> None:
     bench = leading(nele())
     until = bench.until()
-    bench.step(Lost((0,)))
+    bench.step(ev.Lost((0,)))
     bench.wait(100)
     bench.write(Beacon, "other~1")
     bench.read()
     assert bench.until() == until  # nothing re-arms what the group has taken
     bench.wait(1500)
-    assert of(bench.step(Tick(bench.wall_us)), Follow)[0].why == "lease ran out"
+    assert of(bench.step(ev.Tick(bench.wall_us)), ev.Follow)[0].why == "lease ran out"
 
 
 def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> None:
     bench = leading(nele())
     until, before = bench.until(), len(bench.kinds())
-    bench.step(Close())
+    bench.step(ev.Close())
     for _ in range(4):
         bench.wait(50)
         bench.go()
@@ -229,7 +228,7 @@ def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> No
     bench.go()
     assert not bench.leading()
     assert bench.kinds()[-1] == "Yield"
-    assert of(bench.effects, Closed)
+    assert of(bench.effects, ev.Closed)
 
 
 # Other numbers of partitions -----------------------------------------------------------------------------------------------
@@ -237,17 +236,17 @@ def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> No
 
 def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None:
     bench = leading(Fast(config(partitions=2)))
-    bench.write(Width, "new~1", 1, of=4)
+    bench.write(PartitionCount, "new~1", 1, of=4)
     effects = bench.read()
-    assert [type(e) for e in effects] == [Follow, Restart]
+    assert [type(e) for e in effects] == [ev.Follow, ev.Restart]
     assert effects[0].fenced  # type: ignore[union-attr]
 
 
 def test_who_comes_with_fewer_partitions_is_refused() -> None:
     core = Fast(config())
-    width = neli_records.encode(Width(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
-    core.step(Entered(0, 0, 1), 0)
-    (stop,) = of(core.step(Heard(0, [(0, 0, width)]), 1), Stop)  # type: ignore[list-item]
+    width = neli_records.encode(PartitionCount(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
+    core.step(ev.Attached(0, 1), 0)
+    (stop,) = of(core.step(ev.Read([(0, 0, width)]), 1), ev.Stop)  # type: ignore[list-item]
     assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
 
 
@@ -260,7 +259,7 @@ def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) 
     bench.write(Pulse if kind is Fast else Beacon, "old~1", 1, term=5 + offset, lead=True)
     started = bench.now
     bench.go()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     while not bench.leading():
@@ -271,9 +270,9 @@ def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) 
 
 def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
     bench = leading(Fast(config()))
-    assert bench.step(Assigned((5,))) == []
-    assert bench.step(Lost((5,))) == []
-    assert of(bench.step(Revoked((5,))), Yielded) == [Yielded(5)]
+    assert bench.step(ev.Assigned((5,))) == []
+    assert bench.step(ev.Lost((5,))) == []
+    assert of(bench.step(ev.Revoked((5,))), ev.Yielded) == [ev.Yielded(5)]
 
 
 @pytest.mark.parametrize("protocol", ["neli", "nele"])
@@ -281,12 +280,12 @@ def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None
     core = Fast(config())
     fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
     payload = neli_records.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
-    core.step(Entered(0, 0, 1), 0)
-    (stop,) = of(core.step(Heard(0, [(0, 0, payload)]), 1), Stop)  # type: ignore[list-item]
+    core.step(ev.Attached(0, 1), 0)
+    (stop,) = of(core.step(ev.Read([(0, 0, payload)]), 1), ev.Stop)  # type: ignore[list-item]
     assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
     bench = leading(Fast(config()))
     bench.write(Announce, "x~1", b=WALL_US * 2, protocol=protocol)
-    assert [e.kind for e in of(bench.read(), Report)] == ["other-protocol"]
+    assert [e.kind for e in of(bench.read(), ev.Report)] == ["other-protocol"]
 
 
 # Bad records -------------------------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None
 def test_nothing_that_stands_in_a_log_stops_a_reader(payload: bytes) -> None:
     bench = Bench(Fast(config()))
     bench.land(payload)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert bench.leading()
@@ -307,7 +306,7 @@ def test_a_token_that_cannot_be_does_not_count() -> None:
     bench.write(Pulse, "liar~1", term=2**53 - 1)
     offset = bench.write(Announce, "liar~2", b=MAX_BASE - 1)
     bench.write(Yield, "liar~2", term=MAX_BASE - 1 + offset, led=True)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert bench.leading()["0"] == MAX_BASE - 1 + 5  # the sixth record: its share of partitions, its role, those three

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import Bench, config
 
-from pares.core.events import Barrier
+from pares.core.events import Append, Assigned, Barrier, Failed, Lost, Revoked, WorkOver, Yielded
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Lost, Missed, Put, Revoked, WorkOver, Yielded
 from pares.core.neli.fast import Fast
 from pares.core.wire.neli_records import Announce, Yield
 
@@ -33,7 +32,7 @@ class Story:
     def __init__(self, kind: Any) -> None:
         self.bench = Bench(kind(config()))
         self.given = self.revoking = False
-        self.puts: list[Put] = []
+        self.puts: list[Append] = []
         self.late: list[bytes] = []
         self.rival: int | None = None
         self.seen = 0
@@ -69,9 +68,9 @@ class Story:
             bench.put(self.puts.pop(0))
         elif what in ("miss", "doubt") and self.puts:
             put = self.puts.pop(0)
-            bench.step(Missed(put.ticket, unknown=what == "doubt"))
+            bench.step(Failed(put.ticket, unknown=what == "doubt"))
             if what == "doubt":
-                self.late.append(put.payload)
+                self.late.append(put.payloads[0])
         elif what == "late" and self.late:
             bench.land(self.late.pop(0))
         elif what == "rival" and self.rival is None:

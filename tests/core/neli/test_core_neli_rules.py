@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, WALL_US, Bench, config, leading, of
 
-from pares.core.events import Barrier, Close, Closed, Follow, Lead, Stop, Tick
+from pares.core import events as ev
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Broke, Entered, Lost, Missed, Revoked, Roles, WorkOver, Yielded
 from pares.core.neli.fast import Fast
 from pares.core.neli.role_mapping import partition_of_role, role_number, stable_hash
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, Work, Yield, decode, encode
+from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, RolesChanged, Yield, decode, encode
 
 PRICING = 13303148857092463422
 
@@ -48,13 +47,13 @@ def test_an_integer_is_its_own_number(j: int, partitions: int) -> None:
 @pytest.mark.parametrize("kind", [Fast, Neli])
 def test_nobody_leads_before_its_announcement_was_read_back(kind: Any) -> None:
     bench = Bench(kind(config()))
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
-    (put,) = [p for p in bench.tick() if isinstance(neli_records.decode(p.payload), Announce)]
+    (put,) = [p for p in bench.tick() if isinstance(neli_records.decode(p.payloads[0]), Announce)]
     offset = bench.put(put)
     assert not bench.leading()
     bench.read()
-    announced = neli_records.decode(put.payload)
+    announced = neli_records.decode(put.payloads[0])
     assert isinstance(announced, Announce)
     assert bench.leading() == {"0": announced.b + offset}
 
@@ -75,7 +74,7 @@ def test_a_successor_waits_a_deadline_since_it_read_the_last_record_before_its_o
     bench.read()
     read_at = bench.now
     bench.wait(gap)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     ready = read_at + challenge_ns(300, 0.1, 0.1)
@@ -92,7 +91,7 @@ def test_beats_of_the_old_owner_after_the_announcement_prolong_nothing() -> None
     b = bench.write(Announce, "old~1", b=5)
     bench.read()
     read_at = bench.now
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     for _ in range(20):
@@ -109,7 +108,7 @@ def test_after_a_yield_nobody_waits() -> None:
     b = bench.write(Announce, "old~1", b=5)
     bench.write(Yield, "old~1", term=5 + b, led=True)
     bench.read()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert bench.leading()
@@ -122,7 +121,7 @@ def test_a_yield_of_who_never_led_frees_nobody_else() -> None:
     second = bench.write(Announce, "second~1", b=5)
     bench.write(Yield, "second~1", term=5 + second, led=False)
     bench.read()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert not bench.leading()
@@ -132,7 +131,7 @@ def test_a_yield_that_comes_while_waiting_ends_the_wait() -> None:
     bench = Bench(Fast(config()))
     b = bench.write(Announce, "old~1", b=5)
     bench.read()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert not bench.leading()
@@ -143,7 +142,7 @@ def test_a_yield_that_comes_while_waiting_ends_the_wait() -> None:
 
 def test_where_the_log_has_lost_its_beginning_an_unknown_owner_is_waited_for() -> None:
     bench = Bench(Fast(config()), start=7)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert not bench.leading()
@@ -157,7 +156,7 @@ def test_where_the_log_has_lost_its_beginning_an_unknown_owner_is_waited_for() -
 def test_another_announcement_ends_the_belief_at_once_and_is_answered_by_a_yield(kind: Any) -> None:
     bench = leading(kind(config()))
     bench.write(Announce, "new~1", b=WALL_US * 2)
-    (follow,) = of(bench.read(), Follow)
+    (follow,) = of(bench.read(), ev.Follow)
     assert (follow.fenced, follow.why) == (True, "superseded by new~1")
     bench.go()
     record = neli_records.decode(bench.logs[0][-1][2] if bench.kinds()[-1] == "Yield" else bench.logs[0][-2][2])
@@ -170,7 +169,7 @@ def test_an_older_copy_of_an_announcement_ends_nothing() -> None:
     offset = bench.write(Announce, "old~1", b=5)
     copy = bench.logs[0][-1][2]
     bench.write(Yield, "old~1", term=5 + offset, led=True)
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert bench.leading()
@@ -218,7 +217,7 @@ def test_a_belief_that_ran_out_is_over_for_good_and_begins_again_by_a_new_announ
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
     bench.wait(300)
-    (follow,) = of(bench.step(Tick(bench.wall_us)), Follow)
+    (follow,) = of(bench.step(ev.Tick(bench.wall_us)), ev.Follow)
     assert follow.fenced
     assert follow.at == bench.now - 300 * MS + lease_ns(300, 0.1)
     bench.read()
@@ -231,8 +230,8 @@ def test_a_record_in_ones_own_name_that_one_never_wrote_stops_the_member() -> No
     bench = leading(Fast(config()))
     bench.write(Pulse, "me~1", term=bench.leading()["0"], n=99)
     effects = bench.read()
-    assert [e.kind for e in of(effects, Stop)] == ["cloned"]
-    assert of(effects, Follow)
+    assert [e.kind for e in of(effects, ev.Stop)] == ["cloned"]
+    assert of(effects, ev.Follow)
 
 
 # The group's word ------------------------------------------------------------------------------------------------------
@@ -241,50 +240,50 @@ def test_a_record_in_ones_own_name_that_one_never_wrote_stops_the_member() -> No
 def test_revoked_runs_the_barrier_yields_and_only_then_lets_the_group_go_on() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    effects = bench.step(Revoked((0,)))
-    assert [type(e) for e in effects] == [Follow, Barrier]
+    effects = bench.step(ev.Revoked((0,)))
+    assert [type(e) for e in effects] == [ev.Follow, ev.Barrier]
     assert not effects[0].fenced  # type: ignore[union-attr]
-    assert not of(bench.go(), Yielded)
-    bench.step(WorkOver(("0", 0), token + 1))  # another term's
-    assert not of(bench.go(), Yielded)
-    bench.step(WorkOver(("0", 0), token))
+    assert not of(bench.go(), ev.Yielded)
+    bench.step(ev.WorkOver(("0", 0), token + 1))  # another term's
+    assert not of(bench.go(), ev.Yielded)
+    bench.step(ev.WorkOver(("0", 0), token))
     (put,) = bench.tick()
-    assert isinstance(neli_records.decode(put.payload), Yield)
-    assert not of(bench.effects, Yielded)
+    assert isinstance(neli_records.decode(put.payloads[0]), Yield)
+    assert not of(bench.effects, ev.Yielded)
     bench.put(put)
-    assert of(bench.effects, Yielded) == [Yielded(0)]
+    assert of(bench.effects, ev.Yielded) == [ev.Yielded(0)]
 
 
 def test_revoked_with_an_append_that_fails_lets_the_group_go_on_all_the_same() -> None:
     bench = leading(Fast(config()))
-    bench.step(Revoked((0,)))
-    bench.step(WorkOver(("0", 0), of(bench.effects, Lead)[-1].token))
+    bench.step(ev.Revoked((0,)))
+    bench.step(ev.WorkOver(("0", 0), of(bench.effects, ev.Lead)[-1].token))
     (put,) = bench.tick()
-    assert of(bench.step(Missed(put.ticket)), Yielded) == [Yielded(0)]
+    assert of(bench.step(ev.Failed(put.ticket)), ev.Yielded) == [ev.Yielded(0)]
 
 
 def test_the_barrier_has_a_limit_of_its_own() -> None:
     bench = leading(Fast(config(barrier_ms=400)))
-    bench.step(Revoked((0,)))
+    bench.step(ev.Revoked((0,)))
     for _ in range(9):
         bench.wait(40)
         bench.go()
-    assert not of(bench.effects, Yielded)
+    assert not of(bench.effects, ev.Yielded)
     bench.wait(45)
-    follow = of(bench.go(), Follow)[0]
+    follow = of(bench.go(), ev.Follow)[0]
     assert (follow.fenced, follow.why) == (True, "barrier timed out")
-    assert of(bench.effects, Yielded)
+    assert of(bench.effects, ev.Yielded)
 
 
 def test_while_a_barrier_runs_beats_go_on_and_nothing_is_believed() -> None:
     bench = leading(Fast(config()))
-    bench.step(Revoked((0,)))
+    bench.step(ev.Revoked((0,)))
     for _ in range(20):
         bench.wait(50)
         bench.go()
     assert not bench.leading()
     assert bench.kinds()[-1] == "Pulse"
-    assert not of(bench.effects, Yielded)
+    assert not of(bench.effects, ev.Yielded)
 
 
 @pytest.mark.parametrize("revoked", [True, False], ids=["revoked first", "told at once"])
@@ -293,34 +292,34 @@ def test_a_member_that_closes_keeps_its_tenure_while_its_barrier_runs(kind: Any,
     bench = leading(kind(config()))
     token = bench.leading()["0"]
     if revoked:
-        bench.step(Revoked((0,)))
-    bench.step(Close())
+        bench.step(ev.Revoked((0,)))
+    bench.step(ev.Close())
     for _ in range(60):  # longer than the deadline, T and the session
         bench.wait(50)
         bench.go()
     assert not bench.leading()
-    assert not of(bench.effects, Closed)
-    assert [follow.fenced for follow in of(bench.effects, Follow)] == [False]
+    assert not of(bench.effects, ev.Closed)
+    assert [follow.fenced for follow in of(bench.effects, ev.Follow)] == [False]
     assert bench.kinds()[-1] == ("Pulse" if kind is Fast else "Beacon")
-    bench.step(WorkOver(("0", 0), token))
-    assert of(bench.go(), Closed)
+    bench.step(ev.WorkOver(("0", 0), token))
+    assert of(bench.go(), ev.Closed)
     assert bench.kinds()[-1] == "Yield"
 
 
 def test_lost_waits_for_nobody() -> None:
     bench = leading(Fast(config()))
-    effects = bench.step(Lost((0,)))
-    assert [(type(e), e.fenced) for e in effects] == [(Follow, True)]  # type: ignore[union-attr]
+    effects = bench.step(ev.Lost((0,)))
+    assert [(type(e), e.fenced) for e in effects] == [(ev.Follow, True)]  # type: ignore[union-attr]
     bench.go()
     assert bench.kinds()[-1] == "Yield"
 
 
 def test_revoked_before_the_announcement_came_back_yields_it_when_it_does() -> None:
     bench = Bench(Fast(config()))
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     (put,) = bench.tick()
-    assert of(bench.step(Revoked((0,))), Yielded)
+    assert of(bench.step(ev.Revoked((0,))), ev.Yielded)
     bench.put(put)
     bench.go()
     assert bench.kinds() == ["Announce", "Yield"]
@@ -331,21 +330,21 @@ def test_revoked_before_the_announcement_came_back_yields_it_when_it_does() -> N
 def test_closing_ends_with_a_yield(kind: Any) -> None:
     bench = leading(kind(config()))
     token = bench.leading()["0"]
-    bench.step(Close())
-    bench.step(WorkOver(("0", 0), token))
-    assert of(bench.go(), Closed)
+    bench.step(ev.Close())
+    bench.step(ev.WorkOver(("0", 0), token))
+    assert of(bench.go(), ev.Closed)
     assert bench.kinds()[-1] == "Yield"
-    assert bench.core.step(Tick(0), bench.now) == []
+    assert bench.core.step(ev.Tick(0), bench.now) == []
 
 
 def test_roles_come_and_go_without_the_partition_moving() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    bench.step(Roles(add=("1", "pricing"), drop=("0",)))
+    bench.step(ev.ChangeRoles(add=("1", "pricing"), drop=("0",)))
     assert bench.leading() == {"0": token}, "nothing is so before it stands in the log"
     bench.go()
     assert bench.leading() == {"1": token, "pricing": token}
-    assert [e.seat for e in of(bench.effects, Barrier)] == [("0", 0)]
+    assert [e.seat for e in of(bench.effects, ev.Barrier)] == [("0", 0)]
 
 
 def test_who_leads_writes_the_roles_down_again_for_a_log_that_forgets() -> None:
@@ -369,24 +368,24 @@ def test_who_leads_writes_the_roles_down_again_for_a_log_that_forgets() -> None:
 
 def test_a_role_goes_for_everybody_who_reads_that_it_goes() -> None:
     bench = leading(Fast(config(roles=("0", "1"))))
-    bench.write(Work, "other~1", drop=("0",))
+    bench.write(RolesChanged, "other~1", drop=("0",))
     bench.read()
     assert set(bench.leading()) == {"1"}
-    bench.write(Work, "other~1", add=("9",))
+    bench.write(RolesChanged, "other~1", add=("9",))
     bench.read()
     assert set(bench.leading()) == {"1", "9"}
 
 
 def test_of_several_seats_one_member_leads_one() -> None:
     bench = Bench(Fast(config(partitions=2, seats=2)))
-    bench.step(Assigned((0, 1)))
+    bench.step(ev.Assigned((0, 1)))
     bench.read()
     bench.go()
-    leads = [effect.seat for effect in bench.effects if isinstance(effect, Lead)]
+    leads = [effect.seat for effect in bench.effects if isinstance(effect, ev.Lead)]
     assert leads == [("0", 0)]
-    bench.step(Lost((0,)))
+    bench.step(ev.Lost((0,)))
     bench.go()
-    leads = [effect.seat for effect in bench.effects if isinstance(effect, Lead)]
+    leads = [effect.seat for effect in bench.effects if isinstance(effect, ev.Lead)]
     assert leads == [("0", 0), ("0", 1)]
 
 
@@ -395,10 +394,10 @@ def test_a_yield_says_from_when_to_when_its_owner_led() -> None:
     token = bench.leading()["0"]
     began = bench.wall_us // 1000
     bench.wait(40)
-    bench.step(Revoked((0,)))
+    bench.step(ev.Revoked((0,)))
     ended = bench.wall_us // 1000
     bench.wait(30)  # the barrier
-    bench.step(WorkOver(("0", 0), token))
+    bench.step(ev.WorkOver(("0", 0), token))
     bench.go()
     record = decode(bench.logs[0][-1][2])
     assert isinstance(record, Yield)
@@ -410,7 +409,7 @@ def test_while_a_barrier_runs_its_beats_say_that_nobody_leads() -> None:
     bench = leading(Fast(config()))
     bench.wait(60)
     bench.go()
-    bench.step(Revoked((0,)))
+    bench.step(ev.Revoked((0,)))
     bench.wait(60)
     bench.go()
     beats = [record for _, _, payload in bench.logs[0] if isinstance(record := decode(payload), Pulse)]
@@ -420,9 +419,9 @@ def test_while_a_barrier_runs_its_beats_say_that_nobody_leads() -> None:
 def test_a_log_that_is_another_one_ends_every_belief_in_it() -> None:
     bench = leading(Fast(config()))
     token = bench.leading()["0"]
-    assert of(bench.step(Broke(0, "replaced")), Follow)[0].fenced
+    assert of(bench.step(ev.Jumped("replaced")), ev.Follow)[0].fenced
     bench.logs, bench.ends = [[]], [0]
-    bench.step(Entered(0, 0, 0))
+    bench.step(ev.Attached(0, 0))
     bench.read()
     bench.go()
     assert not bench.leading()  # somebody else may not have noticed yet, and believe by the old one
@@ -436,10 +435,10 @@ def test_a_role_is_not_settled_while_it_waits_for_its_number() -> None:
     """A user who adds one is told that it is done when the log says so, and not when the append has failed."""
     bench = leading(Fast(config()))
     assert bench.core.settled
-    bench.step(Roles(add=("B",)))
+    bench.step(ev.ChangeRoles(add=("B",)))
     assert not bench.core.settled
     (put,) = bench.tick()
-    bench.step(Missed(put.ticket))
+    bench.step(ev.Failed(put.ticket))
     assert not bench.core.settled
     bench.wait(100)
     bench.go()

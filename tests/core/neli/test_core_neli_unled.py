@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from neli_bench import MS, Bench, config, leading
 
-from pares.core.events import Close, Lead
-from pares.core.neli.events import Assigned, Broke, Revoked, WorkOver
+from pares.core.events import Assigned, Close, Jumped, Lead, Revoked, WorkOver
 from pares.core.neli.fast import Fast
-from pares.core.wire.neli_records import Announce, Pulse, Work
+from pares.core.wire.neli_records import Announce, Pulse, RolesChanged
 
 SEAT = ("0", 0)
 
@@ -65,7 +64,7 @@ def test_neither_a_barrier_nor_another_owner_nor_the_end_counts() -> None:
 def test_a_log_that_was_replaced_is_waited_for() -> None:
     bench = leading(Fast(config()))
     bench.wait(100)
-    bench.step(Broke(0, "another log"))
+    bench.step(Jumped("another log"))
     assert bench.core.could_lead() == {}, "no role is known to be there"
 
 
@@ -73,9 +72,9 @@ def test_a_log_that_was_replaced_is_waited_for() -> None:
 def test_a_role_that_comes_again_is_led_under_a_new_tenure(again: tuple[str, ...]) -> None:
     bench = leading(Fast(config(roles=("0", "1"))))
     first = bench.leading()
-    bench.write(Work, "other~1", drop=("0",))
+    bench.write(RolesChanged, "other~1", drop=("0",))
     bench.read()
-    bench.write(Work, "other~1", add=again)
+    bench.write(RolesChanged, "other~1", add=again)
     bench.read()
     assert bench.leading() == {}, "what is left of the tenure ends, too"
     bench.go()
@@ -94,6 +93,6 @@ def test_a_role_that_comes_again_is_led_under_a_new_tenure(again: tuple[str, ...
 def test_a_role_that_is_new_needs_no_new_tenure() -> None:
     bench = leading(Fast(config(roles=("0",))))
     first = bench.leading()
-    bench.write(Work, "other~1", add=("9",))
+    bench.write(RolesChanged, "other~1", add=("9",))
     bench.read()
     assert bench.leading() == {"0": first["0"], "9": first["0"]}

@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import Bench, config, leading, of
 
-from pares.core.events import Barrier, Follow, Report, Restart, Stop
+from pares.core import events as ev
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Assigned, Broke, Entered, Missed, Roles, WorkOver
 from pares.core.neli.fast import Fast
 from pares.core.neli.history import Chronicle
 from pares.core.neli.numbering import Numbering
 from pares.core.neli.role_mapping import partition_of_role, stable_hash
-from pares.core.wire.neli_records import NUMBERED, Announce, Number, Place, Share, Width, Work, decode
+from pares.core.wire.neli_records import NUMBERED, Announce, Number, PartitionCount, Place, RolesChanged, Share, decode
 
 NAMES = ("AAPL", "MSFT", "NVDA", "TSLA")
 
@@ -27,7 +26,7 @@ def number(names: tuple[str, ...] = (), numbers: tuple[int, ...] = (), whole: in
 
 def owner_of_all(kind: Any = Fast, **fields: Any) -> Bench:
     bench = Bench(kind(config(**fields)))
-    bench.step(Assigned(tuple(range(len(bench.core.parts)))))
+    bench.step(ev.Assigned(tuple(range(len(bench.core.parts)))))
     bench.read()
     bench.go()
     return bench
@@ -79,15 +78,15 @@ def test_who_comes_later_reads_the_same_numbers_and_what_it_adds_moves_nobody() 
 
 def test_a_name_keeps_its_number_when_its_role_goes() -> None:
     bench = owner_of_all(partitions=2, roles=("AAPL", "MSFT"))
-    bench.step(Roles(drop=("AAPL",)))
+    bench.step(ev.ChangeRoles(drop=("AAPL",)))
     bench.go()
     assert set(bench.leading()) == {"MSFT"}
-    bench.step(Roles(add=("NVDA",)))
+    bench.step(ev.ChangeRoles(add=("NVDA",)))
     bench.go()
     assert share(bench, ("MSFT", "NVDA", "AAPL")) == [1, 0, 0]
-    bench.step(Roles(add=("AAPL",)))
-    for barrier in of(bench.go(), Barrier):  # a role that was here before begins a new tenure of its partition
-        bench.step(WorkOver(barrier.seat, barrier.token))
+    bench.step(ev.ChangeRoles(add=("AAPL",)))
+    for barrier in of(bench.go(), ev.Barrier):  # a role that was here before begins a new tenure of its partition
+        bench.step(ev.WorkOver(barrier.seat, barrier.token))
     bench.go()
     assert share(bench, ("MSFT", "NVDA", "AAPL")) == [1, 0, 0]
     assert set(bench.leading()) == {"AAPL", "MSFT", "NVDA"}
@@ -116,7 +115,7 @@ def test_a_role_is_led_only_where_its_number_is_known_to_belong() -> None:
     bench.read()
     bench.go()
     assert bench.leading()["AAPL"] == bench.core.parts[0].token
-    assert of(bench.effects, Follow) == []
+    assert of(bench.effects, ev.Follow) == []
 
 
 # A log that forgets --------------------------------------------------------------------------------------------------------
@@ -136,7 +135,7 @@ def test_numbers_are_written_down_again_and_a_late_reader_finds_them() -> None:
 
 def test_a_late_reader_that_gets_no_answer_numbers_what_it_has_read() -> None:
     bench = Bench(Fast(config(roles=("AAPL",), partitions=2)), start=7)
-    bench.step(Assigned((0, 1)))
+    bench.step(ev.Assigned((0, 1)))
     bench.read()
     bench.go()
     assert "AAPL" not in bench.core.numbering.of, "somebody may know another number"
@@ -170,16 +169,16 @@ def test_two_who_say_different_numbers_are_reported_and_the_first_counts() -> No
     bench.write(Number, "x~1", names=("AAPL",), numbers=(1,), whole=2)
     bench.read()
     assert bench.core.numbering.of["AAPL"] == 0
-    assert [e.kind for e in bench.effects if isinstance(e, Report | Stop)] == ["role-numbers"]
+    assert [e.kind for e in bench.effects if isinstance(e, ev.Report | ev.Stop)] == ["role-numbers"]
 
 
 def test_where_the_first_log_is_another_one_nobody_leads_anywhere_before_all_have_noticed() -> None:
     bench = owner_of_all(partitions=2, roles=("AAPL", "MSFT"))
     assert set(bench.leading()) == {"AAPL", "MSFT"}
-    bench.step(Broke(0, "replaced"))
+    bench.step(ev.Jumped("replaced"))
     assert not bench.leading(), "the numbers are gone with it, of all roles"
     bench.logs[0], bench.ends[0] = [], 0
-    bench.step(Entered(0, 0, 0))
+    bench.step(ev.Attached(0, 0))
     bench.read()
     bench.go()
     assert not bench.leading()
@@ -201,9 +200,9 @@ def by_hash(bench: Bench) -> bool:
 def test_where_older_members_are_the_hash_is_in_force_for_all(kind: Any) -> None:
     bench = Bench(kind(config(partitions=4, roles=NAMES)), idle=True)
     for partition in range(4):
-        bench.write(Width, "old~1", partition, of=4)
+        bench.write(PartitionCount, "old~1", partition, of=4)
     bench.go()
-    bench.step(Assigned((0, 1, 2, 3)))
+    bench.step(ev.Assigned((0, 1, 2, 3)))
     bench.read()
     bench.go()
     assert not bench.core.numbered
@@ -217,8 +216,8 @@ def test_where_older_members_are_the_hash_is_in_force_for_all(kind: Any) -> None
 @pytest.mark.parametrize("partition", [0, 1])
 def test_an_older_member_that_comes_ends_every_belief_that_rests_on_numbers(partition: int) -> None:
     bench = owner_of_all(partitions=2, roles=NAMES)
-    bench.write(Width, "old~1", partition, of=2)
-    (end,) = of(bench.read(), Restart)
+    bench.write(PartitionCount, "old~1", partition, of=2)
+    (end,) = of(bench.read(), ev.Restart)
     assert "old~1 knows the roles of group 'g' by the hash" in end.why
     assert not bench.leading()
     again = Bench(Fast(config(id="me~2", partitions=2, roles=end_roles(bench))), logs=bench)
@@ -232,10 +231,10 @@ def end_roles(bench: Bench) -> tuple[str, ...]:
 
 def test_who_goes_by_the_hash_waits_for_those_who_went_by_numbers() -> None:
     bench = Bench(Fast(config(partitions=2, roles=NAMES)), idle=True)
-    bench.write(Width, "old~1", of=2)
+    bench.write(PartitionCount, "old~1", of=2)
     bench.write(Announce, "numbered~1", 1, protocol=f"fast-neli{NUMBERED}", b=1)
     bench.go()
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
     assert not bench.leading(), "it may believe in a role that is this partition's by the hash"
@@ -254,18 +253,18 @@ def test_an_older_member_is_refused_beside_one_that_goes_by_numbers() -> None:
 
 def test_who_goes_by_the_hash_tells_a_newcomer() -> None:
     bench = Bench(Fast(config(roles=("AAPL",))), idle=True)
-    bench.write(Width, "old~1", of=1)
+    bench.write(PartitionCount, "old~1", of=1)
     bench.go()
-    widths = sum(isinstance(decode(payload), Width) for _, _, payload in bench.logs[0])
+    widths = sum(isinstance(decode(payload), PartitionCount) for _, _, payload in bench.logs[0])
     bench.write(Share, "new~1", of=1)
     bench.read()
     bench.go()
-    assert sum(isinstance(decode(payload), Width) for _, _, payload in bench.logs[0]) == widths + 1
+    assert sum(isinstance(decode(payload), PartitionCount) for _, _, payload in bench.logs[0]) == widths + 1
 
 
 def test_a_role_that_an_older_administrator_adds_gets_its_number() -> None:
     bench = owner_of_all(partitions=2, roles=("AAPL", "MSFT"))
-    bench.write(Work, "admin~1", stable_hash("NVDA") % 2, add=("NVDA",))
+    bench.write(RolesChanged, "admin~1", stable_hash("NVDA") % 2, add=("NVDA",))
     bench.read()
     bench.go()
     assert bench.core.partition("NVDA") == 0
@@ -293,23 +292,23 @@ def test_a_lost_announcement_that_lands_late_is_not_taken_for_the_newest(kind: A
     """It failed as far as its sender knows, which has announced itself anew; now both land, in their order. The tenure is the
     newest one's: by the older one's token others would take its owner for one that believes in nothing any more."""
     bench = Bench(kind(config()))
-    bench.step(Assigned((0,)))
+    bench.step(ev.Assigned((0,)))
     bench.read()
     bench.read()
     (lost,) = bench.tick()
-    assert isinstance(decode(lost.payload), Announce)
-    bench.step(Missed(lost.ticket, unknown=True))
+    assert isinstance(decode(lost.payloads[0]), Announce)
+    bench.step(ev.Failed(lost.ticket, unknown=True))
     bench.wait(20)
     (again,) = bench.tick()
-    assert isinstance(decode(again.payload), Announce)
-    bench.land(lost.payload)
+    assert isinstance(decode(again.payloads[0]), Announce)
+    bench.land(lost.payloads[0])
     bench.read()
     assert not bench.leading(), "by a tenure that ends with the announcement that is under way"
     offset = bench.put(again)
     bench.read()
     bench.go()
-    assert bench.leading() == {"0": decode(again.payload).b + offset}  # type: ignore[union-attr]
+    assert bench.leading() == {"0": decode(again.payloads[0]).b + offset}  # type: ignore[union-attr]
     beats = [r for _, _, payload in bench.logs[0] if getattr(r := decode(payload), "term", 0)]
     assert {r.term for r in beats} == {bench.leading()["0"]}  # type: ignore[union-attr]
-    assert not of(bench.effects, Follow)
-    assert not of(bench.effects, Stop)
+    assert not of(bench.effects, ev.Follow)
+    assert not of(bench.effects, ev.Stop)

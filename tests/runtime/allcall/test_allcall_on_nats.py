@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pares.core.allcall.events import Effect, Event, Heard, Publish, Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.protocol import AllCall
 from pares.core.errors import LedgerUnavailable
-from pares.core.events import Close, Closed, Lead, Tick, Wake
+from pares.core.events import Close, Closed, Effect, Event, Lead, Publish, Received, Tick, Wake
 from pares.dev import Nats
 from pares.ledger import open_bus
 
@@ -50,7 +50,7 @@ class Runner(threading.Thread):
             if event is None:
                 return
             if isinstance(event, bytes):
-                event = Heard(event, time.time_ns() // 1000)
+                event = Received(event, time.time_ns() // 1000)
             for effect in self.core.step(event, time.monotonic_ns()):
                 if isinstance(effect, Wake):
                     wake = effect.at

@@ -11,8 +11,7 @@ import pytest
 from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, binding, in_child, until
 
 import pares
-from pares.core.events import Follow, Jumped, Lead, Renew
-from pares.core.neli.events import Extend
+from pares.core.events import Extend, Follow, Jumped, Lead
 from pares.core.reasons import LEASE_RAN_OUT
 from pares.runtime.clock import stopwatch
 from pares.runtime.driver.beliefs import Beliefs
@@ -36,12 +35,12 @@ def holds(beliefs: Beliefs) -> bool:
     return stopwatch() < beliefs.until.get("A", 0) or ("A" in beliefs.until and beliefs.believes("A"))
 
 
-@pytest.mark.parametrize("extend", [False, True], ids=["renew", "extend"])
-def test_what_ran_out_is_not_renewed(extend: bool) -> None:
+@pytest.mark.parametrize("seats", [None, (("A", 0),)], ids=["all", "one"])
+def test_what_ran_out_is_not_renewed(seats: tuple[tuple[str, int], ...] | None) -> None:
     beliefs, term = believing(stopwatch() + SHORT)
     time.sleep(2 * SHORT / SECOND)
     later = stopwatch() + SECOND
-    _, lapsed = beliefs.extend(Extend((("A", 0),), later)) if extend else beliefs.renew(Renew(later))
+    _, lapsed = beliefs.extend(Extend(later, seats))
     assert lapsed == [term]
     assert not term
     assert not holds(beliefs)
@@ -54,7 +53,7 @@ def test_what_was_seen_to_be_over_is_over_though_its_renewer_had_looked_at_the_c
     deadline, host = stopwatch() + SHORT, Elsewhere()
     beliefs, term = believing(deadline, host)
     looked, go_on = threading.Event(), threading.Event()
-    renewer = threading.Thread(target=lambda: beliefs.renew(Renew(stopwatch() + 100 * SECOND)))
+    renewer = threading.Thread(target=lambda: beliefs.extend(Extend(stopwatch() + 100 * SECOND)))
 
     def clock() -> int:
         if threading.current_thread() is renewer and not looked.is_set():
@@ -79,7 +78,7 @@ def test_what_was_seen_to_be_over_is_over_though_its_renewer_had_looked_at_the_c
 def test_a_renewal_that_was_decided_in_time_is_seen_by_a_reader_of_the_old_deadline() -> None:
     """The other order: nobody sees False in a term that goes on."""
     beliefs, term = believing(stopwatch() + SHORT)
-    assert beliefs.renew(Renew(stopwatch() + 100 * SECOND))[1] == []
+    assert beliefs.extend(Extend(stopwatch() + 100 * SECOND))[1] == []
     term._until = beliefs.until["A"] = 1  # as a reader that was stopped after it had read the deadline  # pyright: ignore
     assert term
     assert holds(beliefs)
@@ -107,9 +106,9 @@ def test_no_reader_sees_a_term_come_back() -> None:
         for reader in readers:
             reader.start()
         while term:
-            beliefs.renew(Renew(stopwatch() + 300_000))
+            beliefs.extend(Extend(stopwatch() + 300_000))
         for _ in range(50):
-            beliefs.renew(Renew(stopwatch() + SECOND))
+            beliefs.extend(Extend(stopwatch() + SECOND))
         stop.set()
         for reader in readers:
             reader.join(PATIENCE)
@@ -226,8 +225,8 @@ def test_stopped_beliefs_stay_stopped() -> None:
     beliefs, term = believing(stopwatch() + 100 * SECOND)
     beliefs.stop("closed")
     assert beliefs.lead(Lead(("A", 0), 8, stopwatch() + SECOND), "a~1") is None
-    assert beliefs.renew(Renew(stopwatch() + SECOND))[1] == []
-    assert beliefs.extend(Extend((("A", 0),), stopwatch() + SECOND))[1] == []
+    assert beliefs.extend(Extend(stopwatch() + SECOND))[1] == []
+    assert beliefs.extend(Extend(stopwatch() + SECOND, (("A", 0),)))[1] == []
     assert not holds(beliefs)
     assert not term
 

@@ -12,8 +12,7 @@ from induction_tools import ROLES, member
 from runtime_tools import PATIENCE, QUICK, Crew, binding, until
 
 import pares
-from pares.core.events import Restart
-from pares.core.neli.events import Assigned, Lost, Revoked
+from pares.core.events import Assigned, Lost, Restart, Revoked
 from pares.runtime.clock import stopwatch
 from pares.runtime.here import here
 from pares.runtime.neli.assignment import Assignment, Callbacks

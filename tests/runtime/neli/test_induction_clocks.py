@@ -10,7 +10,7 @@ import pytest
 from induction_tools import member
 from runtime_tools import PATIENCE, Crew, binding, elsewhere, until
 
-from pares.core.neli.events import Extend, Heard
+from pares.core.events import Extend, Read
 from pares.runtime.clock import stopwatch, wall_us
 
 PAUSE = 0.1
@@ -36,7 +36,7 @@ def test_a_pause_between_two_looks_at_clocks_makes_no_belief_longer(monkeypatch:
 
     def watched(event: Any, now: int) -> list[Any]:
         effects: list[Any] = step(event, now)
-        if isinstance(event, Heard) and event.entries and pauses[0]:
+        if isinstance(event, Read) and event.entries and pauses[0]:
             stamp_us = event.entries[-1][1] * 1000
             # What the wall clock will show when the belief is over.
             ends = [wall_us() + (e.until - stopwatch()) / 1000 for e in effects if isinstance(e, Extend)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pares.core.wire.neli_records import Announce, Beacon, Pulse, Width, Work, Yield, encode
+from pares.core.wire.neli_records import Announce, Beacon, PartitionCount, Pulse, RolesChanged, Yield, encode
 from pares.ledger import open as open_ledger
 from pares.spark.audit import AuditResult, audit
 from pares.spark.facts.neli import history
@@ -41,7 +41,7 @@ class NeliLog:
             fields = {**given, "within": self.within, "protocol": self.mode, **fields}
         elif kind in (Pulse, Beacon):
             fields = {"within": self.within, **fields}
-        elif kind is Width:
+        elif kind is PartitionCount:
             fields = {"of": 2, **fields}
         at = fields.pop("at", ms)
         offset = self.ledger.append(encode(kind(v=1, g="g", m=member, n=n, b=BASE, s=60, at=at, **fields)), p)
@@ -99,8 +99,8 @@ def terms(result: AuditResult) -> list[tuple[Any, ...]]:
 
 def test_a_planned_move_and_a_crash_of_fast_neli(tmp_path: Path, spark: SparkSession) -> None:
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
-    log.write(Width, "a~1", 1000, p=1, roles=("1",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, p=1, roles=("1",))
     token = log.lead("a~1", 1100, 2000)
     log.yield_("a~1", token, 2040, 1100, "revoked", ended=2010)
     heir = log.lead("b~1", 2060, 3000)  # and is killed
@@ -137,7 +137,7 @@ def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(
 ) -> None:
     """Thawed, it finds its lease run out or its partition gone, and yields with that: what was done to it says more."""
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2400, 4000)
     log.yield_("a~1", token, 3000, 1100, why, ended=2300)
@@ -153,7 +153,7 @@ def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(
 def test_two_leaders_at_once_are_certain_where_both_have_said_so(tmp_path: Path, spark: SparkSession) -> None:
     """The asymmetric partition, as goNELI has it: the old owner goes on reading its own beats."""
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2400, 2500)
     for ms in range(2510, 3010, 100):
@@ -168,7 +168,7 @@ def test_two_leaders_at_once_are_certain_where_both_have_said_so(tmp_path: Path,
 def test_a_belief_that_could_have_lasted_is_not_called_an_overlap(tmp_path: Path, spark: SparkSession) -> None:
     """Its owner said nothing more: it may have believed for 300 ms, or not."""
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2200, 3000)
     result = log.audit(spark)
@@ -180,7 +180,7 @@ def test_a_belief_that_could_have_lasted_is_not_called_an_overlap(tmp_path: Path
 
 def test_non_exclusive_members_overlap_by_design(tmp_path: Path, spark: SparkSession) -> None:
     log = NeliLog(tmp_path, "nele", within=1500)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2010, 3000)
     log.yield_("a~1", token, 2030, 1100, "superseded by b~1", ended=2020)
@@ -198,7 +198,7 @@ def test_non_exclusive_members_overlap_by_design(tmp_path: Path, spark: SparkSes
 
 def test_an_overlap_beyond_the_one_that_was_asked_for_is_broken(tmp_path: Path, spark: SparkSession) -> None:
     log = NeliLog(tmp_path, "nele", within=1500)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 2010, 4000)
     log.yield_("a~1", token, 2700, 1100, "superseded by b~1", ended=2690)
@@ -213,7 +213,7 @@ def test_an_owner_that_was_cut_off_overlaps_by_no_more_than_t_less_the_session(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     log = NeliLog(tmp_path, "nele", within=1500)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
     log.lead("b~1", 3050, 5000)
     log.yield_("a~1", token, 4500, 1100, "superseded by b~1", ended=3500)
@@ -235,7 +235,7 @@ def test_an_owner_of_nele_that_was_cut_off_is_taken_over_from_because_of_that(
 ) -> None:
     """Back again it yields, as after any other move: what tells them apart is that it has said nothing since the fault."""
     log = NeliLog(tmp_path, "nele", within=3000)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, said)
     log.lead("b~1", CUT + 1300, 5000)
     log.yield_("a~1", token, 4600, 1100, "superseded by b~1", ended=4590)
@@ -251,12 +251,12 @@ def test_an_owner_of_nele_that_was_cut_off_is_taken_over_from_because_of_that(
 
 def test_roles_come_and_go(tmp_path: Path, spark: SparkSession) -> None:
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 2000)
-    log.write(Work, "b~1", 2100, add=("2",))
+    log.write(RolesChanged, "b~1", 2100, add=("2",))
     for ms in (2105, 2500, 3000):
         log.write(Pulse, "a~1", ms, term=token, lead=True)
-    log.write(Work, "b~1", 3100, drop=("2",))
+    log.write(RolesChanged, "b~1", 3100, drop=("2",))
     log.write(Pulse, "a~1", 3200, term=token, lead=True)
     result = log.audit(spark)
     no_promise_is_broken(result)
@@ -267,10 +267,10 @@ def test_roles_come_and_go(tmp_path: Path, spark: SparkSession) -> None:
 
 def test_a_log_without_its_beginning(tmp_path: Path, spark: SparkSession) -> None:
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 1500)
     log.ledger.trim(token - BASE + 2)
-    log.write(Work, "a~1", 1590, add=("0",))
+    log.write(RolesChanged, "a~1", 1590, add=("0",))
     log.write(Pulse, "a~1", 1600, term=token, lead=True)
     log.yield_("a~1", token, 1700, 1100, "closed")
     log.lead("b~1", 1750, 2000)
@@ -284,7 +284,7 @@ def test_a_log_without_its_beginning(tmp_path: Path, spark: SparkSession) -> Non
 
 def test_the_fold_does_not_care_for_portions(tmp_path: Path) -> None:
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     token = log.lead("a~1", 1100, 1500)
     log.yield_("a~1", token, 1600, 1100, "closed")
     log.ledger.append(b"no record")
@@ -305,11 +305,11 @@ def test_the_fold_does_not_care_for_portions(tmp_path: Path) -> None:
 def test_two_groups_leave_no_gap_where_one_of_them_does(tmp_path: Path, spark: SparkSession) -> None:
     """Only what is certain covers: a belief that a dead owner may still have had does not."""
     log = NeliLog(tmp_path)
-    log.write(Width, "a~1", 1000, roles=("0",))
+    log.write(PartitionCount, "a~1", 1000, roles=("0",))
     log.lead("a~1", 1100, 2000)  # is killed
     log.lead("b~1", 3300, 6000)
     other = _in_group(log, "h")
-    other.write(Width, "x~1", 1000, roles=("0",))
+    other.write(PartitionCount, "x~1", 1000, roles=("0",))
     other.lead("x~1", 1150, 2100)  # is killed 100 ms later
     other.lead("y~1", 3250, 6000)
     log.stamps += other.stamps

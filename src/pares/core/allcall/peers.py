@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from pares.core.allcall.events import Effect, Joined, Lost, Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.freshness import Hearing
 from pares.core.allcall.messages import Call, Phase
-from pares.core.events import Report
+from pares.core.events import Effect, PeerJoined, PeerLost, Report
 from pares.core.lease import MS
 
 WINDOW: Final = 2.5
@@ -86,10 +86,10 @@ class Company:
     def welcome(self, call: Call, now: int, wall_ms: int) -> list[Effect]:
         """The sender of a call that counts is there, or says that it goes."""
         if call.p == "gone":
-            return [] if self.peers.pop(call.m, None) is None else [Lost(call.m, "left")]
+            return [] if self.peers.pop(call.m, None) is None else [PeerLost(call.m, "left")]
         effects: list[Effect] = []
         if call.m not in self.peers:
-            effects = [Joined(call.m), *self._warnings(call, wall_ms)]
+            effects = [PeerJoined(call.m), *self._warnings(call, wall_ms)]
         views = {claim.role: claim.holder for claim in call.c if claim.ttl}
         self.peers[call.m] = Peer(call.r, call.p, frozenset(call.e), views, now, call.h)
         return effects
@@ -112,7 +112,7 @@ class Company:
         for member, peer in [*self.peers.items()]:
             if now >= peer.heard + self.window:
                 del self.peers[member]
-                effects.append(Lost(member, "not heard"))
+                effects.append(PeerLost(member, "not heard"))
         return effects
 
     def give_a_beat(self, now: int) -> None:

@@ -30,27 +30,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core import events as ev
+from pares.core.allcall.config import Settings, check
 from pares.core.allcall.election import Election, Known
-from pares.core.allcall.events import Effect, Event, Heard, Led, Missed, Publish, Settings, check
 from pares.core.allcall.messages import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
 from pares.core.allcall.peers import Company, Peer
 from pares.core.allcall.timing import Turns
-from pares.core.events import (
-    Barrier,
-    Close,
-    Closed,
-    Follow,
-    HandOver,
-    Lapsed,
-    Lead,
-    Ready,
-    Report,
-    StepDown,
-    Tick,
-    Wake,
-)
 from pares.core.lease import MS
-from pares.core.neli.events import WorkOver
 from pares.core.reasons import (
     BARRIER_TIMED_OUT,
     CLOSED,
@@ -151,41 +137,43 @@ class AllCall:
 
     # The step --------------------------------------------------------------------------------------------------------
 
-    def step(self, event: Event, now: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
+        effects: list[ev.Effect] = []
         if self._closed:
             return effects
         self._end_leases(now, effects)
         self._notice_standstill(now)
         match event:
-            case Tick():
+            case ev.Tick():
                 self._wall_ahead = event.wall_us * 1000 - now
-            case Heard():
+            case ev.Received():
                 self._wall_ahead = event.wall_us * 1000 - now
                 self._hear(event.payload, now, effects)
-            case StepDown():
+            case ev.StepDown():
                 for role in self._elections if event.role is None else (event.role,):
                     self._decline(role, event.why or STEPPED_DOWN, now, effects)
-            case HandOver():
+            case ev.HandOver():
                 self._hand_over(event, now, effects)
-            case Missed():
+            case ev.Reconnected():
                 self._listen_first(now)
-            case Ready():
+            case ev.Ready():
                 self._away = not event.ready
                 self._give_up_all(NOT_READY if self._away else None, now, effects)
-            case WorkOver():
+            case ev.WorkOver():
                 self._returned(event.seat[0], event.token, now)
-            case Lapsed():
+            case ev.Lapsed():
                 mine = self._elections[event.seat[0]].mine
                 if mine is not None and token(mine.term, mine.holder) == event.token:
                     self._give_up(event.seat[0], LEASE_RAN_OUT, now, effects, fenced=True)
-            case Close():
+            case ev.Close():
                 self._closing = True
                 self._give_up_all(CLOSED, now, effects)
+            case _:
+                pass  # of logs, of partitions, and wishes that need a log
         if self._closing and not self._barriers:
             self._publish("ping", "gone", now, effects)
             self._closed = True
-            effects.append(Closed())
+            effects.append(ev.Closed())
             return effects
         effects += self._company.forget_the_silent(now)
         for role, election in self._elections.items():
@@ -199,10 +187,10 @@ class AllCall:
             self._tell(role, election, now, effects)
         for role, election in self._watched.items():
             self._tell(role, election, now, effects)
-        effects.append(Wake(self._wake(now)))
+        effects.append(ev.Wake(self._wake(now)))
         return effects
 
-    def _end_leases(self, now: int, effects: list[Effect]) -> None:
+    def _end_leases(self, now: int, effects: list[ev.Effect]) -> None:
         """Whatever else: a lease that is over is over (H17), also for who waits for a barrier."""
         for role, election in self._elections.items():
             own = election.mine or election.giving
@@ -224,7 +212,7 @@ class AllCall:
 
     # Hearing ---------------------------------------------------------------------------------------------------------
 
-    def _hear(self, payload: bytes, now: int, effects: list[Effect]) -> None:
+    def _hear(self, payload: bytes, now: int, effects: list[ev.Effect]) -> None:
         call = decode(payload)
         if isinstance(call, Bad):
             self.bad += 1
@@ -278,26 +266,26 @@ class AllCall:
 
     # Leading ---------------------------------------------------------------------------------------------------------
 
-    def _yield_to_better(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _yield_to_better(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         """Two lead: the worse one stops at once (H8)."""
         best = election.best(now)
         own = election.mine or election.giving
         if own is not None and best is not None and best is not own:
             self._give_up(role, f"{SUPERSEDED} by {best.holder}", now, effects, fenced=True)
 
-    def _outbid(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _outbid(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         """A leader that stays after a heal takes a token above every token it has heard (H18)."""
         old, new = election.mine, election.outbid()
         if old is not None and new is not None:
-            effects.append(Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
+            effects.append(ev.Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
             self._publish("ping", "ping", now, effects)
-            effects.append(Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
+            effects.append(ev.Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
 
-    def _leave_if_alone(self, role: str, now: int, effects: list[Effect]) -> None:
+    def _leave_if_alone(self, role: str, now: int, effects: list[ev.Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._company.loops(now):
             self._give_up(role, ISOLATED, now, effects, fenced=True)
 
-    def _claim(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _claim(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
         if self._away or self._closing or election.mine is not None:
             return
@@ -313,7 +301,7 @@ class AllCall:
         self._farewells.pop(role, None)
         self._publish("ping", "ping", now, effects)
         why = f"silent, from {silent}" if silent else "free"
-        effects.append(Lead((role, 0), token(mine.term, mine.holder), mine.deadline, why))
+        effects.append(ev.Lead((role, 0), token(mine.term, mine.holder), mine.deadline, why))
 
     def _can_lead(self, now: int) -> bool:
         """Others can hear it, or there are none (H15)."""
@@ -321,7 +309,7 @@ class AllCall:
             return True
         return self._company.alone(now) and self._settings.when_isolated == "lead"
 
-    def _renew(self, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:
+    def _renew(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> ev.Lead | None:
         """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
         own, mine = election.mine or election.giving, election.mine
         if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
@@ -332,7 +320,7 @@ class AllCall:
         better = self._company.better(role)
         if better is None and self._can_lead(now):
             renewed = election.renew(now, self._wall_ms(now), self._lease)
-            return Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
+            return ev.Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
         if better is not None and mine.deadline <= now + 3 * self._beat // 2:
             # Not just the last beat: a lease of so many beats ends at one, and who wakes up a moment late comes after its end.
             self._give_up(role, f"{OUTRANKED} by {better}", now, effects, fenced=False)
@@ -343,14 +331,14 @@ class AllCall:
         if self._company.loops(now):
             election.renew(now, self._wall_ms(now), self._lease)
 
-    def _decline(self, role: str, why: str, now: int, effects: list[Effect]) -> None:
+    def _decline(self, role: str, why: str, now: int, effects: list[ev.Effect]) -> None:
         if self.holds(role, now):
             self._give_up(role, why, now, effects, fenced=False)
         self._declined.add(role)
         if not self._turns.silent(now):
             self._publish("ping", self._turns.phase(now), now, effects)
 
-    def _hand_over(self, event: HandOver, now: int, effects: list[Effect]) -> None:
+    def _hand_over(self, event: ev.HandOver, now: int, effects: list[ev.Effect]) -> None:
         """To all peers. Of members that have just come nothing may have been heard yet, so it asks; and it leads on
         until one of them could: its claim, heard, is what lets a newcomer lead (H12). [given up while the only other one still
         listens, the role comes back at once]"""
@@ -359,7 +347,7 @@ class AllCall:
             if not self._company.could_lead(event.role):
                 self._publish("ping", self._turns.phase(now), now, effects)
 
-    def _hand_on(self, now: int, effects: list[Effect]) -> None:
+    def _hand_on(self, now: int, effects: list[ev.Effect]) -> None:
         for role, (why, until) in list(self._handing.items()):
             if not self.holds(role, now):
                 del self._handing[role]
@@ -369,29 +357,29 @@ class AllCall:
             elif now >= until:
                 del self._handing[role]
                 text = f"{role!r} stays with {self._settings.id}: nobody else could take it"
-                effects.append(Report("not-handed-over", text))
+                effects.append(ev.Report("not-handed-over", text))
 
     def _declines(self, role: str) -> bool:
         """Whether it was stepped down from, and somebody else is there to lead it."""
         return role in self._declined and self._company.could_lead(role)
 
-    def _give_up_all(self, why: str | None, now: int, effects: list[Effect]) -> None:
+    def _give_up_all(self, why: str | None, now: int, effects: list[ev.Effect]) -> None:
         for role, election in self._elections.items() if why is not None else ():
             if election.mine is not None:
                 self._give_up(role, why or "", now, effects, fenced=False)
         if self.live and (not self._closing or self._barriers):
             self._publish("ping", self._turns.phase(now), now, effects)
 
-    def _give_up(self, role: str, why: str, now: int, effects: list[Effect], *, fenced: bool) -> None:
+    def _give_up(self, role: str, why: str, now: int, effects: list[ev.Effect], *, fenced: bool) -> None:
         """Believe no more. By plan, the claim stays until the barrier has returned."""
         election = self._elections[role]
         own = election.mine or election.giving
         if own is None:
             return
         seat, name = (role, 0), token(own.term, own.holder)
-        effects.append(Follow(seat, name, why, fenced, now))
+        effects.append(ev.Follow(seat, name, why, fenced, now))
         if not fenced:
-            effects.append(Barrier(seat, name, why))
+            effects.append(ev.Barrier(seat, name, why))
         if not fenced and self._settings.barrier_ms:
             election.stop_believing()
             self._barriers[role] = now + self._settings.barrier_ms * MS
@@ -411,16 +399,16 @@ class AllCall:
         self._farewells[role] = (self._elections[role].give_up(), now + self._company.window)
         self._unsaid = True
 
-    def _tell(self, role: str, election: Election, now: int, effects: list[Effect]) -> None:
+    def _tell(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         best = election.best(now)
         led = (None, 0) if best is None else (best.holder, best.term)
         if led != self._last_led.get(role, (None, 0)):
             self._last_led[role] = led
-            effects.append(Led(role, led[0], 0 if best is None else token(best.term, best.holder)))
+            effects.append(ev.LeaderChanged(role, led[0], 0 if best is None else token(best.term, best.holder)))
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
-    def _call(self, now: int, effects: list[Effect]) -> None:
+    def _call(self, now: int, effects: list[ev.Effect]) -> None:
         """A beat, if one is due; an answer, if one is; what was given up, at once."""
         if self._turns.to_call(now):
             renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
@@ -431,7 +419,7 @@ class AllCall:
         elif self._unsaid:
             self._publish("ping", self._turns.phase(now), now, effects)
 
-    def _publish(self, kind: str, phase: Phase, now: int, effects: list[Effect]) -> None:
+    def _publish(self, kind: str, phase: Phase, now: int, effects: list[ev.Effect]) -> None:
         said = self._wall_ms(now)
         n = self._company.number(now, said)
         self._turns.said(now, answer=kind == "reply")
@@ -454,7 +442,7 @@ class AllCall:
             self._settings.order,
         )
         self._unsaid = False
-        effects.append(Publish(encode(call)))
+        effects.append(ev.Publish(encode(call)))
 
     def _offers(self, role: str, now: int) -> bool:
         """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""

@@ -9,7 +9,7 @@ H17  Before it claims anything all others have had a beat's time to answer its c
 
 from __future__ import annotations
 
-from pares.core.allcall.events import Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import Phase
 from pares.core.lease import MS
 

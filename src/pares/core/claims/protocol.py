@@ -22,43 +22,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
+from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures
 from pares.core.claims.tick import Living
 from pares.core.coexistence import Others, refusal
-from pares.core.events import (
-    Acked,
-    Ask,
-    Attached,
-    BarrierReturned,
-    Close,
-    Closed,
-    Declare,
-    Died,
-    Effect,
-    Event,
-    Failed,
-    Follow,
-    HandOver,
-    Jumped,
-    Lapsed,
-    Live,
-    Marked,
-    Moved,
-    PauseFor,
-    Read,
-    Ready,
-    Report,
-    Restart,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-    Stop,
-    Tick,
-    Wake,
-)
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.reasons import CLOSED, LEFT
 from pares.core.wire import neli_records, records
@@ -135,24 +105,24 @@ class Claims:
             and self.outbox.idle
         )
 
-    def step(self, event: Event, now: int) -> list[Effect]:
+    def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
         """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
         if self.stage is Stage.OVER:
             return []
         effects = self.tenures.expire(now)
-        if any(type(effect) is Follow for effect in effects):
+        if any(type(effect) is ev.Follow for effect in effects):
             self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
         return effects
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def _attached(self, event: Attached, now: int, effects: list[Effect]) -> None:
+    def _attached(self, event: ev.Attached, now: int, effects: list[ev.Effect]) -> None:
         self.reader.attach(event.start, event.end)
         self._others = Others()
         self.stage = Stage.READING
 
-    def _read(self, event: Read, now: int, effects: list[Effect]) -> None:
+    def _read(self, event: ev.Read, now: int, effects: list[ev.Effect]) -> None:
         reader = self.reader
         past = not reader.entered
         end, changes = reader.end, reader.feed(event.entries)
@@ -162,30 +132,32 @@ class Claims:
                 text = (
                     f"record {n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
                 )
-                self._over(Stop("cloned", text), "cloned", now, effects)
+                self._over(ev.Stop("cloned", text), "cloned", now, effects)
                 return
         if reader.mine and self.outbox.sent.counted is not None:
             self.living.came_back(self.outbox.sent.counted, now)
         self._meet(end, reader.position, now, effects)
         if reader.stranded:
-            self._over(Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects)
+            self._over(
+                ev.Restart("the log was begun anew by somebody who knew nothing of it"), "stranded", now, effects
+            )
             return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
         self.watches.read(reader.world, changes, now, past=past)
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
         if changes:
-            effects.append(Moved(changes))
+            effects.append(ev.Moved(changes))
             self._warn_of_namesakes(changes, effects)
         if self.stage is Stage.LIVE and self.me not in reader.world.members:
             # By its own leave, or because the others took it for dead, forgot it, or began the log anew.
-            end = self.living.ending if self.tenures.left else Restart("the group no longer knows this member")
+            end = self.living.ending if self.tenures.left else ev.Restart("the group no longer knows this member")
             self._over(end, "no longer in the group", now, effects)
         elif reader.state is State.FOLDING:
             effects += self.tenures.update(reader.world, self.outbox.sent, changes, now)
             self.tenures.still_here(reader.position)
 
-    def _meet(self, end: int, before: int, now: int, effects: list[Effect]) -> None:
+    def _meet(self, end: int, before: int, now: int, effects: list[ev.Effect]) -> None:
         """What members of NELI or Fast NELI wrote under this group's name, up to before that offset (`coexistence`)."""
         unknown = self.reader.unknown
         while unknown and unknown[0][0] < before:
@@ -202,7 +174,7 @@ class Claims:
             elif not isinstance(record, neli_records.Yield):
                 self._beside(record, now, effects)
 
-    def _beside(self, record: neli_records.InductionRecord, now: int, effects: list[Effect]) -> None:
+    def _beside(self, record: neli_records.InductionRecord, now: int, effects: list[ev.Effect]) -> None:
         """It was written after this member's join. Its sender stops when it reads that; unless it has waited, before its
         announcement, until nobody could believe any more that it had read of."""
         text = (
@@ -210,31 +182,31 @@ class Claims:
         )
         if not self._told:
             self._told = True
-            effects.append(Report("other-protocol", text))
+            effects.append(ev.Report("other-protocol", text))
         counted = self.outbox.sent.counted
         late = counted is None or now >= self.tenures.lease_until(counted)
         if late and isinstance(record, neli_records.Announce) and self.config.eligible != ():
-            self._take_back(Restart(text))
+            self._take_back(ev.Restart(text))
 
-    def _take_back(self, end: Effect) -> None:
+    def _take_back(self, end: ev.Effect) -> None:
         """This member never leads again, and says so."""
         self.stage = Stage.LIVE
         self.tenures.left = True
         if not self.living.closing:
             self.living.ending = end
 
-    def _warn_of_namesakes(self, changes: list[Change], effects: list[Effect]) -> None:
+    def _warn_of_namesakes(self, changes: list[Change], effects: list[ev.Effect]) -> None:
         for change in changes:
             if type(change) is not MemberJoined or self.stage is not Stage.LIVE:
                 continue
             if change.name == self.config.name and change.member != self.me:
                 text = f"{change.member} joined under the name of this member ({self.me}); give each process its own"
-                effects.append(Report("duplicate-name", text))
+                effects.append(ev.Report("duplicate-name", text))
 
-    def _jumped(self, event: Jumped, now: int, effects: list[Effect]) -> None:
-        self._over(Restart(event.why), event.why, now, effects)
+    def _jumped(self, event: ev.Jumped, now: int, effects: list[ev.Effect]) -> None:
+        self._over(ev.Restart(event.why), event.why, now, effects)
 
-    def _over(self, end: Effect, why: str, now: int, effects: list[Effect]) -> None:
+    def _over(self, end: ev.Effect, why: str, now: int, effects: list[ev.Effect]) -> None:
         """This incarnation is over: beliefs first, then the word to the runtime."""
         self.stage = Stage.OVER
         effects += self.tenures.drop_all(why, now)
@@ -242,7 +214,7 @@ class Claims:
 
     # Answers and requests ------------------------------------------------------------------------------------------------
 
-    def _acked(self, event: Acked, now: int, effects: list[Effect]) -> None:
+    def _acked(self, event: ev.Acked, now: int, effects: list[ev.Effect]) -> None:
         if not self.outbox.acked(event.ticket, event.offset, self.position):
             return
         self.living.pace.appended(now - self.outbox.last_at)
@@ -253,28 +225,28 @@ class Claims:
         if self.tenures.left:
             self._over(self.living.ending, LEFT, now, effects)
 
-    def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
+    def _failed(self, event: ev.Failed, now: int, effects: list[ev.Effect]) -> None:
         if self.outbox.failed(event.ticket, now, event.unknown):
             self.tenures.failed(event.ticket)
             self.living.failed()
             self._drift_base = 0
             self._join_stands = False
 
-    def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
+    def _lapsed(self, event: ev.Lapsed, now: int, effects: list[ev.Effect]) -> None:
         over = self.tenures.lapsed(event.seat, event.token, now)
         if over:
             self.living.ran_out(now)
         effects += over
 
-    def _barrier_returned(self, event: BarrierReturned, now: int, effects: list[Effect]) -> None:
-        self.tenures.barrier_returned(event.token)
+    def _work_over(self, event: ev.WorkOver, now: int, effects: list[ev.Effect]) -> None:
+        self.tenures.barrier_returned(event.seat, event.token)
 
-    def _request(self, event: Event, now: int, effects: list[Effect]) -> None:
+    def _request(self, event: ev.Event, now: int, effects: list[ev.Effect]) -> None:
         self.living.request(event)
 
     # Acting ----------------------------------------------------------------------------------------------------------
 
-    def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
+    def _tick(self, event: ev.Tick, now: int, effects: list[ev.Effect]) -> None:
         wakes: list[int] = []
         effects += self.tenures.overdue_barriers(now)
         for tenure in self.tenures.by_seat.values():
@@ -288,9 +260,9 @@ class Claims:
             else:
                 self._act(event.wall_us, now, effects, wakes)
         if wakes and self.stage is not Stage.OVER:
-            effects.append(Wake(min(wakes)))
+            effects.append(ev.Wake(min(wakes)))
 
-    def _act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def _act(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         if self.stage is Stage.READING:
             self._begin(wall_us, now, effects, wakes)
         if self.stage is Stage.JOINING:
@@ -301,10 +273,10 @@ class Claims:
         if append is not None:
             effects.append(append)
 
-    def _begin(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def _begin(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         reader = self.reader
         if self.living.closing:
-            self._over(Closed(), CLOSED, now, effects)
+            self._over(ev.Closed(), CLOSED, now, effects)
         elif reader.up_to_date and self._other_runs(now, effects, wakes):
             return
         elif reader.state is State.ADRIFT:
@@ -312,7 +284,7 @@ class Claims:
         elif not reader.entered or not self.outbox.quiet:
             return
         elif reader.too_new:
-            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
+            self._over(ev.Stop("newer-format", reader.upgrade), "newer format", now, effects)
         elif reader.world.base == 0:
             self._genesis(reader.world.last, wall_us, now, effects)
         elif not reader.world.members and self.config.seen > reader.world.base + reader.world.last:
@@ -324,7 +296,7 @@ class Claims:
             self.stage = Stage.JOINING
             self._join(reader.world.base, now)
 
-    def _other_runs(self, now: int, effects: list[Effect], wakes: list[int]) -> bool:
+    def _other_runs(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> bool:
         """Whether somebody runs NELI in this group, or may, for all that is known yet: then this member has no place in it."""
         other = self._others.present(now, self.config.drift)
         if other is None or self.config.eligible == ():
@@ -333,20 +305,20 @@ class Claims:
         if not joined and not other.lives:
             wakes.append(other.until(self.config.drift))
             return True
-        end = Stop("refused", refusal(self.config.group, str(other), "'claims'"))
+        end = ev.Stop("refused", refusal(self.config.group, str(other), "'claims'"))
         if joined:
             self._take_back(end)
         else:
             self._over(end, "refused", now, effects)
         return True
 
-    def _genesis(self, over: int, wall_us: int, now: int, effects: list[Effect]) -> None:
+    def _genesis(self, over: int, wall_us: int, now: int, effects: list[ev.Effect]) -> None:
         """Base: the wall clock, or more if a larger token may have been given (R9)."""
         reader = self.reader
         base = max(wall_us, self.largest_token + 1)
         if base >= records.MAX_BASE:
             text = f"a record in the log names a base of {base - 1}, and no log can begin above that: trim it, or use a new log"
-            self._over(Stop("refused", text), "refused", now, effects)
+            self._over(ev.Stop("refused", text), "refused", now, effects)
             return
         fields: dict[str, Any] = {"base": base, "over": None if over < 0 else over}
         self.outbox.write(reader.world, records.Genesis, now, v=1, b=base, **fields)
@@ -384,14 +356,14 @@ class Claims:
         if not able and not told:
             self.outbox.write(world, records.Ready, now, b=base, ready=False, why=self.living.readiness.why_not)
 
-    def _check_join(self, now: int, effects: list[Effect]) -> None:
+    def _check_join(self, now: int, effects: list[ev.Effect]) -> None:
         world = self.reader.world
         if self.me in world.members:
             if self._other_runs(now, effects, []):
                 return
             self.stage = Stage.LIVE
             self.living.begin(now)
-            effects.append(Live())
+            effects.append(ev.Live())
         elif self.outbox.quiet and self.outbox.idle and self.reader.entered:
             self.stage = Stage.READING
             self._refusals += self._join_stands
@@ -399,9 +371,9 @@ class Claims:
                 full = len(world.members) >= records.MAX_MEMBERS
                 why = f"it has {len(world.members)} members, no more fit" if full else "its members read another format"
                 text = f"group {self.config.group!r} does not let {self.me} in: {why}"
-                self._over(Stop("refused", text), "refused", now, effects)
+                self._over(ev.Stop("refused", text), "refused", now, effects)
 
-    def _drift(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def _drift(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         """No way into this log: ask those who know it for a snapshot; if nobody lives, begin it anew (R12)."""
         reader = self.reader
         self._adrift_at = now if self._adrift_at is None else self._adrift_at
@@ -418,25 +390,37 @@ class Claims:
         at = self._drift_seen[1] + wait
         if reader.unreadable and now >= self._adrift_at + 2 * wait:
             # Every member that could has answered by now; what is there is a snapshot for later versions only.
-            self._over(Stop("newer-format", reader.upgrade), "newer format", now, effects)
+            self._over(ev.Stop("newer-format", reader.upgrade), "newer format", now, effects)
         elif now >= at:
             self._genesis(reader.last_seen, wall_us, now, effects)
         else:
             wakes.append(at)
 
 
-Handler = Callable[[Claims, Any, int, list[Effect]], None]
+Handler = Callable[[Claims, Any, int, list[ev.Effect]], None]
 
 HANDLERS: Final[dict[type, Handler]] = {
-    Attached: Claims._attached,  # pyright: ignore[reportPrivateUsage]
-    Read: Claims._read,  # pyright: ignore[reportPrivateUsage]
-    Tick: Claims._tick,  # pyright: ignore[reportPrivateUsage]
-    Acked: Claims._acked,  # pyright: ignore[reportPrivateUsage]
-    Failed: Claims._failed,  # pyright: ignore[reportPrivateUsage]
-    Jumped: Claims._jumped,  # pyright: ignore[reportPrivateUsage]
-    Lapsed: Claims._lapsed,  # pyright: ignore[reportPrivateUsage]
-    BarrierReturned: Claims._barrier_returned,  # pyright: ignore[reportPrivateUsage]
+    ev.Attached: Claims._attached,  # pyright: ignore[reportPrivateUsage]
+    ev.Read: Claims._read,  # pyright: ignore[reportPrivateUsage]
+    ev.Tick: Claims._tick,  # pyright: ignore[reportPrivateUsage]
+    ev.Acked: Claims._acked,  # pyright: ignore[reportPrivateUsage]
+    ev.Failed: Claims._failed,  # pyright: ignore[reportPrivateUsage]
+    ev.Jumped: Claims._jumped,  # pyright: ignore[reportPrivateUsage]
+    ev.Lapsed: Claims._lapsed,  # pyright: ignore[reportPrivateUsage]
+    ev.WorkOver: Claims._work_over,  # pyright: ignore[reportPrivateUsage]
 } | dict.fromkeys(
-    (Died, HandOver, StepDown, Declare, Ask, PauseFor, ResumeNow, RewindTo, Marked, Ready, Close),
+    (
+        ev.Died,
+        ev.HandOver,
+        ev.StepDown,
+        ev.Declare,
+        ev.Ask,
+        ev.PauseFor,
+        ev.ResumeNow,
+        ev.RewindTo,
+        ev.Marked,
+        ev.Ready,
+        ev.Close,
+    ),
     Claims._request,  # pyright: ignore[reportPrivateUsage]
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from pares.core.events import Barrier, Effect, Follow, Lead, Renew
+from pares.core.events import Barrier, Effect, Extend, Follow, Lead
 from pares.core.lease import Sent
 from pares.core.reasons import BARRIER_TIMED_OUT, FENCED, LEASE_RAN_OUT
 from pares.core.wire.changes import Change, SeatChanged
@@ -142,7 +142,7 @@ class Tenures:
             if until > self.until:
                 self.until = until
                 if any(t.phase is Phase.LEADING for t in self.by_seat.values()):
-                    effects.append(Renew(until))
+                    effects.append(Extend(until))
         if self.by_seat:
             self.held_at = now
         if self.good(now) and not self.left and self.able:
@@ -215,11 +215,11 @@ class Tenures:
         self._note(tenure, "stop", now, why)
         return [Follow(tenure.seat, tenure.token, why, False, now), Barrier(tenure.seat, tenure.token, why)]
 
-    def barrier_returned(self, token: int) -> None:
+    def barrier_returned(self, seat: Seat, token: int) -> None:
         """The work of that term is over; for any other term this says nothing."""
-        for tenure in self.by_seat.values():
-            if tenure.token == token and tenure.phase is Phase.STOPPING:
-                tenure.returned = True
+        tenure = self.by_seat.get(seat)
+        if tenure is not None and tenure.token == token and tenure.phase is Phase.STOPPING:
+            tenure.returned = True
 
     def stopped_at(self) -> int | None:
         """When the last planned end began whose barrier still runs; None if none does."""

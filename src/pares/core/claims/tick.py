@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pares.core import events as ev
 from pares.core import reasons
 from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
@@ -26,25 +27,6 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.errors import ConfigError
-from pares.core.events import (
-    Ask,
-    Close,
-    Closed,
-    Declare,
-    Died,
-    Effect,
-    Event,
-    HandOver,
-    Marked,
-    PauseFor,
-    Ready,
-    Report,
-    Restart,
-    ResumeNow,
-    RewindTo,
-    StepDown,
-    Watch,
-)
 from pares.core.lease import MS, lease_ns
 from pares.core.wire import forgetting, records
 from pares.core.wire.forgetting import superseded
@@ -74,10 +56,10 @@ class Living:
         self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
         self.closing = False
-        self.ending: Effect = Closed()
+        self.ending: ev.Effect = ev.Closed()
         """What a leave leads to: the end, or a new incarnation."""
-        self._requests: list[Event] = []
-        self._served: list[Event] = []
+        self._requests: list[ev.Event] = []
+        self._served: list[ev.Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
         self._dead: dict[str, int] = {}
         """The members that are proven dead, and since when that is known; 0 = since now."""
@@ -100,15 +82,15 @@ class Living:
         """Whether requests wait for a tick that may write."""
         return bool(self._requests)
 
-    def request(self, event: Event) -> None:
+    def request(self, event: ev.Event) -> None:
         """Keeps what the user, or the runtime, wants, until a tick may write."""
-        if type(event) is Close:
-            self.closing, self.ending = True, Closed()
-        elif type(event) is Died:
+        if type(event) is ev.Close:
+            self.closing, self.ending = True, ev.Closed()
+        elif type(event) is ev.Died:
             self._dead.setdefault(event.member, 0)
-        elif type(event) is Marked:
+        elif type(event) is ev.Marked:
             self._marks[event.seat] = (event.token, event.mark)
-        elif type(event) is Ready:
+        elif type(event) is ev.Ready:
             self._ready(event.ready)
         else:
             self._requests.append(event)
@@ -117,7 +99,7 @@ class Living:
         self.readiness.ready = ready
         self.tenures.able = self.readiness.able
         if ready and self.readiness.drained and not self.closing:
-            self.closing, self.ending = True, Restart("ready again")
+            self.closing, self.ending = True, ev.Restart("ready again")
 
     def came_back(self, sent_at: int, now: int) -> None:
         """A record of this member's, handed over at `sent_at`, was read back."""
@@ -147,7 +129,7 @@ class Living:
         mine = (role for role in world.roles.values() if not role.removed and world.may_hold(me, role.name))
         return any(sum(world.may_hold(other, role.name) for other in others) < role.seats for role in mine)
 
-    def unserved(self) -> list[Event]:
+    def unserved(self) -> list[ev.Event]:
         """Requests that are not known to stand in the log."""
         return [*self._served, *self._requests]
 
@@ -161,7 +143,7 @@ class Living:
         self.tenures.history[:0] = self._told
         self._told = []
 
-    def act(self, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def act(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
         self._wall_us = wall_us
@@ -232,7 +214,7 @@ class Living:
 
     # Deciding --------------------------------------------------------------------------------------------------------
 
-    def _decide(self, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def _decide(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         world = self.reader.world
         me = world.members[self.me]
         self._serve(now, effects)
@@ -264,51 +246,51 @@ class Living:
         elif not self.reader.world.members[self.me].draining:
             self._write(records.Ask, now, drain=self.me)
 
-    def _serve(self, now: int, effects: list[Effect]) -> None:
+    def _serve(self, now: int, effects: list[ev.Effect]) -> None:
         """What the user asked for. Requests about seats take effect here, the others become records."""
         requests, self._requests = self._requests, []
         for request in requests:
             if not self.outbox.room():
                 self._requests.append(request)
                 continue
-            if not isinstance(request, HandOver | StepDown):
+            if not isinstance(request, ev.HandOver | ev.StepDown):
                 self._served.append(request)
             try:
                 self._serve_one(request, now, effects)
             except ConfigError as error:
-                effects.append(Report("refused-request", str(error)))
+                effects.append(ev.Report("refused-request", str(error)))
 
-    def _serve_one(self, request: Event, now: int, effects: list[Effect]) -> None:
-        if isinstance(request, HandOver | StepDown):
+    def _serve_one(self, request: ev.Event, now: int, effects: list[ev.Effect]) -> None:
+        if isinstance(request, ev.HandOver | ev.StepDown):
             self._move_out(request, now, effects)
-        elif isinstance(request, ResumeNow):
+        elif isinstance(request, ev.ResumeNow):
             for pause in list(self.reader.world.pauses.values()):
                 if pause.scope == request.scope:
                     self._write(records.Resume, now, pause=pause.offset)
-        elif isinstance(request, Declare):
+        elif isinstance(request, ev.Declare):
             fields: dict[str, Any] = {"seats": request.seats, "weight": request.weight, "spread": request.spread}
             self._write(records.Role, now, name=request.name, removed=request.removed, **fields)
-        elif isinstance(request, PauseFor):
+        elif isinstance(request, ev.PauseFor):
             self._write(records.Pause, now, ms=request.ms, scope=request.scope)
-        elif isinstance(request, Ask):
+        elif isinstance(request, ev.Ask):
             self._write(records.Ask, now, seat=request.seat, to=request.to, drain=request.drain)
-        elif isinstance(request, RewindTo):
+        elif isinstance(request, ev.RewindTo):
             for i in range(0, len(request.marks), MARKS):
                 self._write(records.Rewind, now, marks=request.marks[i : i + MARKS])
 
-    def _move_out(self, request: HandOver | StepDown, now: int, effects: list[Effect]) -> None:
+    def _move_out(self, request: ev.HandOver | ev.StepDown, now: int, effects: list[ev.Effect]) -> None:
         world = self.reader.world
         target = self.moves.others(world, now)
-        to = request.to if isinstance(request, HandOver) else None
-        why = request.why or (reasons.HANDED_OVER if isinstance(request, HandOver) else reasons.STEPPED_DOWN)
+        to = request.to if isinstance(request, ev.HandOver) else None
+        why = request.why or (reasons.HANDED_OVER if isinstance(request, ev.HandOver) else reasons.STEPPED_DOWN)
         for tenure in list(self.tenures.by_seat.values()):
             if request.role is None or tenure.seat[0] == request.role:
                 heir = to or target.get(tenure.seat)
                 able = heir is not None and self.moves.takes_it(world, heir, tenure.seat)
-                if isinstance(request, HandOver) and not able:
+                if isinstance(request, ev.HandOver) and not able:
                     reason = f"{to} {self.moves.refuses(world, to, tenure.seat)}" if to else "nobody else could take it"
                     text = f"{tenure.seat[0]!r} stays with {self.me}: {reason}"
-                    effects.append(Report("not-handed-over", text))
+                    effects.append(ev.Report("not-handed-over", text))
                 else:
                     effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None, down=True)
 
@@ -358,7 +340,7 @@ class Living:
 
     # For the group ---------------------------------------------------------------------------------------------------
 
-    def _declare(self, now: int, effects: list[Effect]) -> None:
+    def _declare(self, now: int, effects: list[ev.Effect]) -> None:
         """Roles that this member was made with and that the group does not know yet: once in its life."""
         world = self.reader.world
         if not self._undeclared:
@@ -374,7 +356,7 @@ class Living:
                 fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
                 self._write(records.Role, now, name=role.name, **fields)
 
-    def _say_asked(self, now: int, effects: list[Effect]) -> bool:
+    def _say_asked(self, now: int, effects: list[ev.Effect]) -> bool:
         """Where the roles that it was made with have other seats it says so, to its user and in the log. Whether there was room
         for it."""
         if not self.outbox.room():
@@ -382,7 +364,7 @@ class Living:
         differ = differing(self._undeclared.values(), self.reader.world.roles)
         if differ:
             self._write(records.Asked, now, roles=tuple((found.role, found.asked) for found in differ))
-        effects += [Report("seats", found.sentence) for found in differ]
+        effects += [ev.Report("seats", found.sentence) for found in differ]
         return True
 
     def _end_pauses(self, now: int) -> None:
@@ -447,7 +429,7 @@ class Living:
                 del self._marks[seat]
         return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
 
-    def _watch(self, effects: list[Effect]) -> None:
+    def _watch(self, effects: list[ev.Effect]) -> None:
         key = (self.reader.world.shape, self.moves.alive)
         if key == self._watch_key:
             return
@@ -455,4 +437,4 @@ class Living:
         locks = to_watch(self.reader.world, self.me, self.moves.alive)
         if locks != self._watching:
             self._watching = locks
-            effects.append(Watch(locks))
+            effects.append(ev.Watch(locks))

@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pares.core.events import Acked, Effect, Failed
 from pares.core.lease import MS
-from pares.core.neli.events import Config, Effect, Landed, Missed
+from pares.core.neli.config import Config
 from pares.core.neli.partition import STANDING, Part, Phase
 from pares.core.neli.partitions import Holding
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import NAMES, NUMBERED, Announce, Number, Place, Share, Width, Work, Yield
+from pares.core.wire.neli_records import (
+    NAMES,
+    NUMBERED,
+    Announce,
+    Number,
+    PartitionCount,
+    Place,
+    RolesChanged,
+    Share,
+    Yield,
+)
 from pares.core.wire.records import MAX_BASE
 
 LOOKS: Final = 2
@@ -119,7 +130,7 @@ class Writing(Holding):
         if self.numbered:
             self._put(part, Share, now, effects, at=at_ms, **shape)
         else:
-            self._put(part, Width, now, effects, at=at_ms, roles=tuple(part.add)[:NAMES], **shape)
+            self._put(part, PartitionCount, now, effects, at=at_ms, roles=tuple(part.add)[:NAMES], **shape)
 
     def _say_numbers(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> bool:
         """In partition 0: names that have no number yet; and now and then all numbers, for a log that forgets."""
@@ -144,9 +155,9 @@ class Writing(Holding):
             return False
         add, drop = tuple(part.add)[:NAMES], tuple(part.drop)[:NAMES]
         if not self.numbered:
-            self._put(part, Work, now, effects, add=add, drop=drop, at=at_ms)
+            self._put(part, RolesChanged, now, effects, add=add, drop=drop, at=at_ms)
         elif drop:
-            self._put(part, Work, now, effects, drop=drop, at=at_ms)
+            self._put(part, RolesChanged, now, effects, drop=drop, at=at_ms)
         else:
             self._say_places(part, add, now, effects, at_ms)
         return True
@@ -157,7 +168,7 @@ class Writing(Holding):
             self._say_places(part, tuple(role for role in roles if self._belongs(role, part)), now, effects, at_ms)
         else:
             shape: dict[str, Any] = {"of": self.config.partitions, "seats": self.config.seats}
-            self._put(part, Width, now, effects, at=at_ms, roles=tuple(roles), **shape)
+            self._put(part, PartitionCount, now, effects, at=at_ms, roles=tuple(roles), **shape)
 
     def _say_places(self, part: Part, roles: tuple[str, ...], now: int, effects: list[Effect], at_ms: int) -> None:
         numbers = tuple(self.numbering.of.get(role, -1) for role in roles)
@@ -213,16 +224,16 @@ class Writing(Holding):
         """Raises `ConfigError` if what this member says of itself does not fit into a record."""
         neli_records.encode(Announce(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said(0)))
 
-    def _landed(self, event: Landed, now: int, effects: list[Effect]) -> None:
+    def _acked(self, event: Acked, now: int, effects: list[Effect]) -> None:
         part = self._flights.pop(event.ticket, None)
         if part is not None and part.in_flight == event.ticket:
-            part.landed(event.offset, now)
+            part.acked(event.offset, now)
             self._yield_over(part, effects)
 
-    def _missed(self, event: Missed, now: int, effects: list[Effect]) -> None:
+    def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
         part = self._flights.pop(event.ticket, None)
         if part is not None and part.in_flight == event.ticket:
-            part.missed(now, event.unknown)
+            part.failed(now, event.unknown)
             self._yield_over(part, effects)
 
     def _yield_over(self, part: Part, effects: list[Effect]) -> None:

@@ -30,10 +30,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
-from pares.core.events import Barrier, Follow
+from pares.core.events import Barrier, Effect, Follow, Lost, Revoked
 from pares.core.lease import MS
 from pares.core.neli.budget import Share
-from pares.core.neli.events import Config, Effect, Lost, Revoked
+from pares.core.neli.config import Config
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import STANDING, Part, Phase
 from pares.core.neli.partition_log import Tenure

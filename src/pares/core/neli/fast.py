@@ -25,9 +25,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
+from pares.core.events import Effect
 from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.neli.budget import Share
-from pares.core.neli.events import Config, Effect
+from pares.core.neli.config import Config
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import STANDING, Part
 from pares.core.neli.partition_log import Tenure

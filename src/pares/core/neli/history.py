@@ -28,11 +28,11 @@ from pares.core.wire.neli_records import (
     Announce,
     Beacon,
     InductionRecord,
+    PartitionCount,
     Place,
     Pulse,
+    RolesChanged,
     Share,
-    Width,
-    Work,
     Yield,
 )
 from pares.core.wire.reader import EntryLike
@@ -188,7 +188,7 @@ class Chronicle:
         self.last = (offset, stamp_ms)
         found: list[Happening] = []
         self._know(record, offset, stamp_ms, found)
-        if isinstance(record, Width | Work | Announce | Share | Place):
+        if isinstance(record, PartitionCount | RolesChanged | Announce | Share | Place):
             self._reshape(record, offset, stamp_ms, found)
         if isinstance(record, Announce):
             self._announce(record, offset, stamp_ms, found)
@@ -242,7 +242,11 @@ class Chronicle:
     def _reshape(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
         before = self._index
-        if isinstance(record, Width | Share | Announce) and record.seats <= record.of and record.of >= self._width:
+        if (
+            isinstance(record, PartitionCount | Share | Announce)
+            and record.seats <= record.of
+            and record.of >= self._width
+        ):
             self._width, self._seats = record.of, record.seats
         moved = before != self._index
         now = {role: None for role in self.track.roles if self._belongs(role)}

@@ -34,30 +34,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core import events as ev
 from pares.core.coexistence import refusal
-from pares.core.events import Close, Closed, Lapsed, Live, Report, Restart, Stop, Tick, Wake
 from pares.core.lease import MS
 from pares.core.neli.appends import LOOKS, Writing
-from pares.core.neli.events import (
-    Assigned,
-    Broke,
-    Config,
-    Effect,
-    Entered,
-    Event,
-    Extend,
-    Heard,
-    Landed,
-    Lost,
-    Missed,
-    Revoked,
-    Roles,
-    WorkOver,
-)
+from pares.core.neli.config import Config
 from pares.core.neli.partition import BELIEVING, STANDING, Part, Phase
 from pares.core.neli.partition_log import Tenure
 from pares.core.reasons import CLOSED, REVOKED, SUPERSEDED
-from pares.core.wire.neli_records import Announce, Beacon, InductionRecord, Number, Place, Pulse, Share, Width, Work
+from pares.core.wire.neli_records import (
+    Announce,
+    Beacon,
+    InductionRecord,
+    Number,
+    PartitionCount,
+    Place,
+    Pulse,
+    RolesChanged,
+    Share,
+)
 from pares.core.wire.reader import EntryLike
 
 
@@ -68,11 +63,11 @@ class Induced(Writing):
         super().__init__(config)
         self._told: set[str] = set()
 
-    def step(self, event: Event, now: int) -> list[Effect]:
+    def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
         """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
         if self.over:
             return []
-        effects: list[Effect] = []
+        effects: list[ev.Effect] = []
         for part in self.parts:
             if now >= part.until:  # what can't be over is not looked at: this is done in every step
                 self._expire(part, now, effects)
@@ -84,7 +79,7 @@ class Induced(Writing):
         return self.parts[partition].track.position
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it should hear (`Heard`) that there is nothing new in a partition: while something is waited for there, and
+        """Whether it should hear (`Read`) that there is nothing new in a partition: while something is waited for there, and
         now and then."""
         part = self.parts[partition]
         waits = not self.live or part.phase in (Phase.WANTED, Phase.GRACE) or not part.quiet
@@ -125,7 +120,7 @@ class Induced(Writing):
 
     # Time --------------------------------------------------------------------------------------------------------------
 
-    def _tick(self, event: Tick, now: int, effects: list[Effect]) -> None:
+    def _tick(self, event: ev.Tick, now: int, effects: list[ev.Effect]) -> None:
         wakes: list[int] = []
         # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
         due = any(p.in_flight is None and now >= p.last_at + self._interval_ns(p) for p in self.parts)
@@ -152,18 +147,18 @@ class Induced(Writing):
             if part.phase is Phase.GRACE and self._waits_until(part) > now:
                 wakes.append(self._waits_until(part))
         if self.closing and all(p.phase is Phase.IDLE and p.owed is None and p.in_flight is None for p in self.parts):
-            self._end(Closed(), CLOSED, now, effects)
+            self._end(ev.Closed(), CLOSED, now, effects)
         elif wakes:
-            effects.append(Wake(min(wakes)))
+            effects.append(ev.Wake(min(wakes)))
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
-    def _entered(self, event: Entered, now: int, effects: list[Effect]) -> None:
+    def _attached(self, event: ev.Attached, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[event.partition]
         part.attached = True
         part.track.enter(event.start, event.end, now)
 
-    def _heard(self, event: Heard, now: int, effects: list[Effect]) -> None:
+    def _read(self, event: ev.Read, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[event.partition]
         track = part.track
         part.heard_at, before = now, part.until
@@ -176,7 +171,7 @@ class Induced(Writing):
                 continue
             if record.m == self.me and not part.sent.read_back(record.n, entry[2]):
                 text = f"record {record.n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
-                self._end(Stop("cloned", text), "cloned", now, effects)
+                self._end(ev.Stop("cloned", text), "cloned", now, effects)
                 return
             self._take(part, record, entry, now, effects)
             self._rearm(part, record, entry, now, event.wall_us)
@@ -186,16 +181,16 @@ class Induced(Writing):
         if self.over:
             return
         if part.until > before and part.phase in BELIEVING and part.seats:
-            effects.append(Extend(tuple(part.seats), part.until))
+            effects.append(ev.Extend(part.until, tuple(part.seats)))
         self._advance(part, now, effects)
 
-    def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[Effect]) -> None:
+    def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[ev.Effect]) -> None:
         mine = record.m == self.me
         if isinstance(record, Number) and part.number == 0:
             self._numbers_came(now, effects)
-        elif isinstance(record, Width | Work | Place):
+        elif isinstance(record, PartitionCount | RolesChanged | Place):
             self._roles_came(part, record, now, effects)
-        if isinstance(record, Width | Share):
+        if isinstance(record, PartitionCount | Share):
             if mine and not part.wide:
                 part.wide = True
                 shape = (self.config.partitions, self.numbered)
@@ -214,7 +209,7 @@ class Induced(Writing):
 
     # Roles and their numbers ----------------------------------------------------------------------------------------------
 
-    def _numbers_came(self, now: int, effects: list[Effect]) -> None:
+    def _numbers_came(self, now: int, effects: list[ev.Effect]) -> None:
         if self.numbering.conflict:
             self._report("role-numbers", f"{self.numbering.conflict}: the first counts here", effects)
         self._place()
@@ -222,22 +217,26 @@ class Induced(Writing):
             self._settle_roles(part)
             self._reseat(part, now, effects)
 
-    def _roles_came(self, part: Part, record: Width | Work | Place, now: int, effects: list[Effect]) -> None:
-        if self.numbered and self.live and isinstance(record, Work) and part.phase in STANDING:
+    def _roles_came(
+        self, part: Part, record: PartitionCount | RolesChanged | Place, now: int, effects: list[ev.Effect]
+    ) -> None:
+        if self.numbered and self.live and isinstance(record, RolesChanged) and part.phase in STANDING:
             # By somebody who knows no numbers, such as an older administrator.
             self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
             self._place()
         self._settle_roles(part)
         self._reseat(part, now, effects)
 
-    def _newcomer(self, part: Part, record: Width | Share, offset: int, now: int, effects: list[Effect]) -> None:
+    def _newcomer(
+        self, part: Part, record: PartitionCount | Share, offset: int, now: int, effects: list[ev.Effect]
+    ) -> None:
         """Somebody begins to share out, too, or says again that it does."""
         if not self.live:
             return
         if record.m.rpartition("~")[0] == self.config.name and offset >= part.track.end:
             text = f"{record.m} shares out under the name of this member ({self.me}); give each process its own"
             self._report("duplicate-name", text, effects)
-        if isinstance(record, Width):
+        if isinstance(record, PartitionCount):
             return  # by the hash, as a restatement or by an older member
         if not self.numbered:
             part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
@@ -284,7 +283,7 @@ class Induced(Writing):
         blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
         part.blind_until = max(part.broke_until, blind_until)
 
-    def _rival(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
+    def _rival(self, part: Part, rival: str, now: int, effects: list[ev.Effect]) -> None:
         """Another's announcement stands after this member's own."""
         why = f"{SUPERSEDED} by {rival}"
         if part.phase in STANDING:
@@ -295,31 +294,31 @@ class Induced(Writing):
         elif part.phase is Phase.WANTED and part.had:
             part.phase = Phase.SUPERSEDED
 
-    def _rival_leads(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
+    def _rival_leads(self, part: Part, rival: str, now: int, effects: list[ev.Effect]) -> None:
         """Another leads, by a later tenure: nothing more than its announcement said, where that was read."""
         self._rival(part, rival, now, effects)
 
-    def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _look_around(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """What the log says of others that can't be: another protocol, another number of partitions."""
         track = part.track
         claims = self._claims(now)
         other = str(claims) if claims is not None else self._other_protocol(part)
         announced = any(p.announced for p in self.parts)
         if other and not announced and (claims is None or claims.lives):
-            self._end(Stop("refused", refusal(self.config.group, other, self._runs())), "refused", now, effects)
+            self._end(ev.Stop("refused", refusal(self.config.group, other, self._runs())), "refused", now, effects)
             return
         if other and announced:
             text = f"in this group somebody runs {other}, and this member {self._runs()}"
             self._report("other-protocol", text, effects)
             if claims is not None and claims.lives:  # it has not been stopped by what stands here, or was here before
-                self._end(Restart(text), text, now, effects)
+                self._end(ev.Restart(text), text, now, effects)
                 return
         if track.width > self.config.partitions:
             text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
             end = (
-                Restart(text)
+                ev.Restart(text)
                 if all(p.wide for p in self.parts)
-                else Stop("refused", f"{text}: open the ledger with as many")
+                else ev.Stop("refused", f"{text}: open the ledger with as many")
             )
             self._end(end, text, now, effects)
             return
@@ -329,12 +328,12 @@ class Induced(Writing):
                 f"{hashed} knows the roles of group {self.config.group!r} by the hash of their names only, as release 0.1 "
                 "does: the group goes by that from now on"
             )
-            self._end(Restart(text), text, now, effects)
+            self._end(ev.Restart(text), text, now, effects)
             return
         if not self.live and claims is None and all(p.attached and p.track.entered for p in self.parts):
             self.live = True
             self._decide_numbers()
-            effects.append(Live())
+            effects.append(ev.Live())
 
     def _other_protocol(self, part: Part) -> str:
         """The member that runs another protocol in this group, if there is one: waits are reckoned for members that run the
@@ -351,13 +350,13 @@ class Induced(Writing):
     def _runs(self) -> str:
         return repr(self.mode) if self.config.seats == 1 else f"{self.mode!r} with {self.config.seats} seats a role"
 
-    def _report(self, kind: str, text: str, effects: list[Effect]) -> None:
+    def _report(self, kind: str, text: str, effects: list[ev.Effect]) -> None:
         """Each kind once in this incarnation's life."""
         if kind not in self._told:
             self._told.add(kind)
-            effects.append(Report(kind, text))
+            effects.append(ev.Report(kind, text))
 
-    def _broke(self, event: Broke, now: int, effects: list[Effect]) -> None:
+    def _jumped(self, event: ev.Jumped, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[event.partition]
         standing, names = part.phase, list(self.numbering.of)
         self._fence(part, event.why, now, effects)
@@ -371,7 +370,7 @@ class Induced(Writing):
         if part.number == 0 and self.numbered and self.live:
             self._numbers_broke(names, event.why, now, effects)
 
-    def _numbers_broke(self, names: list[str], why: str, now: int, effects: list[Effect]) -> None:
+    def _numbers_broke(self, names: list[str], why: str, now: int, effects: list[ev.Effect]) -> None:
         """The numbers are gone with their log, and the new ones may be others: nobody leads anywhere by them before all who
         have not noticed can't believe any more. `names`: in their order, which is proposed again."""
         self._restating.clear()
@@ -389,18 +388,18 @@ class Induced(Writing):
 
 
 HANDLERS: Final[dict[type, str]] = {
-    Entered: "_entered",
-    Heard: "_heard",
-    Broke: "_broke",
-    Assigned: "_assigned",
-    Revoked: "_revoked",
-    Lost: "_lost",
-    Landed: "_landed",
-    Missed: "_missed",
-    Lapsed: "_lapsed",
-    WorkOver: "_work_over",
-    Roles: "_set_roles",
-    Tick: "_tick",
-    Close: "_close",
+    ev.Attached: "_attached",
+    ev.Read: "_read",
+    ev.Jumped: "_jumped",
+    ev.Assigned: "_assigned",
+    ev.Revoked: "_revoked",
+    ev.Lost: "_lost",
+    ev.Acked: "_acked",
+    ev.Failed: "_failed",
+    ev.Lapsed: "_lapsed",
+    ev.WorkOver: "_work_over",
+    ev.ChangeRoles: "_set_roles",
+    ev.Tick: "_tick",
+    ev.Close: "_close",
 }
 """By name, so that each protocol may have its own."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
+from pares.core.events import Append
 from pares.core.lease import MS, Sent
-from pares.core.neli.events import Put
 from pares.core.neli.partition_log import Track
 from pares.core.wire import neli_records
 from pares.core.wire.records import Seat
@@ -41,8 +41,8 @@ STANDING: Final = (Phase.GRACE, Phase.LEADING, Phase.LINGERING, Phase.STOPPING)
 """A tenure of this member is announced, and its beats speak for it."""
 AWAITED: Final = (
     neli_records.Announce,
-    neli_records.Width,
-    neli_records.Work,
+    neli_records.PartitionCount,
+    neli_records.RolesChanged,
     neli_records.Share,
     neli_records.Number,
     neli_records.Place,
@@ -123,7 +123,7 @@ class Part:
 
     # Appends -----------------------------------------------------------------------------------------------------------
 
-    def write(self, kind: type[Any], me: str, base: int, due_ms: int, ticket: int, now: int, **fields: Any) -> Put:
+    def write(self, kind: type[Any], me: str, base: int, due_ms: int, ticket: int, now: int, **fields: Any) -> Append:
         """Number, content and time of a record are fixed here, and never change (R4)."""
         n = self.sent.next_number()
         payload = neli_records.encode(
@@ -134,15 +134,15 @@ class Part:
         self._awaited = kind in AWAITED
         if kind is neli_records.Announce:
             self.announced = n
-        return Put(ticket, self.number, payload)
+        return Append(ticket, (payload,), self.number)
 
-    def landed(self, offset: int, now: int) -> None:
+    def acked(self, offset: int, now: int) -> None:
         if self._awaited and offset >= self.track.position:
             self._unread_since = now if self.quiet else self._unread_since
             self._unread = offset
         self.in_flight, self._pause, self._before = None, FIRST_PAUSE, self.sent.n
 
-    def missed(self, now: int, unknown: bool) -> None:
+    def failed(self, now: int, unknown: bool) -> None:
         self.in_flight = None
         if unknown:
             self._before = self.sent.n

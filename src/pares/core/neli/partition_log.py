@@ -31,11 +31,11 @@ from pares.core.wire.neli_records import (
     Foreign,
     InductionRecord,
     Number,
+    PartitionCount,
     Place,
     Pulse,
+    RolesChanged,
     Share,
-    Width,
-    Work,
     Yield,
     decode,
 )
@@ -211,19 +211,19 @@ class Track:
             return False
         if isinstance(record, Announce):
             return record.b + offset > self.top
-        if isinstance(record, Width | Work | Share | Number | Place):
+        if isinstance(record, PartitionCount | RolesChanged | Share | Number | Place):
             return True
         # A token is a base and the offset of an announcement, which stands before this record.
         return record.term < MAX_BASE + offset
 
     def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
-        if isinstance(record, Width | Share):
+        if isinstance(record, PartitionCount | Share):
             self.width = max(self.width, record.of)
-            if isinstance(record, Width):
+            if isinstance(record, PartitionCount):
                 self.hashed = record.m
                 self._add({role: role_number(role) for role in record.roles})
             return
-        if isinstance(record, Work):
+        if isinstance(record, RolesChanged):
             for role in record.drop:
                 self.roles.pop(role, None)
             self._add({role: role_number(role) for role in record.add})

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from pares.core import events as ev
 from pares.core.coexistence import Other
-from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Restart, Stop
 from pares.core.lease import MS
-from pares.core.neli.events import Assigned, Config, Effect, Lost, Revoked, Roles, WorkOver, Yielded
+from pares.core.neli.config import Config
 from pares.core.neli.numbering import Numbering
 from pares.core.neli.partition import BELIEVING, Part, Phase
 from pares.core.neli.partition_log import Tenure
@@ -59,7 +59,7 @@ class Holding:
 
     # Time --------------------------------------------------------------------------------------------------------------
 
-    def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _expire(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
         if part.phase in BELIEVING and now >= part.until:
             self._fence(part, LEASE_RAN_OUT, min(now, part.until), effects)
@@ -68,14 +68,14 @@ class Holding:
             self._fence(part, LEASE_RAN_OUT, now, effects)
             self._through(part, LEASE_RAN_OUT, now)
 
-    def _advance(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _advance(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """From waiting to leading."""
         if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
             return
         part.phase, part.led, part.beat_now, part.began_at = Phase.LEADING, True, True, now
         part.seats = self._seats_of(part)
         why = SILENT if self._follows_silence(part, now) else "assigned"
-        effects += [Lead(seat, part.token, part.until, why) for seat in part.seats]
+        effects += [ev.Lead(seat, part.token, part.until, why) for seat in part.seats]
 
     def _follows_silence(self, part: Part, now: int) -> bool:
         """Whether a tenure before this one was never closed. To be told, no more: nothing is decided by it."""
@@ -122,7 +122,7 @@ class Holding:
         else:
             wakes.append(at)
 
-    def _overdue_barrier(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _overdue_barrier(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
         if part.phase is Phase.STOPPING and now >= part.barrier_until:
             self._fence(part, BARRIER_TIMED_OUT, now, effects)
@@ -130,7 +130,7 @@ class Holding:
 
     # The group -----------------------------------------------------------------------------------------------------------
 
-    def _assigned(self, event: Assigned, now: int, effects: list[Effect]) -> None:
+    def _assigned(self, event: ev.Assigned, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
             part.assigned = True
             if part.phase in (Phase.IDLE, Phase.SUPERSEDED, Phase.LINGERING) and not self.closing:
@@ -141,53 +141,53 @@ class Holding:
                     part.had = False
                     self._want(part, now)
 
-    def _revoked(self, event: Revoked, now: int, effects: list[Effect]) -> None:
+    def _revoked(self, event: ev.Revoked, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
             part.assigned, part.answer = False, True
             self._give_up(part, REVOKED, now, effects)
             self._answer(part, effects)
         self._answer_for_unknown(event, effects)
 
-    def _answer_for_unknown(self, event: Revoked, effects: list[Effect]) -> None:
-        effects += [Yielded(number) for number in event.partitions if number >= len(self.parts)]
+    def _answer_for_unknown(self, event: ev.Revoked, effects: list[ev.Effect]) -> None:
+        effects += [ev.Yielded(number) for number in event.partitions if number >= len(self.parts)]
 
-    def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
+    def _lost(self, event: ev.Lost, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
             part.assigned = False
             self._drop(part, LOST, now, effects)
             self._answer(part, effects)
 
-    def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+    def _give_up(self, part: Part, why: str, now: int, effects: list[ev.Effect]) -> None:
         """By plan: the belief is over, the barrier may take its time."""
         if part.phase is Phase.LEADING and part.seats:
             part.phase, part.returning, part.why, part.ended_at = Phase.STOPPING, set(part.seats), why, now
             part.barrier_until = now + self.config.barrier_ms * MS
             for seat in part.seats:
-                effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
+                effects += [ev.Follow(seat, part.token, why, False, now), ev.Barrier(seat, part.token, why)]
         elif part.phase is not Phase.STOPPING:
             part.ended_at = now
             self._through(part, why, now)
 
-    def _drop(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
+    def _drop(self, part: Part, why: str, now: int, effects: list[ev.Effect]) -> None:
         """At once: others may lead already."""
         self._fence(part, why, now, effects)
         self._done(part, why)
 
-    def _lapsed(self, event: Lapsed, now: int, effects: list[Effect]) -> None:
+    def _lapsed(self, event: ev.Lapsed, now: int, effects: list[ev.Effect]) -> None:
         """The belief ran out before its renewal could be carried out: as in `_expire`."""
         part = self.parts[self.partition(*event.seat)]
         if part.phase in BELIEVING and part.token == event.token:
             self._fence(part, LEASE_RAN_OUT, now, effects)
             self._want(part, now)
 
-    def _work_over(self, event: WorkOver, now: int, effects: list[Effect]) -> None:
+    def _work_over(self, event: ev.WorkOver, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[self.partition(*event.seat)]
         if part.phase is Phase.STOPPING and part.token == event.token:
             part.returning.discard(event.seat)
             if not part.returning:
                 self._through(part, part.why, now)
 
-    def _close(self, event: Close, now: int, effects: list[Effect]) -> None:
+    def _close(self, event: ev.Close, now: int, effects: list[ev.Effect]) -> None:
         self.closing = True
         for part in self.parts:
             part.assigned = False
@@ -202,7 +202,7 @@ class Holding:
         found = {role for part in self.parts for role in list(part.track.roles) if self._belongs(role, part)}
         return tuple(sorted(found))
 
-    def _set_roles(self, event: Roles, now: int, effects: list[Effect]) -> None:
+    def _set_roles(self, event: ev.ChangeRoles, now: int, effects: list[ev.Effect]) -> None:
         for role in (*event.add, *event.drop):
             self.wishes.pop(role, None)
             self.wishes[role] = role in event.add
@@ -257,7 +257,7 @@ class Holding:
             part.restated_at = now
             part.restating = list(part.track.roles)
 
-    def _reseat(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _reseat(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
         if part.phase not in BELIEVING:
             return
@@ -268,13 +268,13 @@ class Holding:
         for seat in part.seats:
             if seat not in seats:
                 part.ended.add(seat)
-                follow = Follow(seat, part.token, ROLE_REMOVED, False, now)
-                effects += [follow, Barrier(seat, part.token, ROLE_REMOVED)]
-        effects += [Lead(s, part.token, part.until, ROLE_ADDED) for s in seats if s not in part.seats]
+                follow = ev.Follow(seat, part.token, ROLE_REMOVED, False, now)
+                effects += [follow, ev.Barrier(seat, part.token, ROLE_REMOVED)]
+        effects += [ev.Lead(s, part.token, part.until, ROLE_ADDED) for s in seats if s not in part.seats]
         part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
         part.seats = seats
 
-    def _begin_anew(self, part: Part, now: int, effects: list[Effect]) -> None:
+    def _begin_anew(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """A role that was removed is there again: its next term needs a token above that of the last one, so the tenure ends by
         plan, with all the roles of the partition, and another one is announced."""
         if part.phase is Phase.LEADING:
@@ -282,19 +282,19 @@ class Holding:
 
     # Ends ----------------------------------------------------------------------------------------------------------------
 
-    def _answer(self, part: Part, effects: list[Effect]) -> None:
+    def _answer(self, part: Part, effects: list[ev.Effect]) -> None:
         if part.answer and part.phase in (Phase.IDLE, Phase.LINGERING) and part.owed is None:
             part.answer = False
-            effects.append(Yielded(part.number))
+            effects.append(ev.Yielded(part.number))
 
-    def _fence(self, part: Part, why: str, at: int, effects: list[Effect]) -> None:
+    def _fence(self, part: Part, why: str, at: int, effects: list[ev.Effect]) -> None:
         """The belief is over and nothing waits: where a barrier still runs, it is told so."""
         seats: list[Seat] = []
         if part.phase in BELIEVING:
             seats, part.ended_at = part.seats, at
         elif part.phase is Phase.STOPPING:
             seats = [seat for seat in part.seats if seat in part.returning]
-        effects += [Follow(seat, part.token, why, True, at) for seat in seats]
+        effects += [ev.Follow(seat, part.token, why, True, at) for seat in seats]
 
     def _done(self, part: Part, why: str) -> None:
         """This member has nothing more to do here; if a tenure of its own stands, it says so."""
@@ -315,7 +315,7 @@ class Holding:
         if part.phase is Phase.IDLE and part.stands:
             part.owed = LEASE_RAN_OUT
 
-    def _end(self, end: Closed | Restart | Stop, why: str, now: int, effects: list[Effect]) -> None:
+    def _end(self, end: ev.Closed | ev.Restart | ev.Stop, why: str, now: int, effects: list[ev.Effect]) -> None:
         for part in self.parts:
             self._fence(part, why, now, effects)
             part.phase, part.seats, part.owed = Phase.IDLE, [], None

@@ -51,7 +51,7 @@ NUMBERED: Final = "+numbers"
 another protocol there, and refuse to begin beside it."""
 
 
-class Width(Record, tag="width"):
+class PartitionCount(Record, tag="width"):
     """The sender shares out `of` partitions. A member that shares out fewer reads this before anything it does next here
     counts, and stops."""
 
@@ -62,7 +62,7 @@ class Width(Record, tag="width"):
     seats: Annotated[int, Meta(ge=1, le=MAX_SEATS)] = 1
 
 
-class Work(Record, tag="work"):
+class RolesChanged(Record, tag="work"):
     """From here on the group has the roles `add`, and has `drop` no more. The owner of this partition leads them."""
 
     at: Int
@@ -157,7 +157,7 @@ class Yield(Record, tag="yield"):
     ended: Int = 0
 
 
-InductionRecord: TypeAlias = Width | Work | Share | Number | Place | Announce | Pulse | Beacon | Yield
+InductionRecord: TypeAlias = PartitionCount | RolesChanged | Share | Number | Place | Announce | Pulse | Beacon | Yield
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(InductionRecord))
 
 _decoder = msgspec.json.Decoder(InductionRecord)
@@ -196,6 +196,6 @@ def encode(record: InductionRecord) -> bytes:
             raise BadRecord("too large", f"{len(payload)} bytes")
         _decoder.decode(payload)
     except (BadRecord, msgspec.MsgspecError, UnicodeEncodeError) as bad:
-        kind = type(record).__name__.lower()
+        kind = record.__struct_config__.tag
         raise ConfigError(f"this {kind} can't be written: {bad}; shorten or correct that value") from None
     return payload

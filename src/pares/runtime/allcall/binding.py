@@ -12,26 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pares.core.allcall.events import Event as CallEvent
-from pares.core.allcall.events import Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core import events as ev
+from pares.core.allcall.config import Settings
 from pares.core.allcall.protocol import AllCall
 from pares.core.errors import CapabilityError, ClosedError, ForkedError
-from pares.core.events import (
-    Ask,
-    Close,
-    Declare,
-    Event,
-    HandOver,
-    Lapsed,
-    Lead,
-    Live,
-    Moved,
-    Ready,
-    Report,
-    Restart,
-    StepDown,
-)
-from pares.core.neli.events import Extend, WorkOver
 from pares.core.reasons import DRAINED
 from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.ledger import Bus
@@ -77,7 +61,7 @@ class Calls:
         for _ in range(min(len(self.waiting), AT_ONCE)):
             payload = self.waiting.popleft()
             self.read_at = self._host.now()
-            yield Heard(payload, self._host.wall_us()), None
+            yield ev.Received(payload, self._host.wall_us()), None
 
     def lost(self) -> None:
         """A bus keeps nothing that could be another's afterwards."""
@@ -90,7 +74,7 @@ class AllCallBinding:
     """See `driver.binding.Binding`."""
 
     appends: tuple[type, ...] = ()
-    publishes: tuple[type, ...] = (Publish,)
+    publishes: tuple[type, ...] = (ev.Publish,)
     joined = True
     """It is in its group as soon as it listens."""
     unwritten: str | None = None
@@ -113,7 +97,7 @@ class AllCallBinding:
         """Wall-clock seconds at which it was heard who leads a role now."""
         self.core = AllCall(settings, host.now(), host.wall_us())
         if away:
-            inbox.put(Ready(False))
+            inbox.put(ev.Ready(False))
         self.bells = host.bells(None)
         self.source = Calls(self.bells, host)
         try:
@@ -136,14 +120,14 @@ class AllCallBinding:
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
-    def ask(self, event: Event) -> Event | None:
+    def ask(self, event: ev.Event) -> ev.Event | None:
         """Raises `CapabilityError` for what ALLCALL has not."""
-        if isinstance(event, Declare):
+        if isinstance(event, ev.Declare):
             raise CapabilityError(
                 "add_role and remove_role are not in protocol 'allcall': a member may lead the roles that it is made with; "
                 "close it and make another, or use protocol='claims'"
             )
-        return event if isinstance(event, HandOver | Ask | Ready | StepDown | Close) else None
+        return event if isinstance(event, ev.HandOver | ev.Ask | ev.Ready | ev.StepDown | ev.Close) else None
 
     def read_first(self, answer: Answer) -> Answer:
         return answer
@@ -159,7 +143,7 @@ class AllCallBinding:
     def patience(self, now: int) -> float | None:
         return 0.0 if self.source.waiting else None
 
-    def look(self, *, thoroughly: bool) -> Sequence[CallEvent]:
+    def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
             self.source.read_at = self._host.now()  # there need be nothing to hear yet
@@ -167,47 +151,47 @@ class AllCallBinding:
         if not epoch or epoch == self._epoch:
             return ()
         self._epoch = epoch
-        return [Missed()]
+        return [ev.Reconnected()]
 
-    def hears(self, event: Any) -> Sequence[CallEvent]:
+    def hears(self, event: Any) -> Sequence[ev.Event]:
         """What the user wants, as the protocol knows it."""
         match event:
-            case WorkOver() | Lapsed() | StepDown() | Close():
+            case ev.WorkOver() | ev.Lapsed() | ev.StepDown() | ev.Close():
                 return [event]
-            case HandOver(role) if self._life.beliefs.valid(role) is not None:
+            case ev.HandOver(role) if self._life.beliefs.valid(role) is not None:
                 return [event]
-            case Ask():
+            case ev.Ask():
                 self._drained = True
-                return [StepDown(None, DRAINED), Ready(False)]
-            case Ready() if not self._drained:
+                return [ev.StepDown(None, DRAINED), ev.Ready(False)]
+            case ev.Ready() if not self._drained:
                 return [event]
             case _:
                 return []
 
-    def step(self, event: CallEvent, now: int) -> Sequence[Any]:
+    def step(self, event: ev.Event, now: int) -> Sequence[Any]:
         effects = self.core.step(event, now)
         if self.core.live and not self._told_live:
             self._told_live = True
-            return [Live(), *effects]  # first: whoever finds that it leads finds it live
+            return [ev.Live(), *effects]  # first: whoever finds that it leads finds it live
         return effects
 
     def carry(self, effect: Any) -> None:
         match effect:
-            case Lead(seat, _, until, "renewed"):
-                self._life.carry(Extend((seat,), until))
-            case Lead(seat, _, _, why):
+            case ev.Lead(seat, _, until, "renewed"):
+                self._life.carry(ev.Extend(until, (seat,)))
+            case ev.Lead(seat, _, _, why):
                 self._life.measures.gains(seat, why.partition(",")[0])
                 self._life.measures.heard_before(seat, self.core.last_sign(seat[0]))
                 self._life.carry(effect)
-            case Led(role, holder):
+            case ev.LeaderChanged(role, holder):
                 self._led(role, holder)
-            case Joined(member):
+            case ev.PeerJoined(member):
                 peer = self.core.peers().get(member)
                 host = "" if peer is None else peer.host
-                self._life.carry(Moved([MemberJoined(0, member, name_of(member), host)]))
-            case Lost(member, why):
-                self._life.carry(Moved([MemberLeft(0, member, name_of(member), why)]))
-            case Report(kind, text):
+                self._life.carry(ev.Moved([MemberJoined(0, member, name_of(member), host)]))
+            case ev.PeerLost(member, why):
+                self._life.carry(ev.Moved([MemberLeft(0, member, name_of(member), why)]))
+            case ev.Report(kind, text):
                 self._report(kind, text)
             case _:
                 self._life.carry(effect)
@@ -223,7 +207,7 @@ class AllCallBinding:
         """Once: what is wrong is heard again with every call."""
         if text not in self._reported and len(self._reported) < MAX_REPORTS:
             self._reported.add(text)
-            self._life.carry(Report(kind, text))
+            self._life.carry(ev.Report(kind, text))
 
     def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
         return ()
@@ -231,16 +215,16 @@ class AllCallBinding:
     def append(self, puts: list[Any]) -> Sequence[int]:
         raise NotImplementedError("ALLCALL has no log")
 
-    def payloads(self, put: Publish) -> Sequence[bytes]:
+    def payloads(self, put: ev.Publish) -> Sequence[bytes]:
         return (put.payload,)
 
-    def acked(self, put: Any, offset: int) -> CallEvent:
+    def acked(self, put: Any, offset: int) -> ev.Event:
         raise NotImplementedError("ALLCALL has no log")
 
-    def failed(self, put: Any, unknown: bool) -> CallEvent:
+    def failed(self, put: Any, unknown: bool) -> ev.Event:
         raise NotImplementedError("ALLCALL has no log")
 
-    def publish(self, message: Publish) -> None:
+    def publish(self, message: ev.Publish) -> None:
         self._bus.publish(self.settings.group, message.payload)
 
     def after_round(self) -> None:
@@ -248,10 +232,10 @@ class AllCallBinding:
 
     # The end -------------------------------------------------------------------------------------------------------------
 
-    def restart(self, effect: Restart, events: deque[Any]) -> None:
+    def restart(self, effect: ev.Restart, events: deque[Any]) -> None:
         raise NotImplementedError("a member that runs ALLCALL has one incarnation")
 
-    def last_words(self, why: str) -> Sequence[CallEvent]:
+    def last_words(self, why: str) -> Sequence[ev.Event]:
         """Others wait for the lease, whatever it says now."""
         return ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pares.core.allcall.events import Settings
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Bus, Ledger, as_bus

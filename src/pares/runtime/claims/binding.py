@@ -7,28 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from pares.core import events as ev
 from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import (
-    Acked,
-    Append,
-    Ask,
-    Attached,
-    BarrierReturned,
-    Close,
-    Died,
-    Event,
-    Failed,
-    Jumped,
-    Lead,
-    Read,
-    Ready,
-    Report,
-    Restart,
-    Trim,
-    Watch,
-)
-from pares.core.neli.events import WorkOver
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
 from pares.ledger import Entry, Log, expire
@@ -52,7 +33,7 @@ SLOW: Final = "slow: its own records come back too late to lead by, so it has le
 class ClaimsBinding:
     """See `binding.Binding`. `begin`: makes an incarnation that knows of tokens up to the one it is given."""
 
-    appends: tuple[type, ...] = (Append,)
+    appends: tuple[type, ...] = (ev.Append,)
     publishes: tuple[type, ...] = ()
     joined = True
     """A live member is in its group: only the log admits one."""
@@ -68,7 +49,7 @@ class ClaimsBinding:
         self._begin = begin
         self._life = life
         self._host = host
-        self._standing: dict[type, Event] = {}
+        self._standing: dict[type, ev.Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
         """Set by whoever drains it, on any task; nothing takes it back."""
@@ -141,10 +122,10 @@ class ClaimsBinding:
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
-    def ask(self, event: Event) -> Event:
-        if isinstance(event, Ready | Close):
+    def ask(self, event: ev.Event) -> ev.Event:
+        if isinstance(event, ev.Ready | ev.Close):
             self._standing[type(event)] = event
-        if isinstance(event, Ask) and event.drain in self._mine:
+        if isinstance(event, ev.Ask) and event.drain in self._mine:
             self._drained = True
         return event
 
@@ -162,40 +143,38 @@ class ClaimsBinding:
     def patience(self, now: int) -> float | None:
         return None if self._deaths is None else self._deaths.poll_interval(now)
 
-    def look(self, *, thoroughly: bool) -> Sequence[Event]:
+    def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
         """Whether this incarnation's lock still speaks for it (A3). If not, anybody may take it for dead at any moment: it
         stops believing, says so, and begins anew with a lock of its own. And whether others have died."""
         lock = self.incarnation.lock
         why = "" if lock is None else lock.lost(thoroughly=thoroughly)
         if why:
             text = f"the lock that shows that {self.me} lives is gone: {why}; let nobody close descriptors of others"
-            self._life.carry(Report("lock-lost", text))
-            return [Jumped(LOCK_LOST)]
+            self._life.carry(ev.Report("lock-lost", text))
+            return [ev.Jumped(LOCK_LOST)]
         if thoroughly or self._deaths is None:
             return ()
-        return [Died(member) for member in self._deaths.check(self._host.now())]
+        return [ev.Died(member) for member in self._deaths.check(self._host.now())]
 
-    def hears(self, event: Any) -> Sequence[Event]:
-        if isinstance(event, WorkOver):
-            return [BarrierReturned(event.token)]
-        if isinstance(event, Ask) and event.drain in self._mine:
-            return [Ask(drain=self.me)]  # it may have begun anew since that was asked
+    def hears(self, event: Any) -> Sequence[ev.Event]:
+        if isinstance(event, ev.Ask) and event.drain in self._mine:
+            return [ev.Ask(drain=self.me)]  # it may have begun anew since that was asked
         return [event]
 
-    def step(self, event: Event, now: int) -> Sequence[Any]:
+    def step(self, event: ev.Event, now: int) -> Sequence[Any]:
         return self.core.step(event, now)
 
     def carry(self, effect: Any) -> None:
-        if isinstance(effect, Watch):
+        if isinstance(effect, ev.Watch):
             self._watch(effect)
-        elif isinstance(effect, Trim):
+        elif isinstance(effect, ev.Trim):
             self._trim(effect.before)
         else:
-            if isinstance(effect, Lead):
+            if isinstance(effect, ev.Lead):
                 self._life.measures.heard_before(effect.seat, self.core.watches.last_sign(effect.seat))
             self._life.carry(effect)
 
-    def _watch(self, effect: Watch) -> None:
+    def _watch(self, effect: ev.Watch) -> None:
         """Watches these from now on. A member that was proven dead and is no longer in the group needs its lock file no
         more."""
         if self._deaths is None or self.incarnation.folder is None:
@@ -212,14 +191,14 @@ class ClaimsBinding:
     def append(self, puts: list[Any]) -> Sequence[int]:
         return [self.ledger.append_many(put.payloads, self._partition)[-1] for put in puts]
 
-    def payloads(self, put: Append) -> Sequence[bytes]:
+    def payloads(self, put: ev.Append) -> Sequence[bytes]:
         return put.payloads
 
-    def acked(self, put: Append, offset: int) -> Event:
-        return Acked(put.ticket, offset)
+    def acked(self, put: ev.Append, offset: int) -> ev.Event:
+        return ev.Acked(put.ticket, offset)
 
-    def failed(self, put: Append, unknown: bool) -> Event:
-        return Failed(put.ticket, unknown)
+    def failed(self, put: ev.Append, unknown: bool) -> ev.Event:
+        return ev.Failed(put.ticket, unknown)
 
     def publish(self, message: Any) -> None:
         raise NotImplementedError("the claims protocol sends no messages")
@@ -255,38 +234,38 @@ class ClaimsBinding:
     def anchor(self, partition: int) -> tuple[int, bytes] | None:
         return self.core.reader.anchor
 
-    def enters(self, partition: int, start: int, end: int) -> Event:
+    def enters(self, partition: int, start: int, end: int) -> ev.Event:
         self._attached = True
-        return Attached(start, end)
+        return ev.Attached(start, end)
 
     def heeds_silence(self, partition: int, now: int) -> bool:
         """It acts only when it has read to the end, and this is how it knows."""
         return True
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[Event, int | None]:
-        return Read(list(entries)), None
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ev.Event, int | None]:
+        return ev.Read(list(entries)), None
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         return not entries
 
-    def jumps(self, partition: int, why: str) -> Event:
-        return Jumped(why)
+    def jumps(self, partition: int, why: str) -> ev.Event:
+        return ev.Jumped(why)
 
     # Beginning anew, and the end -----------------------------------------------------------------------------------------
 
-    def restart(self, effect: Restart, events: deque[Any]) -> None:
+    def restart(self, effect: ev.Restart, events: deque[Any]) -> None:
         """The old incarnation is left for dead, with its lock to prove it (R8)."""
         self.incarnation.abandon()
-        unserved = [r for r in self.core.living.unserved() if not (isinstance(r, Ask) and r.drain)]
+        unserved = [r for r in self.core.living.unserved() if not (isinstance(r, ev.Ask) and r.drain)]
         incarnation = self._begin(self.core.largest_token)
         self._mine.add(incarnation.claims.me)  # before anybody can ask for it to be drained
         self._is(incarnation)
         # The new incarnation knows nothing of what the old one was told.
-        again = [*self._standing.values(), *([Ask(drain=self.me)] if self._drained else []), *unserved]
+        again = [*self._standing.values(), *([ev.Ask(drain=self.me)] if self._drained else []), *unserved]
         events.extendleft(reversed([r for r in again if r not in events]))
 
-    def last_words(self, why: str) -> Sequence[Event]:
-        return [Jumped(why)]
+    def last_words(self, why: str) -> Sequence[ev.Event]:
+        return [ev.Jumped(why)]
 
     def close(self, *, left: bool) -> None:
         if self._deaths is not None:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from pares.core.events import Follow, Lead, Renew
-from pares.core.neli.events import Extend
+from pares.core.events import Extend, Follow, Lead
 from pares.core.reasons import SUPERSEDED
 from pares.runtime.host import Empty, Host, Mailbox
 from pares.runtime.term import Term
@@ -63,14 +62,11 @@ class Beliefs:
                 self._begun[term.role] = term.token
         self.notify()
 
-    def renew(self, effect: Renew) -> tuple[int, list[Term]]:
-        """Until when what is renewed was believed before (0 if there is nothing), and the terms that had run out by then."""
-        with self._lock:
-            return self._renew(list(self.terms.values()), effect.until)
-
     def extend(self, effect: Extend) -> tuple[int, list[Term]]:
-        """As `renew`, for some seats."""
+        """Until when what is extended was believed before (0 if there is nothing), and the terms that had run out by then."""
         with self._lock:
+            if effect.seats is None:
+                return self._renew(list(self.terms.values()), effect.until)
             terms = [self.terms[role] for role, _ in effect.seats if role in self.terms]
             return self._renew([term for term in terms if (term.role, term.seat) in effect.seats], effect.until)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from pares.core.neli.events import WorkOver
+from pares.core.events import WorkOver
 
 
 class Inbox:

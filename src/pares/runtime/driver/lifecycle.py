@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from pares.core.errors import CapabilityError, ConfigError, ForkedError, ParesError
-from pares.core.events import Barrier, Closed, Effect, Follow, Lapsed, Lead, Live, Moved, Renew, Report, Restart, Stop
-from pares.core.neli.events import Effect as ShareEffect
-from pares.core.neli.events import Extend
+from pares.core.events import Barrier, Closed, Effect, Extend, Follow, Lapsed, Lead, Live, Moved, Report, Restart, Stop
 from pares.core.reasons import CLOSED
 from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.core.wire.records import Seat
@@ -101,7 +99,7 @@ class Life:
         end = self._end or Stop("failed", "it failed")
         return _FAILURES.get(end.kind, ParesError)(f"{self.who}: {end.text}")
 
-    def carry(self, effect: Effect | ShareEffect) -> None:
+    def carry(self, effect: Effect) -> None:
         """What an effect means for the user."""
         handler = _CARRY.get(type(effect))
         if handler is not None:
@@ -144,9 +142,6 @@ class Life:
         log.info("%s leads %r (seat %d, token %d): %s", self.id, term.role, term.seat, term.token, why)
         self.beginnings.begin(term, event)
         self.beliefs.notify()
-
-    def _renew(self, effect: Renew) -> None:
-        self._renewed(effect.until, *self.beliefs.renew(effect))
 
     def _extend(self, effect: Extend) -> None:
         self._renewed(effect.until, *self.beliefs.extend(effect))
@@ -234,7 +229,6 @@ _CARRY: Final[dict[type, Callable[[Life, Any], None]]] = {
     Live: Life._live,  # pyright: ignore[reportPrivateUsage]
     Lead: Life._lead,  # pyright: ignore[reportPrivateUsage]
     Extend: Life._extend,  # pyright: ignore[reportPrivateUsage]
-    Renew: Life._renew,  # pyright: ignore[reportPrivateUsage]
     Follow: Life._follow,  # pyright: ignore[reportPrivateUsage]
     Barrier: Life._barrier,  # pyright: ignore[reportPrivateUsage]
     Moved: Life._moved,  # pyright: ignore[reportPrivateUsage]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, Work, encode
+from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, RolesChanged, encode
 from pares.core.wire.records import check_name
 from pares.ledger import Ledger, Log
 from pares.runtime.death.incarnation import default_name
@@ -61,13 +61,13 @@ class TenureAdmin:
                 number = self._tenures.numbers.get(name, -1)
                 self._append(partition, Place, roles=(name,), numbers=(number,))
             else:
-                self._append(partition, Work, add=(name,))
+                self._append(partition, RolesChanged, add=(name,))
         self._tenures.read()
 
     def remove_role(self, name: str) -> None:
         self._known(name)
         for seat in range(self._tenures.seats):
-            self._append(self._tenures.partition(name, seat), Work, drop=(name,))
+            self._append(self._tenures.partition(name, seat), RolesChanged, drop=(name,))
         self._tenures.read()
 
     def pause(self, role: str | None, *, seconds: float) -> None:

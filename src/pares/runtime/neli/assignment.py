@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pares.core.errors import ClosedError, LedgerUnavailable
-from pares.core.neli.events import Assigned, Lost, Revoked
+from pares.core.events import Assigned, Lost, Revoked
 from pares.ledger import Membership
 from pares.runtime.host import Flag, Host, Task
 from pares.runtime.neli.claims_group import ClaimsMembership

@@ -10,25 +10,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from pares.core import events as ev
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import (
-    Ask,
-    Close,
-    Declare,
-    Event,
-    HandOver,
-    Lead,
-    Live,
-    PauseFor,
-    Ready,
-    Report,
-    Restart,
-    ResumeNow,
-    StepDown,
-)
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Broke, Config, Entered, Heard, Landed, Missed, Put, Roles, Yielded
-from pares.core.neli.events import Event as ShareEvent
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import BELIEVING, STANDING
@@ -64,7 +49,7 @@ PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "
 class NeliBinding:
     """See `binding.Binding`. It has joined its group when it is made."""
 
-    appends: tuple[type, ...] = (Put,)
+    appends: tuple[type, ...] = (ev.Append,)
     publishes: tuple[type, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -116,7 +101,7 @@ class NeliBinding:
         left, changed = (lambda: self._left(callbacks)), (lambda: self.bells.ring())
         wanted = lambda: not (self._unready or self._drained)  # noqa: E731
         self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, self._host, after)
-        self._live: Live | None = None
+        self._live: ev.Live | None = None
         """The logs have been read: it is live when the group has let it in, too."""
         self._told: set[str] = set()
         """What the user was told of why it is not in its group."""
@@ -133,7 +118,7 @@ class NeliBinding:
     def _left(self, callbacks: Callbacks) -> None:
         """The group was left, for good; unless that was an earlier incarnation's."""
         if callbacks is self._callbacks:
-            self._inbox.put(Close())
+            self._inbox.put(ev.Close())
 
     # What a view and health ask --------------------------------------------------------------------------------------
 
@@ -170,32 +155,32 @@ class NeliBinding:
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
-    def ask(self, event: Event) -> ShareEvent | None:
+    def ask(self, event: ev.Event) -> ev.Event | None:
         """The group does what is the group's; the rest is the protocol's."""
-        if isinstance(event, Close):
+        if isinstance(event, ev.Close):
             self._closing = True
             self.assignment.leave()
-        elif isinstance(event, StepDown):
+        elif isinstance(event, ev.StepDown):
             if self.native or event.role is None:
                 self.assignment.stay_away(2 * self.assignment.bound)
             else:
                 # Handed over, it stays away: given up, it would come back with the next balancing.
                 self._steer().hand_over(self._number(event.role), None, event.why or STEPPED_DOWN)
-        elif isinstance(event, HandOver):
+        elif isinstance(event, ev.HandOver):
             to = None if event.to is None else event.to.rpartition("~")[0] or event.to
             self._steer().hand_over(self._number(event.role), to, event.why)
-        elif isinstance(event, PauseFor):
+        elif isinstance(event, ev.PauseFor):
             self._steer().pause(None if event.scope is None else self._number(event.scope), event.ms / 1000)
-        elif isinstance(event, ResumeNow):
+        elif isinstance(event, ev.ResumeNow):
             self._steer().resume(None if event.scope is None else self._number(event.scope))
-        elif isinstance(event, Ready):
+        elif isinstance(event, ev.Ready):
             self._unready = not event.ready
             self.assignment.look()
-        elif isinstance(event, Ask):
+        elif isinstance(event, ev.Ask):
             self._drained = True
             self.assignment.look()
-        elif isinstance(event, Declare):
-            return Roles(drop=(event.name,)) if event.removed else Roles(add=(event.name,))
+        elif isinstance(event, ev.Declare):
+            return ev.ChangeRoles(drop=(event.name,)) if event.removed else ev.ChangeRoles(add=(event.name,))
         return None
 
     def _steer(self) -> ClaimsMembership:
@@ -234,15 +219,15 @@ class NeliBinding:
     def patience(self, now: int) -> float | None:
         return None
 
-    def look(self, *, thoroughly: bool) -> Sequence[ShareEvent]:
+    def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
         return ()
 
-    def hears(self, event: Any) -> Sequence[ShareEvent]:
+    def hears(self, event: Any) -> Sequence[ev.Event]:
         return [event]
 
-    def step(self, event: ShareEvent, now: int) -> Sequence[Any]:
+    def step(self, event: ev.Event, now: int) -> Sequence[Any]:
         self._look_at_group()
-        if not isinstance(event, Heard):
+        if not isinstance(event, ev.Read):
             return self.core.step(event, now)
         sent = self.core.parts[event.partition].sent
         before, effects = sent.counted, self.core.step(event, now)
@@ -260,15 +245,15 @@ class NeliBinding:
             why = self.assignment.trouble
             if why is not None and why not in self._told:
                 self._told.add(why)
-                self._life.carry(Report("not-in-its-group", why))
+                self._life.carry(ev.Report("not-in-its-group", why))
 
     def carry(self, effect: Any) -> None:
-        if isinstance(effect, Live):
+        if isinstance(effect, ev.Live):
             self._live = effect
-        elif isinstance(effect, Yielded):
+        elif isinstance(effect, ev.Yielded):
             self._callbacks.yielded(effect.partition)
         else:
-            if isinstance(effect, Lead) and effect.why == SILENT:
+            if isinstance(effect, ev.Lead) and effect.why == SILENT:
                 self._life.measures.gains(effect.seat, SILENT)
                 self._life.measures.heard_before(effect.seat, self.core.last_sign(effect.seat))
             self._life.carry(effect)
@@ -278,17 +263,17 @@ class NeliBinding:
 
     def append(self, puts: list[Any]) -> Sequence[int]:
         if len(puts) > 1 and self._append_each is not None:
-            return self._append_each([(put.partition, put.payload) for put in puts])
-        return [self.ledger.append(put.payload, put.partition) for put in puts]
+            return self._append_each([(put.partition, put.payloads[0]) for put in puts])
+        return [self.ledger.append(put.payloads[0], put.partition) for put in puts]
 
-    def payloads(self, put: Put) -> Sequence[bytes]:
-        return (put.payload,)
+    def payloads(self, put: ev.Append) -> Sequence[bytes]:
+        return put.payloads
 
-    def acked(self, put: Put, offset: int) -> ShareEvent:
-        return Landed(put.ticket, offset)
+    def acked(self, put: ev.Append, offset: int) -> ev.Event:
+        return ev.Acked(put.ticket, offset)
 
-    def failed(self, put: Put, unknown: bool) -> ShareEvent:
-        return Missed(put.ticket, unknown)
+    def failed(self, put: ev.Append, unknown: bool) -> ev.Event:
+        return ev.Failed(put.ticket, unknown)
 
     def publish(self, message: Any) -> None:
         raise NotImplementedError("NELI sends no messages")
@@ -311,7 +296,7 @@ class NeliBinding:
         for kind, text in uneven(config.partitions, config.seats, len(self.core.roles), members):
             if kind not in self._told_of_shares:
                 self._told_of_shares.add(kind)
-                self._life.carry(Report(kind, f"group {config.group!r}: {text}"))
+                self._life.carry(ev.Report(kind, f"group {config.group!r}: {text}"))
 
     def _trim(self) -> None:
         """The owner of a partition has its log forget what is older than the retention; beats say all that is needed."""
@@ -337,28 +322,28 @@ class NeliBinding:
     def anchor(self, partition: int) -> tuple[int, bytes] | None:
         return self.core.parts[partition].track.anchor
 
-    def enters(self, partition: int, start: int, end: int) -> ShareEvent:
-        return Entered(partition, start, end)
+    def enters(self, partition: int, start: int, end: int) -> ev.Event:
+        return ev.Attached(start, end, partition)
 
     def heeds_silence(self, partition: int, now: int) -> bool:
         return self.core.heeds_silence(partition, now)
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ShareEvent, int | None]:
+    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ev.Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()
         # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
         shown += int((now - read_at) / (1 - self.core.config.drift)) // 1000 + 1
-        return Heard(partition, list(entries), shown), now
+        return ev.Read(list(entries), partition, shown), now
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         return not entries or (len(entries) < CHUNK and self.core.parts[partition].track.entered)
 
-    def jumps(self, partition: int, why: str) -> ShareEvent:
-        return Broke(partition, why)
+    def jumps(self, partition: int, why: str) -> ev.Event:
+        return ev.Jumped(why, partition)
 
     # Beginning anew, and the end -----------------------------------------------------------------------------------------
 
-    def restart(self, effect: Restart, events: deque[Any]) -> None:
+    def restart(self, effect: ev.Restart, events: deque[Any]) -> None:
         self._callbacks.end()
         self.assignment.leave()
         asked = [events.popleft() for _ in range(len(events))]
@@ -366,14 +351,17 @@ class NeliBinding:
         roles = (*self.core.roles, *sorted(wanted - set(self.core.roles)))
         self._begin(self.core.largest, roles, after=self.assignment)
         # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
-        wishes = [Roles(drop=tuple(sorted(unwanted))), *(event for event in asked if isinstance(event, Roles))]
-        events.extendleft(reversed([wish for wish in wishes if wish != Roles()]))
+        wishes = [
+            ev.ChangeRoles(drop=tuple(sorted(unwanted))),
+            *(event for event in asked if isinstance(event, ev.ChangeRoles)),
+        ]
+        events.extendleft(reversed([wish for wish in wishes if wish != ev.ChangeRoles()]))
         if self._closing:
             self.assignment.leave()
         self.assignment.start()
 
-    def last_words(self, why: str) -> Sequence[ShareEvent]:
-        return [Broke(number, why) for number in range(len(self.core.parts))]
+    def last_words(self, why: str) -> Sequence[ev.Event]:
+        return [ev.Jumped(why, number) for number in range(len(self.core.parts))]
 
     def close(self, *, left: bool) -> None:
         self.assignment.stop()

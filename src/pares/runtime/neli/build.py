@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.neli.events import Config
+from pares.core.neli.config import Config
 from pares.ledger import Group, Ledger, Membership
 from pares.runtime.config.protocols import FastNeli, Partitioned, protocol_of
 from pares.runtime.config.settings import Usual

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.budget import BUDGET
 from pares.core.neli.classic import BEACONS
-from pares.core.neli.events import Config
+from pares.core.neli.config import Config
 from pares.ledger import Log
 from pares.runtime.config.numbers import seconds_to_ms
 from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli, Partitioned

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from pares.core.allcall import election as allcall_election
+from pares.core.allcall.config import Settings
 from pares.core.allcall.election import Election, Known
-from pares.core.allcall.events import Effect, Settings
 from pares.core.allcall.freshness import Hearing, Sender
 from pares.core.allcall.messages import Call, Claim, decode, token
 from pares.core.allcall.peers import Company
 from pares.core.allcall.protocol import AllCall
 from pares.core.allcall.timing import Turns
-from pares.core.events import Lead
+from pares.core.events import Effect, Lead
 from pares.core.lease import MS
 from pares.sim.mutants.base import Patch
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.allcall.events import Effect, Event, Heard, Joined, Led, Lost, Missed, Publish, Settings
+from pares.core import events as ev
+from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import Call, decode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Barrier, Close, Closed, Follow, Lead, Ready, Report, StepDown, Tick, Wake
-from pares.core.neli.events import WorkOver
 from pares.core.wire.records import Seat
 from pares.sim.allcall.net import LONG_AGO, Message, Station
 from pares.sim.engine import US, Stopwatch, WallClock
@@ -56,7 +55,7 @@ class AllCallProcess:
         self.running = self.frozen = False
         self.frozen_since = LONG_AGO
         self.core: AllCall | None = None
-        self.over: Closed | None = None
+        self.over: ev.Closed | None = None
         self.beliefs: dict[Seat, tuple[int, int]] = {}
         """seat -> (token, until): by its own stopwatch."""
         self.views: dict[str, str | None] = {}
@@ -71,7 +70,7 @@ class AllCallProcess:
         """Of each barrier that runs the term's token."""
         self.freeze_at = 0
         """A wish: to be frozen for so long between the next step and its effects."""
-        self._inbox: deque[Message | Event] = deque()
+        self._inbox: deque[Message | ev.Event] = deque()
         self._left: list[Callable[[], None]] = []
         self._due = NEVER
         self._stamp = 0
@@ -118,7 +117,7 @@ class AllCallProcess:
         self.core = AllCall(settings, self.now, self.wall.read_us(self.scene.engine.now))
         self.scene.note(self.id, "starts")
         self.scene.tell("began", self)
-        self.step(Tick(self.wall.read_us(self.scene.engine.now)))
+        self.step(ev.Tick(self.wall.read_us(self.scene.engine.now)))
 
     def kill(self) -> None:
         if not self.running:
@@ -154,12 +153,12 @@ class AllCallProcess:
             rest()
         came = [*self._inbox]
         self._inbox.clear()
-        clock = Tick(self.wall.read_us(self.scene.engine.now))
+        clock = ev.Tick(self.wall.read_us(self.scene.engine.now))
         if self.rng.random() < 0.5:
             self.step(clock)
         for each in came:
             self.take(each)
-        self.step(Tick(self.wall.read_us(self.scene.engine.now)))
+        self.step(ev.Tick(self.wall.read_us(self.scene.engine.now)))
 
     def connected_again(self, *, missed: bool = False) -> None:
         """Nothing hinders its connection any more, or not all of it. `missed`: it is another one, and the process is told."""
@@ -167,23 +166,23 @@ class AllCallProcess:
             self._well_again()
         if missed and self.running:
             self.scene.tell("asked", self)
-            self.take(Missed())
+            self.take(ev.Reconnected())
 
     def _well_again(self) -> None:
         self.well_since = self.scene.engine.now if self.station.well else NEVER
 
     def close(self) -> None:
-        self.ask(Close())
+        self.ask(ev.Close())
 
     def step_down(self, role: str | None = None) -> None:
-        self.ask(StepDown(role))
+        self.ask(ev.StepDown(role))
 
     def become(self, *, ready: bool) -> None:
         if self.running and self.over is None and self.ready is not ready:
             self.ready = ready
-            self.ask(Ready(ready))
+            self.ask(ev.Ready(ready))
 
-    def ask(self, event: Event) -> None:
+    def ask(self, event: ev.Event) -> None:
         if self.running and self.over is None:
             self.scene.note(self.name, "is asked", why=type(event).__name__)
             self.scene.tell("asked", self)
@@ -196,7 +195,7 @@ class AllCallProcess:
             self.scene.tell("arrived", self, message)
             self.take(message)
 
-    def take(self, event: Message | Event) -> None:
+    def take(self, event: Message | ev.Event) -> None:
         if not self.running or self.over is not None:
             return
         if self.frozen:
@@ -204,73 +203,73 @@ class AllCallProcess:
                 self._inbox.append(event)
         elif isinstance(event, Message):
             self.scene.tell("heard", self, event)
-            self.step(Heard(event.payload, self.wall.read_us(self.scene.engine.now)))
+            self.step(ev.Received(event.payload, self.wall.read_us(self.scene.engine.now)))
         else:
             self.step(event)
 
-    def step(self, event: Event) -> None:
+    def step(self, event: ev.Event) -> None:
         if not self.acts:
             return
         assert self.core is not None
         self._carry_all(self.core.step(event, self.now), 0)
 
-    def _carry_all(self, effects: list[Effect], done: int) -> None:
+    def _carry_all(self, effects: list[ev.Effect], done: int) -> None:
         core = self.core
         for number in range(done, len(effects)):
-            if self.freeze_at and isinstance(effects[number], Publish):
+            if self.freeze_at and isinstance(effects[number], ev.Publish):
                 length, self.freeze_at = self.freeze_at, 0
                 self.freeze(length)
                 self._left.append(lambda number=number: self._carry_all(effects, number) if core is self.core else None)
                 return
             self._carry(effects[number])
 
-    def _carry(self, effect: Effect) -> None:
+    def _carry(self, effect: ev.Effect) -> None:
         scene = self.scene
         match effect:
-            case Publish(payload):
+            case ev.Publish(payload):
                 call = decode(payload)
                 assert isinstance(call, Call), "no member publishes what can't be read"
                 made = (call.s * 1000 - WallClock.EPOCH_US - self.wall.offset_us) * US
                 message = Message(self.name, call, payload, min(made, scene.engine.now))
                 scene.tell("published", self, message)
                 scene.net.publish(self.name, message)
-            case Lead():
+            case ev.Lead():
                 again = effect.seat in self.beliefs
                 if not again:
                     scene.note(self.id, "leads", seat=effect.seat, token=effect.token)
                 scene.tell("renewed" if again else "led", self, effect)
                 self.beliefs[effect.seat] = (effect.token, effect.until)
-            case Follow():
+            case ev.Follow():
                 what = "is fenced" if effect.fenced else "stops"
                 scene.note(self.id, what, seat=effect.seat, token=effect.token, why=effect.why)
                 scene.tell("followed", self, effect)
                 self.beliefs.pop(effect.seat, None)
                 if effect.fenced:
                     self.barriers.pop(effect.seat, None)
-            case Barrier():
+            case ev.Barrier():
                 self._barrier(effect)
-            case Led(role, holder):
+            case ev.LeaderChanged(role, holder):
                 scene.note(self.id, "follows", seat=(role, 0), why=holder or "nobody")
                 self.views[role] = holder
-            case Joined(member):
+            case ev.PeerJoined(member):
                 scene.tell("joined", self, member)
                 self.peers.add(member)
-            case Lost(member, why):
+            case ev.PeerLost(member, why):
                 scene.note(self.id, "misses", why=f"{member}: {why}")
                 scene.tell("lost", self, member, why)
                 self.peers.discard(member)
-            case Report(kind, text):
+            case ev.Report(kind, text):
                 scene.note(self.id, "reports", why=f"{kind}: {text}")
                 scene.tell("reported", self, effect)
-            case Wake(at):
+            case ev.Wake(at):
                 self._wake(at)
-            case Closed():
+            case ev.Closed():
                 self.over = effect
                 scene.note(self.id, "closed")
                 scene.tell("closed", self)
                 self._end()
 
-    def _barrier(self, effect: Barrier) -> None:
+    def _barrier(self, effect: ev.Barrier) -> None:
         if not self.settings["barrier_ms"]:
             return
         self.barriers[effect.seat] = effect.token
@@ -278,12 +277,12 @@ class AllCallProcess:
         if length is not None:
             self.scene.engine.after(length, self._barrier_over, effect, self.incarnations)
 
-    def _barrier_over(self, effect: Barrier, incarnation: int) -> None:
+    def _barrier_over(self, effect: ev.Barrier, incarnation: int) -> None:
         if incarnation == self.incarnations and self.running:
             if self.barriers.get(effect.seat) == effect.token:
                 del self.barriers[effect.seat]
             self.scene.note(self.id, "barrier returns", seat=effect.seat, token=effect.token)
-            self.take(WorkOver(effect.seat, effect.token))
+            self.take(ev.WorkOver(effect.seat, effect.token))
 
     def _wake(self, reading: int) -> None:
         self._stamp += 1
@@ -292,4 +291,4 @@ class AllCallProcess:
 
     def _woken(self, stamp: int) -> None:
         if stamp == self._stamp and self.acts:
-            self.step(Tick(self.wall.read_us(self.scene.engine.now)))
+            self.step(ev.Tick(self.wall.read_us(self.scene.engine.now)))

@@ -63,7 +63,7 @@ def _claimable_at_once() -> list[Patch]:
 
 
 def _barrier_of_any_term() -> list[Patch]:
-    def any_term(self: Tenures, token: int) -> None:
+    def any_term(self: Tenures, seat: Any, token: int) -> None:
         for tenure in self.by_seat.values():
             if tenure.phase is Phase.STOPPING:
                 tenure.returned = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.events import Renew
+from pares.core.events import Extend
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.mutants.beliefs import FROZEN
 from pares.sim.process import CARRY, Process
@@ -12,12 +12,12 @@ from pares.sim.wire import Wire
 
 
 def _revives() -> list[Patch]:
-    def anyway(self: Process, effect: Renew) -> None:
+    def anyway(self: Process, effect: Extend) -> None:
         for seat in self.beliefs:
             self.until[seat] = effect.until
         self.scene.renewed(self)
 
-    return [(CARRY, Renew, anyway)]  # type: ignore[list-item]
+    return [(CARRY, Extend, anyway)]  # type: ignore[list-item]
 
 
 def _judged_before_the_fetch() -> list[Patch]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from pares.core.neli.events import Assigned, Lost, Revoked
+from pares.core.events import Assigned, Lost, Revoked
 from pares.sim.engine import MS, Engine
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from pares.core.events import Yielded
 from pares.core.neli import classic
 from pares.core.neli.budget import Share
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import Yielded
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.neli.partition import BELIEVING, STANDING, Phase
@@ -178,13 +178,13 @@ def _width_ignored() -> list[Patch]:
 
 def _old_log_not_awaited() -> list[Patch]:
     """Of another log, nobody asks who may still believe by the one before it."""
-    broke = Induced.__dict__["_broke"]
+    jumped = Induced.__dict__["_jumped"]
 
     def at_once(self: Induced, event: Any, now: int, effects: list[Any]) -> None:
-        broke(self, event, now, effects)
+        jumped(self, event, now, effects)
         self.parts[event.partition].broke_until = now
 
-    return [(Induced, "_broke", at_once)]
+    return [(Induced, "_jumped", at_once)]
 
 
 def _blindness_not_awaited() -> list[Patch]:

@@ -13,23 +13,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pares.core.events import Barrier, Close, Closed, Follow, Lapsed, Lead, Live, Report, Restart, Stop, Tick, Wake
+from pares.core import events as ev
 from pares.core.neli.classic import Neli
-from pares.core.neli.events import (
-    Broke,
-    Config,
-    Effect,
-    Entered,
-    Event,
-    Extend,
-    Heard,
-    Landed,
-    Missed,
-    Put,
-    Revoked,
-    WorkOver,
-    Yielded,
-)
+from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.wire.records import Seat
@@ -58,10 +44,10 @@ class PartWire(Owner):
         self.attached = False
 
     def acked(self, flight: Flight) -> None:
-        self.process.answered(flight, Landed(flight.ticket, flight.landed))
+        self.process.answered(flight, ev.Acked(flight.ticket, flight.landed))
 
     def failed(self, flight: Flight) -> None:
-        self.process.answered(flight, Missed(flight.ticket, flight.unknown))
+        self.process.answered(flight, ev.Failed(flight.ticket, flight.unknown))
 
 
 class NeliProcess:
@@ -87,7 +73,7 @@ class NeliProcess:
         self.running = self.frozen = self.live = False
         self._stood = self._frozen_at = 0
         self.core: Induced | None = None
-        self.over: Closed | Stop | None = None
+        self.over: ev.Closed | ev.Stop | None = None
         self.closing = False
         self.beliefs: dict[Seat, tuple[int, int]] = {}
         """seat -> (token, until): by its own stopwatch."""
@@ -102,7 +88,7 @@ class NeliProcess:
         self._left_group = False
         self.owned: set[int] = set()
         self.owned_as: dict[int, str] = {}
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[ev.Event] = deque()
         self._left: list[Callable[[], None]] = []
         self._due = NEVER
         self._stamp = 0
@@ -214,7 +200,7 @@ class NeliProcess:
             return
         self.scene.note(self.name, "is closed")
         self.closing, self._to_yield = True, set(self.owned)
-        self.hear(Revoked(tuple(sorted(self.owned))))
+        self.hear(ev.Revoked(tuple(sorted(self.owned))))
         if not self.settings.get("exclusive", True):
             self._leave(self._life)  # its callback has returned at once
             self.coordinator.leave(self)
@@ -229,14 +215,14 @@ class NeliProcess:
         """The group's client stops: heartbeats end here, and not before, as they don't wait for callbacks."""
         if life == self._life and not self._left_group:
             self._left_group = True
-            self.hear(Close())
+            self.hear(ev.Close())
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: ev.Event) -> None:
         if self.running:
             self._inbox.append(event)
             self.wake(self.scene.engine.now)
 
-    def answered(self, flight: Flight, answer: Event) -> None:
+    def answered(self, flight: Flight, answer: ev.Event) -> None:
         if flight.sender is self.core:
             self.hear(answer)
 
@@ -275,11 +261,11 @@ class NeliProcess:
                 continue
             if not part.attached:
                 part.attached = True
-                self._step(Entered(number, *part.wire.attach()))
+                self._step(ev.Attached(*part.wire.attach(), number))
             why = part.wire.jumped(core.position(number), core.parts[number].track.anchor)
             if why:
                 part.attached = False
-                self._step(Broke(number, why))
+                self._step(ev.Jumped(why, number))
                 self.wake(self.scene.engine.now + MS)
                 continue
             fetched.append((number, part.wire.fetch(core.position(number), CHUNK)))
@@ -310,12 +296,12 @@ class NeliProcess:
                 self._look(looks, clock)
             now = self.now
             passed_us = int((now - looks["stopwatch"]) / (1 - core.config.drift)) // US
-            self._step(Heard(number, list(entries), looks["wall"] + passed_us), now)
+            self._step(ev.Read(list(entries), number, looks["wall"] + passed_us), now)
             looks = None
         if core is not self.core:
             return
         self._wake_at = 0
-        self._step(Tick(self.wall.read_us(engine.now)))
+        self._step(ev.Tick(self.wall.read_us(engine.now)))
         if self.over is not None or not self.running:
             return
         due = engine.now if self._inbox else engine.now + self.poll
@@ -340,66 +326,66 @@ class NeliProcess:
 
     # Effects -------------------------------------------------------------------------------------------------------------
 
-    def _step(self, event: Event, now: int | None = None) -> None:
+    def _step(self, event: ev.Event, now: int | None = None) -> None:
         assert self.core is not None
         for effect in self.core.step(event, self.now if now is None else now):
             self._carry(effect)
 
-    def _carry(self, effect: Effect) -> None:
+    def _carry(self, effect: ev.Effect) -> None:
         scene = self.scene
-        if isinstance(effect, Put):
+        if isinstance(effect, ev.Append):
             wire, core = self.parts[effect.partition].wire, self.core
             scene.tell("put", self, effect)
             if self._freezes("ticked"):
-                self._left.append(lambda: wire.send(core, effect.ticket, (effect.payload,)) and None)
+                self._left.append(lambda: wire.send(core, effect.ticket, effect.payloads) and None)
             else:
-                wire.send(core, effect.ticket, (effect.payload,))
-        elif isinstance(effect, Lead):
+                wire.send(core, effect.ticket, effect.payloads)
+        elif isinstance(effect, ev.Lead):
             self.beliefs[effect.seat] = (effect.token, effect.until)
             scene.note(self.id, "leads", seat=effect.seat, token=effect.token)
             scene.tell("led", self, effect)
-        elif isinstance(effect, Extend):
-            for seat in effect.seats:
+        elif isinstance(effect, ev.Extend):
+            for seat in tuple(self.beliefs) if effect.seats is None else effect.seats:
                 if not self.believes(seat) and seat in self.beliefs:
-                    self._inbox.append(Lapsed(seat, self.beliefs[seat][0]))  # what has run out is over for good
+                    self._inbox.append(ev.Lapsed(seat, self.beliefs[seat][0]))  # what has run out is over for good
                 elif seat in self.beliefs:
                     self.beliefs[seat] = (self.beliefs[seat][0], effect.until)
             scene.tell("renewed", self, effect)
-        elif isinstance(effect, Follow):
+        elif isinstance(effect, ev.Follow):
             what = "is fenced" if effect.fenced else "stops"
             scene.note(self.id, what, seat=effect.seat, token=effect.token, why=effect.why)
             scene.tell("followed", self, effect)
             if self.beliefs.get(effect.seat, (0, 0))[0] == effect.token:
                 del self.beliefs[effect.seat]
-        elif isinstance(effect, Barrier):
+        elif isinstance(effect, ev.Barrier):
             scene.tell("barrier", self, effect)
             length = self.barrier_time(effect.seat)
             if length is not None:
                 scene.engine.after(length, self._barrier_over, effect, self.core)
-        elif isinstance(effect, Yielded):
+        elif isinstance(effect, ev.Yielded):
             self.coordinator.yielded(self, effect.partition)
             self._to_yield.discard(effect.partition)
             if self.closing and not self._to_yield:
                 self._leave(self._life)
-        elif isinstance(effect, Live):
+        elif isinstance(effect, ev.Live):
             self.live = True
             scene.note(self.id, "is live")
-        elif isinstance(effect, Report):
+        elif isinstance(effect, ev.Report):
             scene.note(self.id, "reports", why=f"{effect.kind}: {effect.text}")
             scene.tell("reported", self, effect)
-        elif isinstance(effect, Wake):
+        elif isinstance(effect, ev.Wake):
             self._wake_at = effect.at
-        elif isinstance(effect, Restart):
+        elif isinstance(effect, ev.Restart):
             scene.note(self.id, "begins anew", why=effect.why)
             self.settings["partitions"] = scene.partitions
             self.coordinator.leave(self)
             self.start()
-        else:
+        elif isinstance(effect, ev.Closed | ev.Stop):
             self.over, self.live = effect, False
-            scene.note(self.id, "closed" if isinstance(effect, Closed) else f"stopped: {effect.text}")
+            scene.note(self.id, "closed" if isinstance(effect, ev.Closed) else f"stopped: {effect.text}")
             self.coordinator.leave(self)
 
-    def _barrier_over(self, effect: Barrier, core: Induced) -> None:
+    def _barrier_over(self, effect: ev.Barrier, core: Induced) -> None:
         if core is not self.core or not self.running:
             return
         if self.frozen:
@@ -407,4 +393,4 @@ class NeliProcess:
             return
         self.scene.tell("barrier_over", self, effect)
         self.scene.note(self.id, "barrier returns", seat=effect.seat, token=effect.token)
-        self.hear(WorkOver(effect.seat, effect.token))
+        self.hear(ev.WorkOver(effect.seat, effect.token))

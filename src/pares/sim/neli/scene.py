@@ -12,11 +12,11 @@ from pares.core.wire.neli_records import (
     Beacon,
     Foreign,
     Number,
+    PartitionCount,
     Place,
     Pulse,
+    RolesChanged,
     Share,
-    Width,
-    Work,
     Yield,
     decode,
 )
@@ -179,11 +179,11 @@ class NeliScene:
                 self.story.add(self.engine.now, record.m, "yields", None, f"#{offset}", why)
             elif isinstance(record, Number):
                 self.story.add(self.engine.now, record.m, "names", None, f"#{offset}", ", ".join(record.names))
-            elif isinstance(record, Work):
+            elif isinstance(record, RolesChanged):
                 words = [f"+{role}" for role in record.add] + [f"-{role}" for role in record.drop]
                 why = f"partition {number}: {', '.join(words) or 'as before'}"
                 self.story.add(self.engine.now, record.m, "names roles", None, f"#{offset}", why)
-            elif not isinstance(record, Pulse | Beacon | Foreign | Width | Share | Place):
+            elif not isinstance(record, Pulse | Beacon | Foreign | PartitionCount | Share | Place):
                 raise AssertionError(record)
 
 

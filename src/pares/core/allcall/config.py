@@ -1,32 +1,11 @@
-"""What goes into ALLCALL and what comes out of it; and what a member is made with.
-
-As in `pares.core.events`: values, never callbacks. `Tick`, `StepDown`, `Ready`, `WorkOver` and `Close` go in there and here,
-`Lead`, `Follow`, `Barrier`, `Report`, `Closed` and `Wake` come out; the rest is ALLCALL's own.
-"""
+"""What a member of ALLCALL is made with, and what of that can work."""
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 from msgspec import Struct
 
 from pares.core.allcall.election import Order
 from pares.core.errors import ConfigError
-from pares.core.events import (
-    Barrier,
-    Close,
-    Closed,
-    Follow,
-    HandOver,
-    Lapsed,
-    Lead,
-    Ready,
-    Report,
-    StepDown,
-    Tick,
-    Wake,
-)
-from pares.core.neli.events import WorkOver
 
 
 class Settings(Struct, frozen=True):
@@ -49,46 +28,6 @@ class Settings(Struct, frozen=True):
     barrier_ms: int = 0
     """How long what is given up by plan may wait for `WorkOver` before it is released; 0: it waits for nothing."""
     host: str = ""
-
-
-class Heard(Struct, frozen=True, gc=False):
-    """A message came, one's own too. `wall_us`: the wall clock."""
-
-    payload: bytes
-    wall_us: int
-
-
-class Missed(Struct, frozen=True, gc=False):
-    """Messages may have been missed: the connection is another one."""
-
-
-class Publish(Struct, frozen=True, gc=False):
-    """Send to everybody who listens now, oneself included. What can't be sent now is never to be sent (H16)."""
-
-    payload: bytes
-
-
-class Led(Struct, frozen=True, gc=False):
-    """The role is led by `holder` now, as far as this member knows; None: by no member."""
-
-    role: str
-    holder: str | None
-    token: int
-
-
-class Joined(Struct, frozen=True, gc=False):
-    member: str
-
-
-class Lost(Struct, frozen=True, gc=False):
-    """The member was not heard for `WINDOW` beats, or has said goodbye."""
-
-    member: str
-    why: str
-
-
-Event: TypeAlias = Tick | Heard | Missed | Lapsed | HandOver | StepDown | Ready | WorkOver | Close
-Effect: TypeAlias = Publish | Lead | Follow | Barrier | Led | Joined | Lost | Report | Closed | Wake
 
 
 def check(settings: Settings) -> None:
