@@ -33,8 +33,8 @@ from pares.ledger import Log
 from pares.runtime.config.protocols import FastNeli, Nele, Neli
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.idle import uneven
-from pares.runtime.neli.settings import HOST_CLOCK
 from pares.runtime.neli.settings import config as config_of
+from pares.runtime.neli.settings import one_clock
 from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of
@@ -171,7 +171,7 @@ def _bound(log: Log, group: str, plan: Plan) -> tuple[float, str]:
     """The group's reassignment bound in seconds, and how it is known."""
     if plan.session is not None:
         return plan.session, "--session"
-    native: float | None = getattr(log, "reassignment_bound", None)
+    native = log.capabilities.reassignment_bound
     if native is not None:
         return native, "session.timeout.ms"
     story = Story(log, group + SUFFIX)
@@ -357,7 +357,7 @@ def _clock(found: Induction) -> Looks:
     if clock.moved:
         yield WARNING, "clock-error", "a clock was set while it was measured: look again, and find out what sets it"
     need = math.ceil(clock.bound_us / 1000)
-    if found.log.kind in HOST_CLOCK and not clock.above(error):
+    if one_clock(found.log.capabilities.scope) and not clock.above(error):
         yield (
             GOOD,
             "clock-error",

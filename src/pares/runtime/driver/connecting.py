@@ -194,6 +194,7 @@ class NoView:
         self.no_proof: str | None = None
         self.linger = 0.0
         self.bad_records = self.uncounted_records = 0
+        self.slow = False
 
     def held(self) -> dict[Seat, int]:
         return {}
