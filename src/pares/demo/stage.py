@@ -140,7 +140,7 @@ class Stage:
         for _ in range(self.options.members):
             self.cast.start()
         self._settle()
-        if self.law.name == "claims":
+        if self.law.placed:
             self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
         steps = schedule(self.options.seconds, overlap=self.law.two, calling=self.law.calls)
         while self.on_schedule < self.options.seconds:

@@ -44,11 +44,13 @@ def listens(ledger: str | None, protocol: str | None) -> bool:
     from pares.core.errors import ConfigError
     from pares.ledger import parse
     from pares.ledger.registry import scheme_of
+    from pares.runtime.config.protocols import BINDINGS
 
-    if protocol not in (None, "claims", "allcall"):
+    asked = None if protocol is None else BINDINGS.get(protocol)
+    if protocol is not None and (asked is None or asked.partitions):
         raise ConfigError(f"--protocol is {protocol!r}: give claims (what is in a log) or allcall")
-    if protocol is not None:
-        return protocol == "allcall"
+    if asked is not None:
+        return not asked.on_log
     url = chosen(ledger)
     return scheme_of(url).bus_without_path and not parse(url).path.strip("/")
 
