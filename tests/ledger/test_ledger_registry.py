@@ -118,7 +118,15 @@ def opener(address: Address, options: Options) -> MemoryLedger:
     return MemoryLedger(Address(address.url, "memory", "from-" + address.host, "", {}), Options(address.url, {}))
 
 
+class Old:
+    # A ledger of a release that had no capabilities.
+    closed = False
+
+    def close(self) -> None:
+        Old.closed = True
+
 SCHEME = Scheme(opens=opener, look_only=True)
+OLD = Scheme(opens=lambda address, options: Old())
 """
 
 
@@ -127,11 +135,12 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: some-ledgers\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text(
-        "[pares.ledgers]\nshoe = some_ledgers:opener\nknown = some_ledgers:SCHEME\nbroken = some_ledgers_absent:opener\n"
+        "[pares.ledgers]\nshoe = some_ledgers:opener\nknown = some_ledgers:SCHEME\n"
+        "old = some_ledgers:OLD\nbroken = some_ledgers_absent:opener\n"
     )
     (tmp_path / "some_ledgers.py").write_text(PLUGIN)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert schemes() == ["broken", "kafka", "known", "memory", "nats", "shoe", "sqlite"]
+    assert schemes() == ["broken", "kafka", "known", "memory", "nats", "old", "shoe", "sqlite"]
     ledger = pares.ledger.open("shoe://box?colour=red")
     assert ledger.append(b"x") == 0
     ledger.close()
@@ -142,6 +151,10 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     other = pares.ledger.open("known://box?colour=red")
     assert other.append(b"y") == 1
     other.close()
+    with pytest.raises(
+        CapabilityError, match=r"opened as Old, .* `capabilities = pares\.ledger\.Capabilities\(\)` too"
+    ):
+        pares.ledger.open("old://box")
 
 
 @pytest.mark.parametrize("url", ["kafka://localhost:1/x", "nats://localhost:1/x"])

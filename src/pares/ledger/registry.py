@@ -152,6 +152,11 @@ def open(url: str, **options: object) -> Ledger:
     ledger, number = _open(url, options)
     if not isinstance(ledger, Ledger):
         ledger.close()
+        if not isinstance(ledger, Bus):  # pyright: ignore[reportUnnecessaryIsInstance] - by another package, of any release
+            raise CapabilityError(
+                f"{shown(url)} was opened as {type(ledger).__name__}, which is no pares.ledger.Ledger: give it all methods and "
+                "properties of one, `capabilities = pares.ledger.Capabilities()` too"
+            )
         raise CapabilityError(
             f"{shown(url)} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
             f"{shown(url).rstrip('/')}/STREAM. Groups that run protocol 'allcall' need none: members and observers say "
