@@ -93,13 +93,13 @@ def doctor(
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
     from pares.ledger import partition_of
-    from pares.runtime.config.protocols import BINDINGS
+    from pares.runtime.config.protocols import TRAITS
     from pares.view import url_of
     from pares.view.checkup import examine, measured
     from pares.view.induced import Plan
 
     check_name("--group", group)
-    asked = None if protocol is None else BINDINGS[protocol].mode
+    asked = None if protocol is None else TRAITS[protocol].mode
     if asked is None and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
         raise ConfigError(
             "--T, --clock-error, --overlap and --session are settings of NELI: say --protocol neli or fast-neli"

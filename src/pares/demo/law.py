@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pares.demo.schedule import OVERLAP, SESSION
-from pares.runtime.config.protocols import BINDINGS, AllCall, Nele, ProtocolName, protocol_of
+from pares.runtime.config.protocols import TRAITS, AllCall, Nele, ProtocolName, protocol_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class Law:
     @property
     def shares_out(self) -> bool:
         """Whether each instrument needs a partition of its own."""
-        return BINDINGS[self.name].partitions
+        return TRAITS[self.name].partitions
 
     @property
     def placed(self) -> bool:
         """Whether placement says who holds what: members settle, and an administrator can hand over."""
-        return BINDINGS[self.name].placed
+        return TRAITS[self.name].placed
 
     @property
     def calls(self) -> bool:
-        return not BINDINGS[self.name].on_log
+        return not TRAITS[self.name].on_log
 
 
 EXCLUSIVE_SESSION: Final = 2.0
@@ -83,11 +83,11 @@ def law_of(protocol: str, *, overlap: bool) -> Law:
     from pares.core.errors import ConfigError
 
     name, _ = protocol_of(protocol)
-    if overlap and not BINDINGS[name].overlap:
+    if overlap and not TRAITS[name].overlap:
         raise ConfigError(f"--overlap does not go with --protocol {name}: it is of claims, and what nele is about")
     played = _PLAYED[name]
     settings = dict(played.settings)
-    if BINDINGS[name].exclusive and BINDINGS[name].overlap:
+    if TRAITS[name].exclusive and TRAITS[name].overlap:
         settings["overlap"] = OVERLAP if overlap else 0.0
-    two = overlap or not BINDINGS[name].exclusive
+    two = overlap or not TRAITS[name].exclusive
     return Law(name, two, played.words or (_OVERLAP if overlap else ""), settings, played.why_no_audit)

@@ -12,7 +12,7 @@ from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
-from pares.runtime.config.protocols import BINDINGS, USUAL
+from pares.runtime.config.protocols import TRAITS, USUAL
 from pares.runtime.detect import newest, runs_induced
 from pares.runtime.here import here
 from pares.runtime.neli.world import Tenures
@@ -35,7 +35,7 @@ class Observer:
     """
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
-        asked = BINDINGS.get(given.get("protocol", USUAL.name))
+        asked = TRAITS.get(given.get("protocol", USUAL.name))
         if cls is not Observer or asked is None or asked.on_log:
             return super().__new__(cls)
         from pares.runtime.allcall.observer import AllcallObserver

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from pares.core.errors import ConfigError
 from pares.ledger import parse
 from pares.ledger.registry import scheme_of
-from pares.runtime.config.protocols import BINDINGS, ProtocolName, protocol_of
+from pares.runtime.config.protocols import TRAITS, ProtocolName, protocol_of
 from pares.supervise.grace import rhythm
 
 SESSION: Final = 5.0
@@ -32,13 +32,13 @@ def contention(protocol: str, session: float | None, seats: int, url: str) -> Co
     if own is None:
         session = SESSION if session is None else session
         return Contention(name, session, 0.0, {"session": session})
-    scheme, binding = scheme_of(url), BINDINGS[name]
-    native = scheme.least_session if binding.partitions and seats == 1 else None
+    scheme, traits = scheme_of(url), TRAITS[name]
+    native = scheme.least_session if traits.partitions and seats == 1 else None
     session = (native or SESSION) if session is None else session
     if not 0.05 <= session <= 60:
         raise ConfigError(f"a session of {session:g} s can't be with protocol {name!r}: give 0.05 to 60 s")
     clock_error = 0.0
-    if binding.by_clocks:
+    if traits.by_clocks:
         from pares.runtime.neli.settings import CLOCK_ERROR, one_clock
 
         clock_error = 0.0 if one_clock(scheme.scope) else CLOCK_ERROR
@@ -48,6 +48,6 @@ def contention(protocol: str, session: float | None, seats: int, url: str) -> Co
                 f"{clock_error:g} s, which has to be little beside it; take a second or more"
             )
     settings: dict[str, Any] = {"protocol": rhythm(name, session, clock_error=clock_error).protocol}
-    if binding.on_log:  # elsewhere the session is the lease, which its own settings have
+    if traits.on_log:  # elsewhere the session is the lease, which its own settings have
         settings["session"] = session
     return Contention(name, session, clock_error, settings)

@@ -44,9 +44,9 @@ def listens(ledger: str | None, protocol: str | None) -> bool:
     from pares.core.errors import ConfigError
     from pares.ledger import parse
     from pares.ledger.registry import scheme_of
-    from pares.runtime.config.protocols import BINDINGS
+    from pares.runtime.config.protocols import TRAITS
 
-    asked = None if protocol is None else BINDINGS.get(protocol)
+    asked = None if protocol is None else TRAITS.get(protocol)
     if protocol is not None and (asked is None or asked.partitions):
         raise ConfigError(f"--protocol is {protocol!r}: give claims (what is in a log) or allcall")
     if asked is not None:

@@ -43,10 +43,6 @@ class AllcallView:
     def uncounted_records(self) -> int:
         return self._binding.core.stale + self._binding.source.lost_count
 
-    @property
-    def slow(self) -> bool:
-        return False
-
     def held(self) -> dict[Seat, int]:
         """There is no log that says who holds what."""
         return {}

@@ -156,7 +156,7 @@ Protocol: TypeAlias = ProtocolName | ProtocolSettings
 """What `Member(protocol=...)` takes."""
 
 
-class Binding(Struct, frozen=True, kw_only=True):
+class Traits(Struct, frozen=True, kw_only=True):
     """One protocol, as all that is above its core is told of it: nothing else compares names."""
 
     name: ProtocolName
@@ -184,18 +184,18 @@ class Binding(Struct, frozen=True, kw_only=True):
         return self.mode is not None and self.mode.by_clocks
 
 
-BINDINGS: Final[dict[str, Binding]] = {
+TRAITS: Final[dict[str, Traits]] = {
     each.name: each
     for each in (
-        Binding(name="claims", placed=True, overlap=True),
-        Binding(name="nele", settings=Nele, mode=MODES["nele"], exclusive=False, overlap=True),
-        Binding(name="neli", settings=Neli, mode=MODES["neli"]),
-        Binding(name="fast-neli", settings=FastNeli, mode=MODES["fast-neli"]),
-        Binding(name="allcall", settings=AllCall, on_log=False, exclusive=False),
+        Traits(name="claims", placed=True, overlap=True),
+        Traits(name="nele", settings=Nele, mode=MODES["nele"], exclusive=False, overlap=True),
+        Traits(name="neli", settings=Neli, mode=MODES["neli"]),
+        Traits(name="fast-neli", settings=FastNeli, mode=MODES["fast-neli"]),
+        Traits(name="allcall", settings=AllCall, on_log=False, exclusive=False),
     )
 }
 """All protocols, in the order in which they are named to users."""
-USUAL: Final = BINDINGS["claims"]
+USUAL: Final = TRAITS["claims"]
 """What a group runs unless it says otherwise."""
 _MOVED: Final[dict[str, tuple[str, ...]]] = {
     "T": ("Neli", "Nele"),
@@ -220,11 +220,11 @@ def protocol_of(given: object) -> tuple[ProtocolName, ProtocolSettings | None]:
     Raises `CapabilityError` for a name that there is not, `ConfigError` for what is neither a name nor settings.
     """
     if isinstance(given, str):
-        found = BINDINGS.get(given)
+        found = TRAITS.get(given)
         if found is not None:
             return found.name, None if found.settings is None else found.settings()
         raise CapabilityError(f"protocol {given!r} is not in this version of pares; it has: {', '.join(PROTOCOLS)}")
-    for each in BINDINGS.values():
+    for each in TRAITS.values():
         kind = each.settings
         if kind is not None and isinstance(given, kind):
             return each.name, given

@@ -194,7 +194,6 @@ class NoView:
         self.no_proof: str | None = None
         self.linger = 0.0
         self.bad_records = self.uncounted_records = 0
-        self.slow = False
 
     def held(self) -> dict[Seat, int]:
         return {}

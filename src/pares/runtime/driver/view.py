@@ -46,11 +46,6 @@ class View(Protocol):
     @property
     def uncounted_records(self) -> int: ...
 
-    @property
-    def slow(self) -> bool:
-        """Whether it takes nothing for now, because its own records come back too late (R18)."""
-        ...
-
     def held(self) -> dict[Seat, int]:
         """What is this member's, led or not, and since when, by the stopwatch, it could lead it at the earliest; nothing where
         nobody says what is whose."""
@@ -145,10 +140,6 @@ class WorldView:
     @property
     def uncounted_records(self) -> int:
         return self._followed.uncounted_records
-
-    @property
-    def slow(self) -> bool:
-        return self._loop.claims.slow_until is not None
 
     def held(self) -> dict[Seat, int]:
         held, now = list(self._followed.world.held.get(self.id, ())), self._followed.now()

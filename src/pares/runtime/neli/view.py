@@ -42,10 +42,6 @@ class InductionView:
     def uncounted_records(self) -> int:
         return sum(part.track.uncounted for part in self._binding.core.parts)
 
-    @property
-    def slow(self) -> bool:
-        return False
-
     def held(self) -> dict[Seat, int]:
         """By what the group gives it. For who came before, another's announcement or a barrier an owner rightly waits."""
         return self._binding.core.could_lead()
