@@ -9,6 +9,7 @@ import pytest
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import parse, partition_of, schemes
+from pares.ledger.registry import scheme_of
 
 
 def test_takes_a_url_apart() -> None:
@@ -110,11 +111,22 @@ def test_the_partition_of_a_group() -> None:
 
 PLUGIN = """
 from pares.ledger.memory import MemoryLedger
-from pares.ledger import Address, Options
+from pares.ledger import Address, Options, Scheme
 
 def opener(address: Address, options: Options) -> MemoryLedger:
     assert options.take("colour") == "red"
     return MemoryLedger(Address(address.url, "memory", "from-" + address.host, "", {}), Options(address.url, {}))
+
+
+class Old:
+    # A ledger of a release that had no capabilities.
+    closed = False
+
+    def close(self) -> None:
+        Old.closed = True
+
+SCHEME = Scheme(opens=opener, look_only=True)
+OLD = Scheme(opens=lambda address, options: Old())
 """
 
 
@@ -123,16 +135,26 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: some-ledgers\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text(
-        "[pares.ledgers]\nshoe = some_ledgers:opener\nbroken = some_ledgers_absent:opener\n"
+        "[pares.ledgers]\nshoe = some_ledgers:opener\nknown = some_ledgers:SCHEME\n"
+        "old = some_ledgers:OLD\nbroken = some_ledgers_absent:opener\n"
     )
     (tmp_path / "some_ledgers.py").write_text(PLUGIN)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert schemes() == ["broken", "kafka", "memory", "nats", "shoe", "sqlite"]
+    assert schemes() == ["broken", "kafka", "known", "memory", "nats", "old", "shoe", "sqlite"]
     ledger = pares.ledger.open("shoe://box?colour=red")
     assert ledger.append(b"x") == 0
     ledger.close()
     with pytest.raises(CapabilityError, match="some_ledgers_absent"):
         pares.ledger.open("broken://x")
+    assert not scheme_of("shoe://box").look_only, "what an opener alone says nothing of is not taken for granted"
+    assert scheme_of("known://box").look_only
+    other = pares.ledger.open("known://box?colour=red")
+    assert other.append(b"y") == 1
+    other.close()
+    with pytest.raises(
+        CapabilityError, match=r"opened as Old, .* `capabilities = pares\.ledger\.Capabilities\(\)` too"
+    ):
+        pares.ledger.open("old://box")
 
 
 @pytest.mark.parametrize("url", ["kafka://localhost:1/x", "nats://localhost:1/x"])

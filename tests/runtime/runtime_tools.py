@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pares
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Bell, Entry, Ledger, Log
+from pares.ledger import Bell, Capabilities, Entry, Ledger, Log
 from pares.runtime.here import HERE
 from pares.runtime.os_host import OsHost
 
@@ -190,6 +190,10 @@ class Faulty:
     @property
     def kind(self) -> str:
         return self._inner.kind
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._inner.capabilities
 
     @property
     def url(self) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pares
 from pares.core.wire.neli_records import Announce, Pulse, encode
-from pares.ledger import Entry, Ledger
+from pares.ledger import Capabilities, Entry, Ledger
 from pares.view.checkup import Checkup, examine, measured
 from pares.view.clock_error import GROUP, measure, narrowed
 from pares.view.induced import Plan
@@ -45,13 +45,17 @@ class Off:
     """A ledger whose clock is off by so many milliseconds, and that says so of itself: a broker on another host."""
 
     kind = "kafka"
-    broker_time = True
+    capabilities = Capabilities()
+    by_broker = True
 
     def __init__(self, ledger: Ledger, off_ms: int) -> None:
         self._ledger, self.off_ms = ledger, off_ms
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
+
+    def broker_time(self) -> bool:
+        return self.by_broker
 
     def read(self, *args: Any, **keywords: Any) -> list[Entry]:
         return [e._replace(timestamp_ms=e.timestamp_ms + self.off_ms) for e in self._ledger.read(*args, **keywords)]
@@ -130,7 +134,7 @@ def test_clocks_further_apart_than_was_promised_are_a_problem(ledger: Ledger) ->
 
 def test_a_log_with_its_writers_times_is_refused_with_the_reason(ledger: Ledger) -> None:
     broker = Off(ledger, 0)
-    broker.broker_time = False
+    broker.by_broker = False
     found = doctor(broker, protocol="neli", T=1.0, session=3.0)
     assert not found.sound
     assert "message.timestamp.type=LogAppendTime" in said(found, "refused")[0][1]

@@ -93,18 +93,20 @@ def doctor(
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
     from pares.ledger import partition_of
+    from pares.runtime.config.protocols import TRAITS
     from pares.view import url_of
     from pares.view.checkup import examine, measured
     from pares.view.induced import Plan
 
     check_name("--group", group)
-    if protocol in (None, "allcall") and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
+    asked = None if protocol is None else TRAITS[protocol].mode
+    if asked is None and (threshold, clock_error, overlap, session) != (None, None, 0.0, None):
         raise ConfigError(
             "--T, --clock-error, --overlap and --session are settings of NELI: say --protocol neli or fast-neli"
         )
-    if protocol == "fast-neli" and (clock_error is not None or overlap):
+    if asked is not None and asked.by_own_beats and (clock_error is not None or overlap):
         raise ConfigError("--clock-error and --overlap are settings of --protocol neli: leave them out")
-    if protocol not in ("neli", "fast-neli") and listens(ledger, protocol):
+    if asked is None and listens(ledger, protocol):
         findings, document = examine_allcall(ledger, group, listen)
         if json:
             print_json(document)

@@ -94,6 +94,7 @@ def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
     from time import perf_counter
 
     from pares.cli.common.output import BROKEN, print_json, say
+    from pares.runtime.config.protocols import USUAL
     from pares.sim.runs import knobs_of
 
     say(
@@ -121,7 +122,7 @@ def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
         for result in tally.broken[:20]:
             print(f"BROKEN  seed {result.seed}: {result.what}")
         if tally.broken:
-            of = "" if protocol == "claims" else f"--protocol {protocol} "
+            of = "" if protocol == USUAL.name else f"--protocol {protocol} "
             print(f"see what happened: pares sim {of}--trace {tally.broken[0].seed}")
         played = "1 seed," if tally.seeds == 1 else f"{tally.seeds} seeds,"
         print(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pares.demo.schedule import OVERLAP, SESSION
-from pares.runtime.config.protocols import AllCall, Nele, ProtocolName, protocol_of
+from pares.runtime.config.protocols import TRAITS, AllCall, Nele, ProtocolName, protocol_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,18 @@ class Law:
     @property
     def shares_out(self) -> bool:
         """Whether each instrument needs a partition of its own."""
-        return self.name in ("nele", "neli", "fast-neli")
+        return TRAITS[self.name].partitions
+
+    @property
+    def placed(self) -> bool:
+        """Whether placement says who holds what: members settle, and an administrator can hand over."""
+        return TRAITS[self.name].placed
 
     @property
     def calls(self) -> bool:
-        return self.name == "allcall"
+        return not TRAITS[self.name].on_log
 
 
-_WORDS: Final[dict[ProtocolName, str]] = {
-    "claims": "",
-    "neli": "NELI, exclusive: each instrument is a partition, whose owner leads while its beacons are young.\n",
-    "fast-neli": "Fast NELI: each instrument is a partition, whose owner leads while its own beats come back in time.\n",
-    "nele": "NELE, non-exclusive: rather two leaders for a moment than none. One that is cut off goes on until T is over.\n",
-    "allcall": "ALLCALL: the lowest rank leads everything, and the next one when it is not heard. One that is cut off\n"
-    "leads on, and on the other side another does: rather two than none.\n",
-}
 EXCLUSIVE_SESSION: Final = 2.0
 """Seconds: a belief is less than half of the group's session in NELI, and the demo's machine may be a busy one."""
 _OVERLAP: Final = "Non-exclusive mode: rather two leaders for a moment than none.\n"
@@ -50,20 +47,47 @@ _NO_HISTORY: Final = (
 )
 
 
+class _Played(NamedTuple):
+    """One protocol: what `Member` is made with, and what to expect (empty: what a stranger expects anyway)."""
+
+    settings: dict[str, Any]
+    words: str = ""
+    why_no_audit: str = ""
+
+
+_PLAYED: Final[dict[ProtocolName, _Played]] = {
+    "claims": _Played({"session": SESSION}),
+    "neli": _Played(
+        {"session": EXCLUSIVE_SESSION, "protocol": "neli"},
+        "NELI, exclusive: each instrument is a partition, whose owner leads while its beacons are young.\n",
+    ),
+    "fast-neli": _Played(
+        {"session": EXCLUSIVE_SESSION, "protocol": "fast-neli"},
+        "Fast NELI: each instrument is a partition, whose owner leads while its own beats come back in time.\n",
+    ),
+    "nele": _Played(
+        {"session": SESSION, "protocol": Nele(T=3 * SESSION)},
+        "NELE, non-exclusive: rather two leaders for a moment than none. One that is cut off goes on until T is over.\n",
+    ),
+    "allcall": _Played(
+        {"protocol": AllCall(heartbeat=0.3, lease=1.5 * SESSION, skew=0.3)},
+        "ALLCALL: the lowest rank leads everything, and the next one when it is not heard. One that is cut off\n"
+        "leads on, and on the other side another does: rather two than none.\n",
+        _NO_HISTORY,
+    ),
+}
+
+
 def law_of(protocol: str, *, overlap: bool) -> Law:
     """Raises `CapabilityError` for a protocol that there is not, `ConfigError` for an overlap in one that is exclusive."""
     from pares.core.errors import ConfigError
 
     name, _ = protocol_of(protocol)
-    if overlap and name not in ("claims", "nele"):
+    if overlap and not TRAITS[name].overlap:
         raise ConfigError(f"--overlap does not go with --protocol {name}: it is of claims, and what nele is about")
-    session: dict[str, Any] = {"session": SESSION}
-    if name == "claims":
-        settings = {**session, "overlap": OVERLAP if overlap else 0.0}
-        return Law(name, overlap, _OVERLAP if overlap else "", settings)
-    if name == "allcall":
-        calls = {"protocol": AllCall(heartbeat=0.3, lease=1.5 * SESSION, skew=0.3)}
-        return Law(name, True, _WORDS[name], calls, _NO_HISTORY)
-    if name == "nele":
-        return Law(name, True, _WORDS[name], {**session, "protocol": Nele(T=3 * SESSION)})
-    return Law(name, False, _WORDS[name], {"session": EXCLUSIVE_SESSION, "protocol": name})
+    played = _PLAYED[name]
+    settings = dict(played.settings)
+    if TRAITS[name].exclusive and TRAITS[name].overlap:
+        settings["overlap"] = OVERLAP if overlap else 0.0
+    two = overlap or not TRAITS[name].exclusive
+    return Law(name, two, played.words or (_OVERLAP if overlap else ""), settings, played.why_no_audit)

@@ -19,6 +19,7 @@ from rich.markup import escape
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import Ledger, parse
 from pares.ledger import open as open_ledger
+from pares.ledger.registry import scheme_of
 
 if TYPE_CHECKING:
     from pares.demo.screen import Screen
@@ -50,7 +51,7 @@ def check(ledger: str | None) -> None:
     """Raises `ConfigError` for what is no URL of a ledger that several processes can share."""
     if ledger is None or ledger in OWN_KAFKA:
         return
-    if parse(ledger).scheme == "memory":
+    if scheme_of(ledger).scope == "process":
         raise ConfigError(f"{ledger} lives inside one process, and the demo's members are several: use sqlite:///FILE")
 
 
@@ -67,11 +68,11 @@ def prepared(ledger: str | None, folder: Path, screen: Screen, partitions: int =
     elif ledger in OWN_KAFKA:
         with _own_kafka(screen) as url:
             yield Where(divided(url, partitions), "a Kafka topic", kept=False, fresh=True)
-    elif parse(ledger).scheme == "kafka":
+    elif scheme_of(ledger).kafka_client:
         with _topic(divided(ledger, partitions), screen) as where:
             yield where
     else:
-        words = "a SQLite file" if parse(ledger).scheme == "sqlite" else parse(ledger).scheme
+        words = scheme_of(ledger).words or parse(ledger).scheme
         yield Where(divided(ledger, partitions), words, kept=True, fresh=False)
 
 
@@ -145,8 +146,7 @@ def _delete(ledger: KafkaLedger, screen: Screen) -> None:
 
 def open_patiently(url: str) -> Ledger:
     """The ledger, as the conductor opens it."""
-    address = parse(url)
-    patient = address.scheme == "kafka" and "timeout" not in address.query
+    patient = scheme_of(url).kafka_client and "timeout" not in parse(url).query
     return open_ledger(url, timeout=TIMEOUT) if patient else open_ledger(url)
 
 

@@ -26,6 +26,7 @@ from pares.demo.schedule import FREEZE_SECONDS, Step, schedule, tickers
 from pares.demo.screen import Frame, Screen
 from pares.demo.worker import Unplugged, locks_in
 from pares.ledger import Ledger, parse, partition_of
+from pares.ledger.registry import scheme_of
 from pares.runtime import Admin
 from pares.view import Move, Story, name_of
 from pares.view.tenure_story import TenureStory
@@ -139,7 +140,7 @@ class Stage:
         for _ in range(self.options.members):
             self.cast.start()
         self._settle()
-        if self.law.name == "claims":
+        if self.law.placed:
             self.admin = Admin(cast(Ledger, Unplugged(self.ledger, locks_in(self.folder))), group=self.group)
         steps = schedule(self.options.seconds, overlap=self.law.two, calling=self.law.calls)
         while self.on_schedule < self.options.seconds:
@@ -313,7 +314,7 @@ class Stage:
 
 def writable(ledger: Ledger) -> bool:
     """Whether nobody stands still inside a write to the ledger's file. Only SQLite has such a thing."""
-    if ledger.kind != "sqlite":
+    if not scheme_of(ledger.url).file:
         return True
     import sqlite3
     from contextlib import closing

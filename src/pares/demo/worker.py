@@ -174,7 +174,7 @@ def main() -> None:
         name=options.name,
         barrier_timeout=5.0,
         **law.settings,
-        **({"rank": options.rank} if law.calls else {"settle": options.settle} if law.name == "claims" else {}),
+        **({"rank": options.rank} if law.calls else {"settle": options.settle} if law.placed else {}),
     )
     with member:
         for role in roles:

@@ -41,7 +41,7 @@ from pares.fence.kafka_writer import Fenced, Writer
 from pares.ledger.address import Options
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.kafka.settings import take
-from pares.ledger.registry import parse
+from pares.ledger.registry import parse, scheme_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
@@ -159,7 +159,7 @@ class KafkaFence:
         self, url: str, group: str | None = None, *, transaction_timeout: float = 10.0, **options: object
     ) -> None:
         address = parse(url)
-        if address.scheme != "kafka":
+        if not scheme_of(url).kafka_client:
             raise ConfigError(f"{url} is no Kafka: a KafkaFence needs kafka://HOST:PORT[,HOST:PORT...]/TOPIC")
         if not _SHORTEST <= transaction_timeout <= 2**31 / 1000:
             raise ConfigError(f"transaction_timeout={transaction_timeout} can't be: give seconds from {_SHORTEST:g} on")

@@ -8,15 +8,23 @@ from .base import (
     MAX_PAYLOAD,
     Bell,
     Bus,
+    Capabilities,
+    Checked,
     Entry,
     Group,
+    KnowsTopics,
     Ledger,
     Log,
+    ManyAtOnce,
     Membership,
+    Reconnecting,
+    Stamping,
 )
+from .bell import FileBell, ring
 from .bus import TailBus, as_bus, last_published
+from .handle_state import Lifetime
 from .localfs import is_local
-from .registry import open, open_bus, parse, partition_of, schemes
+from .registry import Scheme, open, open_bus, parse, partition_of, schemes
 from .retention import expire
 
 __all__ = [
@@ -27,12 +35,21 @@ __all__ = [
     "Address",
     "Bell",
     "Bus",
+    "Capabilities",
+    "Checked",
     "Entry",
+    "FileBell",
     "Group",
+    "KnowsTopics",
     "Ledger",
+    "Lifetime",
     "Log",
+    "ManyAtOnce",
     "Membership",
     "Options",
+    "Reconnecting",
+    "Scheme",
+    "Stamping",
     "TailBus",
     "as_bus",
     "expire",
@@ -42,5 +59,6 @@ __all__ = [
     "open_bus",
     "parse",
     "partition_of",
+    "ring",
     "schemes",
 ]

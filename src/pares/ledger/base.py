@@ -12,14 +12,17 @@ So a `Log` may refuse, be late, or not know what became of an append, but it mus
 A ledger knows bytes, not records. It has no opinion on time either: `Entry.timestamp_ms` is for people and for ageing,
 and no rule of the kernel looks at it.
 
-Three capabilities, each a protocol here: `Log`, `Group` (native assignment of partitions) and `Bus` (broadcast). A
-ledger has at least one of them.
+Three services, each a protocol here: `Log`, `Group` (native assignment of partitions) and `Bus` (broadcast). A ledger has
+at least one of them. What else it can do is in its `capabilities` where that is a fact, and where it is something to call, one
+of the protocols at the end of this list: `ManyAtOnce`, `Stamping`, `Checked`, `KnowsTopics`, `Reconnecting`.
 """
 
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct
 
 from pares.core.errors import ConfigError, LedgerGap, LedgerRewound
 
@@ -43,6 +46,35 @@ MAX_PARTITIONS: Final = 10_000
 
 DEFAULT_RETENTION: Final = 3600.0
 """Seconds of age that a ledger keeps at least, unless its URL says otherwise."""
+
+
+Scope: TypeAlias = Literal["process", "host", "network"]
+"""Who can reach a ledger: this process alone, all processes of one host (which share a clock), or anybody."""
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a handle on a ledger is and can do beyond a `Log` or a `Bus`: declared, and asked for nowhere else.
+
+    A ledger that says nothing (`Capabilities()`) works; what it declares makes it quicker, or allowed where it was not.
+    """
+
+    readonly: bool = False
+    """It was opened to look on only: every append raises `CapabilityError`."""
+    scope: Scope = "network"
+    one_bell: bool = False
+    """A bell of any partition rings for all of them."""
+    reassignment_bound: float | None = None
+    """Of a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
+
+
+@runtime_checkable
+class Declaring(Protocol):
+    """Every log, and whatever `open_bus` returns."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this handle can do. Asking takes no round trip."""
+        ...
 
 
 class Entry(NamedTuple):
@@ -76,7 +108,7 @@ class Bell(Protocol):
 
 
 @runtime_checkable
-class Log(Protocol):
+class Log(Declaring, Protocol):
     """A partitioned, ordered log. All methods are safe to call from several threads at once.
 
     Offsets begin at 0 and grow, with or without holes. `start() == 0` means that the log is read from its origin.
@@ -257,6 +289,57 @@ class Group(Protocol):
         `on_revoked` is planned: the service waits for it, within its own bound. `on_lost` comes after the fact: the
         partitions may already be another's.
         """
+        ...
+
+
+@runtime_checkable
+class ManyAtOnce(Protocol):
+    """A log that does at once for several partitions what else costs a call for each."""
+
+    def append_each(self, payloads: Sequence[tuple[int, bytes]]) -> list[int]:
+        """Append each payload to the partition that is named with it, all or nothing, and return their offsets."""
+        ...
+
+    def changed(self, offsets: Sequence[int]) -> list[int]:
+        """The partitions n, of the first `len(offsets)`, where a `read` from `offsets[n]` on would bring something, or
+        raise."""
+        ...
+
+
+@runtime_checkable
+class Stamping(Protocol):
+    """A log whose service may put the time on entries."""
+
+    def broker_time(self) -> bool:
+        """Whether entries carry the time of the broker that took them, which clients can't set. May ask the service."""
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A ledger that can look over its files, or its service's settings, which no reader of records sees."""
+
+    def checks(self) -> list[tuple[str, str]]:
+        """What `pares doctor` is to say of them: (good, note, warning or problem, and the text)."""
+        ...
+
+
+@runtime_checkable
+class KnowsTopics(Protocol):
+    """A ledger that can be asked for a topic without making it."""
+
+    def has_topic(self, name: str) -> bool:
+        """Whether such a topic is there."""
+        ...
+
+
+@runtime_checkable
+class Reconnecting(Protocol):
+    """A bus whose connection may be lost, and messages with it."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the connection; 0 while there is none. Another number: messages may have been missed."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pares.core.errors import ClosedError, ForkedError, LedgerGap, LedgerRewound, LedgerUnavailable
 
-from .base import Bus, Entry, Ledger, Log, check_name
+from .base import Bus, Entry, KnowsTopics, Ledger, Log, check_name
 from .batches import batches
 from .bell import PipeBell
 from .retention import expire
@@ -172,8 +172,7 @@ class _Follower(threading.Thread):
 def last_published(ledger: Ledger, subject: str) -> int | None:
     """When a message of `subject` was last published on the bus over this ledger's log, in ms by the ledger's clock, as far as
     it keeps them; None if there is none, and for a ledger that is a bus itself and keeps nothing. Makes no topic."""
-    there: Callable[[str], bool] | None = getattr(ledger, "has_topic", None)
-    if isinstance(ledger, Bus) or there is None or not there(_TOPIC):
+    if isinstance(ledger, Bus) or not (isinstance(ledger, KnowsTopics) and ledger.has_topic(_TOPIC)):
         return None
     log, head, last = ledger.topic(_TOPIC, 1), subject.encode() + b"\n", None
     for entries in batches(log, 0, log.start(0), log.end(0), _BATCH):

@@ -22,6 +22,7 @@ from .address import Address, Options
 from .base import (
     DEFAULT_RETENTION,
     Bell,
+    Capabilities,
     Entry,
     Log,
     check_name,
@@ -94,8 +95,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    one_bell = True
-    """A bell of any partition rings for all of them."""
+    capabilities = Capabilities(scope="process", one_bell=True)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:

@@ -7,30 +7,25 @@ name is the scheme, the object is called with an `Address` and its `Options` and
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
 
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options, shown
-from .base import Bus, Ledger
+from .base import Bus, Capabilities, Declaring, Ledger, Reconnecting, Scope
 from .bus import TailBus, as_bus
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 GROUP: Final = "pares.ledgers"
-_BUILT_IN: Final = ("kafka", "memory", "nats", "sqlite")
-_EXAMPLES: Final = (
-    "sqlite:///relative.db, sqlite:////absolute.db, kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or memory://NAME"
-)
 
 
-LOOK_ONLY: Final = frozenset({"kafka", "nats", "sqlite"})
-"""Schemes whose ledgers know the option `readonly`: whoever only looks makes nothing, and needs no right to write."""
-
-
-class ClosableBus(Bus, Protocol):
+class ClosableBus(Bus, Declaring, Protocol):
     """What `open_bus` returns."""
 
     def close(self) -> None:
@@ -39,6 +34,69 @@ class ClosableBus(Bus, Protocol):
 
 
 Opener = Callable[[Address, Options], Ledger | ClosableBus]
+
+
+class Scheme(Struct, frozen=True, kw_only=True):
+    """What is known of the ledgers of one scheme before one is opened. An entry point may name such a value in the place of
+    what opens the ledger."""
+
+    opens: Opener | str
+    """What opens one; or where that is, as "module:name", imported when it is asked for."""
+    shown: tuple[str, ...] = ()
+    """Examples of URLs, for errors."""
+    look_only: bool = False
+    """Its ledgers know the option `readonly`: a process that only looks makes nothing, and needs no right to write."""
+    scope: Scope = "network"
+    """As its ledgers declare it in their `Capabilities`."""
+    file: bool = False
+    """A URL's path is that of a file, which is missing before the ledger is made."""
+    bus_without_path: bool = False
+    """A URL without a path is a bus that keeps no log."""
+    least_session: float | None = None
+    """Of a service with a `Group` of its own: the least session, in seconds, that it grants unless it is set up otherwise."""
+    kafka_client: bool = False
+    """It is spoken to by Kafka's client, and takes its settings: a process that only looks gives its brokers more time."""
+    ranges: bool = False
+    """Many may read different ranges of one partition at once, and each is the quicker for it."""
+    words: str = ""
+    """What one is, to people; its scheme if nothing is said."""
+
+
+_BUILT_IN: Final[dict[str, Scheme]] = {
+    "sqlite": Scheme(
+        opens="pares.ledger.sqlite.log:SqliteLedger",
+        shown=("sqlite:///relative.db", "sqlite:////absolute.db"),
+        look_only=True,
+        scope="host",
+        file=True,
+        words="a SQLite file",
+    ),
+    "kafka": Scheme(
+        opens="pares.ledger.kafka.log:KafkaLedger",
+        shown=("kafka://HOST:PORT/TOPIC",),
+        look_only=True,
+        least_session=6.0,
+        kafka_client=True,
+        ranges=True,
+        words="a Kafka topic",
+    ),
+    "nats": Scheme(
+        opens="pares.ledger.nats.log:open_nats",
+        shown=("nats://HOST:PORT/STREAM",),
+        look_only=True,
+        bus_without_path=True,
+    ),
+    "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process"),
+}
+"""The ledgers that come with pares: one line is all that the rest of it knows of each."""
+
+
+def _examples() -> str:
+    *most, last = [url for each in _BUILT_IN.values() for url in each.shown]
+    return f"{', '.join(most)} or {last}"
+
+
+_EXAMPLES: Final = _examples()
 
 
 def parse(url: str) -> Address:
@@ -94,6 +152,11 @@ def open(url: str, **options: object) -> Ledger:
     ledger, number = _open(url, options)
     if not isinstance(ledger, Ledger):
         ledger.close()
+        if not isinstance(ledger, Bus):  # pyright: ignore[reportUnnecessaryIsInstance] - by another package, of any release
+            raise CapabilityError(
+                f"{shown(url)} was opened as {type(ledger).__name__}, which is no pares.ledger.Ledger: give it all methods and "
+                "properties of one, `capabilities = pares.ledger.Capabilities()` too"
+            )
         raise CapabilityError(
             f"{shown(url)} has no log: core NATS passes messages on and keeps none. Name a stream (JetStream): "
             f"{shown(url).rstrip('/')}/STREAM. Groups that run protocol 'allcall' need none: members and observers say "
@@ -131,11 +194,11 @@ class _LedgerBus:
     @property
     def epoch(self) -> int:
         """The number of the connection, where the ledger has such a thing; see `NatsBus.epoch`."""
-        return getattr(self._ledger, "epoch", 0)
+        return self._ledger.epoch if isinstance(self._ledger, Reconnecting) else 0
 
     @property
-    def readonly(self) -> bool:
-        return getattr(self._ledger, "readonly", False)
+    def capabilities(self) -> Capabilities:
+        return self._ledger.capabilities
 
     def close(self) -> None:
         if isinstance(self._bus, TailBus):
@@ -158,33 +221,36 @@ def _registered() -> "EntryPoints":
     return entry_points(group=GROUP)
 
 
-def _opener(address: Address) -> Opener:
-    if address.scheme == "memory":
-        from .memory import MemoryLedger
+def scheme_of(url: str) -> Scheme:
+    """What is known of the ledger that a URL names (with `#topic` or without), which is not opened. Raises as `open` does
+    for what is no URL, and for a scheme that there is not."""
+    return _scheme(parse(url.partition("#")[0]))
 
-        return MemoryLedger
-    if address.scheme == "sqlite":
-        from pares.ledger.sqlite.log import SqliteLedger
 
-        return SqliteLedger
-    if address.scheme == "kafka":
-        from pares.ledger.kafka.log import KafkaLedger
-
-        return KafkaLedger
-    if address.scheme == "nats":
-        from pares.ledger.nats.log import open_nats
-
-        return open_nats
+def _scheme(address: Address) -> Scheme:
+    built_in = _BUILT_IN.get(address.scheme)
+    if built_in is not None:
+        return built_in
     for found in _registered().select(name=address.scheme):
         try:
-            return found.load()
+            loaded = found.load()
         except Exception as error:
             raise CapabilityError(
                 f"the ledger {address.scheme}:// is registered by {found.value}, which can't be loaded: {error!r}; "
                 "install what it needs"
             ) from error
+        return loaded if isinstance(loaded, Scheme) else Scheme(opens=loaded)
     known = ", ".join(f"{scheme}://" for scheme in schemes())
     raise ConfigError(
         f"{address.scheme}:// in {address.shown!r} is no scheme known here: no installed package offers it (entry point "
         f"group {GROUP}); known are {known}"
     )
+
+
+def _opener(address: Address) -> Opener:
+    opens = _scheme(address).opens
+    if not isinstance(opens, str):
+        return opens
+    module, _, name = opens.partition(":")
+    opener: Opener = getattr(import_module(module), name)
+    return opener

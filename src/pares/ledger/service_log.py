@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
-from pares.ledger.base import Bell, Entry, check_payload, check_payloads, check_records, gap, no_such_partition, rewound
+from pares.ledger.base import (
+    Bell,
+    Capabilities,
+    Entry,
+    check_payload,
+    check_payloads,
+    check_records,
+    gap,
+    no_such_partition,
+    rewound,
+)
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.window import TailBell, Window
 
@@ -126,9 +136,8 @@ class TailedLog:
         return self._service.retention
 
     @property
-    def readonly(self) -> bool:
-        """Whether the ledger was opened to look on only."""
-        return self._service.readonly
+    def capabilities(self) -> Capabilities:
+        return Capabilities(readonly=self._service.readonly)
 
     @property
     def partitions(self) -> int:
@@ -143,7 +152,7 @@ class TailedLog:
         return self._append(payloads, partition)
 
     def _may_write(self) -> None:
-        if self.readonly:
+        if self._service.readonly:
             raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:

@@ -12,6 +12,7 @@ from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
+from pares.runtime.config.protocols import TRAITS, USUAL
 from pares.runtime.detect import newest, runs_induced
 from pares.runtime.here import here
 from pares.runtime.neli.world import Tenures
@@ -34,7 +35,8 @@ class Observer:
     """
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
-        if cls is not Observer or given.get("protocol") != "allcall":
+        asked = TRAITS.get(given.get("protocol", USUAL.name))
+        if cls is not Observer or asked is None or asked.on_log:
             return super().__new__(cls)
         from pares.runtime.allcall.observer import AllcallObserver
 
@@ -49,7 +51,7 @@ class Observer:
         protocol: str = "claims",
     ) -> None:
         check_name("group", group)
-        if protocol != "claims":
+        if protocol != USUAL.name:
             raise ConfigError(f"protocol is {protocol!r}: an observer reads 'claims', or listens to 'allcall'")
         self._own = isinstance(ledger, str)
         self._host = here()

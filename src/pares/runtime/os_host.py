@@ -122,7 +122,7 @@ class OsHost:
             return Path(given).expanduser().absolute()
         if ledger.place is not None:
             return ledger.place
-        if ledger.kind == "memory":
+        if ledger.capabilities.scope == "process":
             return None
         from platformdirs import user_state_path  # here: most members have no use for it, and it weighs a megabyte
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from pares.core.errors import ConfigError
+from pares.core.neli.protocols import MODES
 from pares.sim import knobs as claims_knobs
 from pares.sim import mutants as claims_mutants
 from pares.sim import play as claims_play
@@ -42,7 +43,7 @@ def _neli(mode: str) -> Simulated:
 
 PROTOCOLS: Final = {
     "claims": Simulated(claims_knobs.draw, claims_play.play, claims_mutants.MUTANTS),
-    **{mode: _neli(mode) for mode in neli_knobs.MODES},
+    **{mode: _neli(mode) for mode in MODES},
     "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
 }
 """What can be simulated; nele is NELI in non-exclusive mode."""

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger.base import Entry, Log
-from pares.ledger.registry import LOOK_ONLY, parse, partition_of
 from pares.ledger.registry import open as open_ledger
+from pares.ledger.registry import parse, partition_of, scheme_of
 
 TIMEOUT: Final = 5.0
 """Seconds that brokers are given for one answer, unless the URL says otherwise; a member gives them one."""
@@ -37,14 +37,14 @@ def open_to_read(url: str, client: Mapping[str, str] | None = None) -> Iterator[
     `ConfigError` for client settings of a ledger that has none.
     """
     place, _, topic = url.partition("#")
-    scheme = parse(place).scheme
-    if scheme == "memory":
+    scheme = scheme_of(place)
+    if scheme.scope == "process":
         raise CapabilityError(f"{url} lives inside one process, and Spark reads from others: use sqlite:///FILE")
-    options: dict[str, object] = {"readonly": True} if scheme in LOOK_ONLY else {}
-    if scheme == "kafka" and "timeout" not in parse(place).query:
+    options: dict[str, object] = {"readonly": True} if scheme.look_only else {}
+    if scheme.kafka_client and "timeout" not in parse(place).query:
         options["timeout"] = TIMEOUT
     if client:
-        if scheme != "kafka":
+        if not scheme.kafka_client:
             raise ConfigError(f"{place} is no Kafka ledger: it takes no client settings ({', '.join(sorted(client))})")
         options["options"] = dict(client)
     ledger = open_ledger(place, **options)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core import errors
 from pares.core.errors import LedgerGap, ParesError
-from pares.ledger.registry import parse
+from pares.ledger.registry import scheme_of
 from pares.spark.facts import claims as fold
 from pares.spark.facts import neli
 from pares.spark.logs import first_and_end, open_to_read
@@ -113,7 +113,7 @@ class Reading:
 
     def ranges(self) -> int:
         """In how many parts the log is read at once."""
-        if parse(self._url.partition("#")[0]).scheme != "kafka":
+        if not scheme_of(self._url).ranges:
             return 1
         return max(1, min(self._spark.sparkContext.defaultParallelism, (self.end - self.start) // PER_RANGE))
 

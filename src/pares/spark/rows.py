@@ -40,6 +40,8 @@ WRITES: Final = {
 NEEDED: Final = ("role", "token", "at_ms")
 FAULTS: Final = {"at_ms": "bigint", "member": "string", "fault": "string"}
 
+DATABASE: Final = "sqlite"
+"""What a file of rows is that no reader of Spark's own reads."""
 _OWN: Final = ("_rowid", "_order")
 """Columns that reading adds."""
 _BATCH: Final = 10_000
@@ -193,7 +195,7 @@ def _load(
     if not place.exists():
         raise ConfigError(f"there is no file or folder {path}: name the file that the rows are in")
     kind = _kind(place)
-    if kind == "sqlite":
+    if kind == DATABASE:
         spark.dataSource.register(SqliteRows)
         table = table or _find_table(place, needed, without)
         rows = spark.read.format("pares_rows").option("path", str(place.resolve())).option("table", table).load()
@@ -219,7 +221,7 @@ def _kind(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(16)
     if head.startswith(b"SQLite format 3\0"):
-        return "sqlite"
+        return DATABASE
     if head.startswith(b"PAR1"):
         return "parquet"
     if path.suffix == ".csv":

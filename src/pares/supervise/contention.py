@@ -6,12 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from pares.core.errors import ConfigError
 from pares.ledger import parse
-from pares.runtime.config.protocols import ProtocolName, protocol_of
+from pares.ledger.registry import scheme_of
+from pares.runtime.config.protocols import TRAITS, ProtocolName, protocol_of
 from pares.supervise.grace import rhythm
 
 SESSION: Final = 5.0
-GROUP_SESSION: Final = 6.0
-"""The least that a stock Kafka lets a consumer group have, in seconds."""
 
 
 class Contention(NamedTuple):
@@ -33,22 +32,22 @@ def contention(protocol: str, session: float | None, seats: int, url: str) -> Co
     if own is None:
         session = SESSION if session is None else session
         return Contention(name, session, 0.0, {"session": session})
-    scheme = parse(url).scheme
-    shared_out = name != "allcall" and scheme == "kafka" and seats == 1
-    session = (GROUP_SESSION if shared_out else SESSION) if session is None else session
+    scheme, traits = scheme_of(url), TRAITS[name]
+    native = scheme.least_session if traits.partitions and seats == 1 else None
+    session = (native or SESSION) if session is None else session
     if not 0.05 <= session <= 60:
         raise ConfigError(f"a session of {session:g} s can't be with protocol {name!r}: give 0.05 to 60 s")
     clock_error = 0.0
-    if name == "neli":
-        from pares.runtime.neli.settings import CLOCK_ERROR, HOST_CLOCK
+    if traits.by_clocks:
+        from pares.runtime.neli.settings import CLOCK_ERROR, one_clock
 
-        clock_error = 0.0 if scheme in HOST_CLOCK else CLOCK_ERROR
+        clock_error = 0.0 if one_clock(scheme.scope) else CLOCK_ERROR
         if session / 1.1 <= 4 * clock_error:
             raise ConfigError(
-                f"a session of {session:g} s can't be with protocol 'neli' on {scheme}: clocks may be off by "
+                f"a session of {session:g} s can't be with protocol 'neli' on {parse(url).scheme}: clocks may be off by "
                 f"{clock_error:g} s, which has to be little beside it; take a second or more"
             )
     settings: dict[str, Any] = {"protocol": rhythm(name, session, clock_error=clock_error).protocol}
-    if name != "allcall":  # there the session is the lease, which its own settings have
+    if traits.on_log:  # elsewhere the session is the lease, which its own settings have
         settings["session"] = session
     return Contention(name, session, clock_error, settings)

@@ -9,12 +9,22 @@ draws near; TERM must not be sent in that time, and KILL must come before the de
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pares.core.errors import ConfigError
 from pares.core.lease import lease_ns
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
-from pares.runtime.config.protocols import LEASE_BEATS, AllCall, FastNeli, Nele, Neli, Protocol, ProtocolName
+from pares.runtime.config.protocols import (
+    LEASE_BEATS,
+    USUAL,
+    AllCall,
+    FastNeli,
+    Nele,
+    Neli,
+    Protocol,
+    ProtocolName,
+)
 
 SECOND: Final = 1_000_000_000
 BEAT: Final = 1 / 4
@@ -51,37 +61,67 @@ def rhythm(name: ProtocolName, session: float, drift: float = 0.1, clock_error: 
     All that the deadline rests on stands in the settings that come with it, so that nothing is left to a default that another
     release may have otherwise. `clock_error`: of NELI, in seconds.
     """
-    if name == "claims":
-        lease = lease_ns(int(session * 1000), drift) / SECOND
-        return Rhythm(session, lease, session * BEAT, session * LATE)
-    if name == "allcall":
-        beat = _milli(session / CALLS)
-        left = max(LEASE_BEATS * beat, session / 3) - beat  # when it prolongs its claim, at the latest
-        how = "a lease lasts {lease:.3f} s; it is prolonged when {renewal:.3f} s of it have passed, at the latest"
-        made = AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
-        return Rhythm(session, session, session - left, beat / 2, how, made)
-    # Imported by whoever needs them: the larger a process, the later its death is known (R7).
+    return _RHYTHMS[name](session, drift, clock_error)
+
+
+def _claims(session: float, drift: float, _: float) -> Rhythm:
+    lease = lease_ns(int(session * 1000), drift) / SECOND
+    return Rhythm(session, lease, session * BEAT, session * LATE)
+
+
+def _allcall(session: float, _: float, __: float) -> Rhythm:
+    beat = _milli(session / CALLS)
+    left = max(LEASE_BEATS * beat, session / 3) - beat  # when it prolongs its claim, at the latest
+    how = "a lease lasts {lease:.3f} s; it is prolonged when {renewal:.3f} s of it have passed, at the latest"
+    made = AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
+    return Rhythm(session, session, session - left, beat / 2, how, made)
+
+
+# Imported by those that need them: the larger a process, the later its death is known (R7).
+
+
+def _nele(session: float, _: float, __: float) -> Rhythm:
     from pares.core.neli.classic import BEACONS
-    from pares.core.neli.fast import BEATS
     from pares.core.wire.neli_records import MAX_THRESHOLD_MS
     from pares.runtime.neli.settings import NELE_SESSIONS
 
-    bound = session / (1 + drift)  # the least after which a group may give a silent member's partitions away
-    if name == "nele":
-        t = min(_milli(NELE_SESSIONS * session), MAX_THRESHOLD_MS / 1000)
-        how = "a beacon that was read keeps its reader for {lease:.3f} s; of that, {renewal:.3f} s may pass until the next one"
-        return Rhythm(t, t, t / BEACONS, t * LATE, how, Nele(T=t))
-    if name == "neli":
-        t = _milli(max(0.001, (bound - clock_error) / 2))
-        sure = (t - clock_error) * (1 - drift)
-        how = "T, less what clocks may be off by, is {lease:.3f} s; of that, {renewal:.3f} s may pass until the next beacon"
-        return Rhythm(t, sure, (t - clock_error) / BEACONS, t * LATE, how, Neli(T=t, clock_error=clock_error))
+    t = min(_milli(NELE_SESSIONS * session), MAX_THRESHOLD_MS / 1000)
+    how = "a beacon that was read keeps its reader for {lease:.3f} s; of that, {renewal:.3f} s may pass until the next one"
+    return Rhythm(t, t, t / BEACONS, t * LATE, how, Nele(T=t))
+
+
+def _neli(session: float, drift: float, clock_error: float) -> Rhythm:
+    from pares.core.neli.classic import BEACONS
+
+    t = _milli(max(0.001, (_bound(session, drift) - clock_error) / 2))
+    sure = (t - clock_error) * (1 - drift)
+    how = "T, less what clocks may be off by, is {lease:.3f} s; of that, {renewal:.3f} s may pass until the next beacon"
+    return Rhythm(t, sure, (t - clock_error) / BEACONS, t * LATE, how, Neli(T=t, clock_error=clock_error))
+
+
+def _fast_neli(session: float, drift: float, _: float) -> Rhythm:
+    from pares.core.neli.fast import BEATS
+
     # The share of the session that `usual_deadline_ms` says, without goNELI's limit: a longer session has room for more grace.
-    deadline_ms = max(1, int(bound * 1000 * min(5 / 6, 0.95 / (1 + drift))))
+    deadline_ms = max(1, int(_bound(session, drift) * 1000 * min(5 / 6, 0.95 / (1 + drift))))
     lease = lease_ns(deadline_ms, drift) / SECOND
     how = "a belief lasts {lease:.3f} s from sending a beat; of that, {renewal:.3f} s may pass until the next beat"
     t = deadline_ms / 1000
     return Rhythm(t, lease, lease / BEATS, lease * LATE, how, FastNeli(heartbeat_timeout=t))
+
+
+def _bound(session: float, drift: float) -> float:
+    """The least after which a group may give a silent member's partitions away, in seconds."""
+    return session / (1 + drift)
+
+
+_RHYTHMS: Final[dict[ProtocolName, Callable[[float, float, float], Rhythm]]] = {
+    "claims": _claims,
+    "allcall": _allcall,
+    "nele": _nele,
+    "neli": _neli,
+    "fast-neli": _fast_neli,
+}
 
 
 def _milli(seconds: float) -> float:
@@ -129,7 +169,7 @@ def check_grace(
     needed = _session_for(grace, session, drift, name, clock_error)
     longer = "" if needed is None else f", {'or' if fits > 0 else 'so take'} a session of {needed:.1f} s or more"
     less = f"take a grace of {int(fits * 1000) / 1000:g} s or less" if fits > 0 else "no grace fits it"
-    under = "" if name == "claims" else f" under protocol {name!r}"
+    under = "" if name == USUAL.name else f" under protocol {name!r}"
     raise ConfigError(
         f"a grace of {grace:g} s does not fit a session of {session:g} s{under}: "
         f"{of.how.format(lease=of.lease, renewal=of.renewal)}, {of.late:.3f} s are for a late one, "

@@ -25,7 +25,7 @@ from pares.core.errors import ConfigError
 from pares.core.wire import records
 from pares.core.wire.records import AnyRecord
 from pares.core.wire.world import World
-from pares.runtime.config.protocols import AllCall, Protocol, ProtocolSettings, protocol_of
+from pares.runtime.config.protocols import TRAITS, AllCall, Protocol, ProtocolSettings, protocol_of
 from pares.sim.checker import Checker
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.scene import GROUP, Scene
@@ -204,7 +204,7 @@ class Stage:
 
     def split(self, *sides: Iterable[Actor | str]) -> None:
         """ALLCALL: members of different sides hear nothing of each other until `heal`; those in no side hear all."""
-        if self.protocol != "allcall":
+        if self.protocol is None or TRAITS[self.protocol].on_log:
             raise ConfigError(
                 "split() is ALLCALL's, whose members hear each other: with a log, cut members off by cut()"
             )

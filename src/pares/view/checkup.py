@@ -14,7 +14,7 @@ from typing import Final
 
 from pares.core.wire.records import READS
 from pares.core.wire.states import MemberState
-from pares.ledger import Log, is_local
+from pares.ledger import Checked, Log, is_local
 from pares.view import induced
 from pares.view.clock_error import measure
 from pares.view.induced import GOOD, NOTE, PROBLEM, WARNING
@@ -153,9 +153,8 @@ def _groups(case: _Case) -> str:
 
 def _ledger(case: _Case) -> Looks:
     """What the ledger has to say of itself: the settings of a service, which no reader of records sees."""
-    checks: Callable[[], list[tuple[str, str]]] | None = getattr(case.log, "checks", None)
-    if checks is not None:
-        yield from checks()
+    if isinstance(case.log, Checked):
+        yield from case.log.checks()
 
 
 def _records(case: _Case) -> Looks:

@@ -26,6 +26,7 @@ from pares.core.neli.classic import BEACONS, check_threshold
 from pares.core.neli.config import Config
 from pares.core.neli.fast import check_interval
 from pares.core.neli.partition_log import Tenure, Track
+from pares.core.neli.protocols import LOOSE, MODES, USUAL, Mode
 from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
 from pares.core.wire.neli_records import Foreign, decode
 from pares.core.wire.records import BadRecord
@@ -33,8 +34,8 @@ from pares.ledger import Log
 from pares.runtime.config.protocols import FastNeli, Nele, Neli
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.idle import uneven
-from pares.runtime.neli.settings import HOST_CLOCK
 from pares.runtime.neli.settings import config as config_of
+from pares.runtime.neli.settings import one_clock
 from pares.view.clock_error import ClockError
 from pares.view.scan import entries
 from pares.view.story import Story, url_of
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 USUAL_SESSION: Final = 1.0
 DRIFT: Final = 0.1
+UNUSUAL: Final = Mode("")
+"""What a protocol of the family is taken for that this release does not know."""
 LATELY_MS: Final = 10_000
 """Over how long records are counted, up to the newest one."""
 SILENCES: Final = 2
 """Sessions, or thresholds if they are longer, after which a leader that says nothing is reported."""
 AMPLE: Final = 2
 """`clock_error` should be this many times what was measured: clocks do not stay where they are."""
-MODES: Final = ("neli", "nele", "fast-neli")
 
 Looks = Iterator[tuple[str, str, str]]
 
@@ -97,9 +99,14 @@ class Induction:
         ]
 
     @property
+    def law(self) -> Mode:
+        """What the group runs: one of the family that a later release may have is looked at like the usual one."""
+        return MODES.get(self.mode, UNUSUAL)
+
+    @property
     def measurable(self) -> bool:
         """Whether it rests on clocks (exclusive NELI), of which the error is to be measured."""
-        return self.mode == "neli" and not self.refused
+        return self.law.by_clocks and not self.refused
 
     def facts(self) -> dict[str, Any]:
         """The figures behind the findings."""
@@ -137,9 +144,9 @@ def look(log: Log, group: str, plan: Plan, now_ms: int) -> Induction | None:
     if plan.protocol is None and not found.heard:
         return None
     said = [tenure.protocol for _, tenure in found.open if tenure.protocol]
-    found.mode = plan.protocol or (said[-1] if said else "neli")
-    if found.mode == "neli" and plan.overlap:
-        found.mode = "nele"
+    found.mode = plan.protocol or (said[-1] if said else USUAL.name)
+    if found.law.by_clocks and plan.overlap:
+        found.mode = LOOSE.name
     found.bound, found.bound_from = _bound(log, group, plan)
     try:
         found.config = _config(found)
@@ -171,7 +178,7 @@ def _bound(log: Log, group: str, plan: Plan) -> tuple[float, str]:
     """The group's reassignment bound in seconds, and how it is known."""
     if plan.session is not None:
         return plan.session, "--session"
-    native: float | None = getattr(log, "reassignment_bound", None)
+    native = log.capabilities.reassignment_bound
     if native is not None:
         return native, "session.timeout.ms"
     story = Story(log, group + SUFFIX)
@@ -186,13 +193,13 @@ def _config(found: Induction) -> Config:
     """What a member would be made with. Raises `ConfigError` and `CapabilityError` as it would."""
     plan = found.plan
     overlap = plan.overlap
-    if found.mode == "nele":
+    if not found.law.exclusive:
         overlap = plan.overlap or found.bound if plan.T is None else 0.0  # which T says by itself
     checked: dict[str, Any] = {"group": found.group, "name": "doctor", "host": "", "roles": (), "barrier_ms": 0}
     checked |= {"drift": DRIFT, "overlap_ms": round(overlap * 1000), "seats": 1}
-    if found.mode == "fast-neli":
+    if found.law.by_own_beats:
         own = FastNeli(heartbeat_timeout=plan.T)
-    elif found.mode == "nele":
+    elif not found.law.exclusive:
         own = Nele(T=plan.T)
     else:
         own = Neli(T=plan.T, clock_error=plan.clock_error)
@@ -293,7 +300,7 @@ def _threshold(found: Induction) -> Looks:
     assert config is not None
     session = f"the group's session of {config.session_ms} ms (by {found.bound_from})"
     try:
-        if found.mode == "fast-neli":
+        if found.law.by_own_beats:
             check_interval(config, lease_ns(config.threshold_ms, config.drift))
         else:
             check_threshold(config)
@@ -301,9 +308,9 @@ def _threshold(found: Induction) -> Looks:
         yield PROBLEM, "threshold", str(error)
         return
     t, e = config.threshold_ms, config.error_ms
-    if found.mode == "neli":
+    if found.law.by_clocks:
         yield GOOD, "threshold", f"T + clock_error = {t} ms + {e} ms = {t + e} ms, below {session}"
-    elif found.mode == "nele":
+    elif not found.law.exclusive:
         text = (
             f"T = {t} ms, above {session}: two may lead for {t - config.session_ms} ms at most when an owner is cut off"
         )
@@ -320,7 +327,7 @@ def _tenures(found: Induction) -> Looks:
     session_ms = int(found.bound * 1000)
     said = {t.member: t.within_ms for _, t in found.open}
     for member, within in sorted(said.items()):
-        if found.mode == "neli" and within >= session_ms:
+        if found.law.by_clocks and within >= session_ms:
             text = (
                 f"{member} believes for T + clock_error = {within} ms, not below the group's session of {session_ms} ms: a "
                 "takeover waits longer than for the group; use a smaller T"
@@ -357,7 +364,7 @@ def _clock(found: Induction) -> Looks:
     if clock.moved:
         yield WARNING, "clock-error", "a clock was set while it was measured: look again, and find out what sets it"
     need = math.ceil(clock.bound_us / 1000)
-    if found.log.kind in HOST_CLOCK and not clock.above(error):
+    if one_clock(found.log.capabilities.scope) and not clock.above(error):
         yield (
             GOOD,
             "clock-error",

@@ -2,6 +2,7 @@
 waiting, topics and handles have files of their own, test_ledger_conformance_*.py."""
 
 import os
+import select
 import threading
 import time
 
@@ -10,7 +11,8 @@ from ledger_stages import Stage, in_threads
 from log_tools import HANG, payloads, read_all
 
 from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.ledger import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD, Entry, Ledger, Log, expire
+from pares.ledger import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD, Entry, Group, Ledger, Log, ManyAtOnce, expire
+from pares.ledger.registry import scheme_of
 
 
 def test_is_what_the_protocols_say(stage: Stage) -> None:
@@ -20,6 +22,35 @@ def test_is_what_the_protocols_say(stage: Stage) -> None:
     assert stage.url.startswith(f"{ledger.kind}://")
     assert ledger.partitions == 1
     assert ledger.retention == 3600.0
+
+
+def test_declares_what_it_can_do(stage: Stage) -> None:
+    ledger = stage.open()
+    declared = ledger.capabilities
+    assert not declared.readonly
+    assert declared == ledger.capabilities, "asked twice, it says the same"
+    assert scheme_of(stage.url).scope in ("network", declared.scope), "its registry says no more than it does itself"
+    assert ledger.topic("t").capabilities.scope == declared.scope
+    assert not isinstance(ledger, Group) or declared.reassignment_bound is not None
+
+
+def test_one_bell_is_for_all_partitions_where_that_is_declared(stage: Stage) -> None:
+    log = stage.open().topic("t", 2)
+    bell = log.bell(0)
+    assert bell is not None
+    bell.clear()
+    log.append(b"x", 1)
+    if log.capabilities.one_bell:
+        assert select.select([bell.fileno()], [], [], HANG)[0]
+    bell.close()
+
+
+def test_does_for_many_partitions_at_once_what_it_does_for_each(stage: Stage) -> None:
+    log = stage.open().topic("t", 3)
+    if isinstance(log, ManyAtOnce):
+        assert log.append_each([(0, b"a"), (2, b"b"), (2, b"c")]) == [log.start(0), log.end(2) - 2, log.end(2) - 1]
+        assert log.changed([log.end(0), 0, log.end(2) - 1]) == [2]
+    assert [log.end(1), len(log.read(log.start(1), 1))] == [0, 0]
 
 
 def test_begins_empty_at_offset_0(stage: Stage) -> None:

@@ -312,7 +312,7 @@ def test_looking_on_only(server: Server) -> None:
     with server.denied(f"pares.log.{stream}.>", "$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.PURGE.>"):
         looker = pares.ledger.open(server.nats.stream_url(stream, prefix=f"{stream}-", readonly=1))
         assert isinstance(looker, NatsLedger)
-        assert looker.readonly
+        assert looker.capabilities.readonly
         assert [entry.payload for entry in looker.read(0)] == [b"x"]
         for use in (lambda: looker.append(b"y"), lambda: looker.append_many([b"y"]), lambda: looker.trim(1)):
             with pytest.raises(CapabilityError, match="opened read-only"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from induction_tools import ROLES
@@ -13,7 +13,7 @@ from runtime_tools import CALM, PATIENCE, Crew, binding
 
 import pares
 from pares.core.errors import ConfigError
-from pares.ledger import Log
+from pares.ledger import Capabilities, Log
 from pares.runtime.config.protocols import PROTOCOLS, protocol_of
 from pares.runtime.neli import settings
 
@@ -111,9 +111,12 @@ class Topic:
 
     partitions: int = 1
     kind: str = "kafka"
-    broker_time: bool = True
     retention: float | None = None
     url: str = "kafka://h/t"
+    capabilities: ClassVar = Capabilities()
+
+    def broker_time(self) -> bool:
+        return True
 
 
 # In force ------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
+from pares.ledger import Capabilities
 from pares.ledger.memory import MemoryLedger
 from pares.runtime.config.protocols import ProtocolName
 
@@ -375,7 +376,7 @@ def test_a_log_whose_times_are_by_its_writers_carries_no_exclusive_neli(memory: 
     inner = pares.open(memory)
 
     class Elsewhere:
-        kind = "elsewhere"
+        capabilities = Capabilities()
 
         def __getattr__(self, name: str) -> Any:
             return getattr(inner, name)

@@ -43,13 +43,16 @@ def listens(ledger: str | None, protocol: str | None) -> bool:
     from pares.cli.common.options import chosen
     from pares.core.errors import ConfigError
     from pares.ledger import parse
+    from pares.ledger.registry import scheme_of
+    from pares.runtime.config.protocols import TRAITS
 
-    if protocol not in (None, "claims", "allcall"):
+    asked = None if protocol is None else TRAITS.get(protocol)
+    if protocol is not None and (asked is None or asked.partitions):
         raise ConfigError(f"--protocol is {protocol!r}: give claims (what is in a log) or allcall")
-    if protocol is not None:
-        return protocol == "allcall"
-    address = parse(chosen(ledger))
-    return address.scheme == "nats" and not address.path.strip("/")
+    if asked is not None:
+        return not asked.on_log
+    url = chosen(ledger)
+    return scheme_of(url).bus_without_path and not parse(url).path.strip("/")
 
 
 @contextmanager
@@ -60,12 +63,11 @@ def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[Al
     """
     from pares.core.errors import ConfigError
     from pares.ledger import open_bus, parse
-    from pares.ledger.registry import LOOK_ONLY
+    from pares.ledger.registry import scheme_of
     from pares.runtime.allcall.observer import AllcallObserver
 
     url = existing(ledger)
-    address = parse(url)
-    on_log = address.scheme in LOOK_ONLY and address.path.strip("/") != ""
+    on_log = scheme_of(url).look_only and parse(url).path.strip("/") != ""
     bus = open_bus(url, **({"readonly": True} if on_log else {}))
     try:
         observer = AllcallObserver(bus, group=group)

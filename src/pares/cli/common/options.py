@@ -58,23 +58,24 @@ def chosen(url: str | None) -> str:
     Raises `ConfigError` for what is no URL, and for a ledger that ends with this process: a `pares run` on one would lead
     beside all others, each alone with its own.
     """
-    from pares.ledger import parse
+    from pares.ledger.registry import scheme_of
 
     if url is None and os.environ.get("PARES_LEDGER") == "":
         # As after `export PARES_LEDGER=$(...)` of something that failed. Each host would lead alone, on a file of its own.
         raise ConfigError("PARES_LEDGER is set, but empty: give it a ledger's URL, or unset it to use the default one")
     url = default_ledger() if url is None else url
-    if parse(url).scheme == "memory":
+    if scheme_of(url).scope == "process":
         raise ConfigError(f"{url} lives inside one process, and a command is a process of its own: use sqlite:///FILE")
     return url
 
 
-def sqlite_file(url: str) -> Path | None:
-    """The file behind a `sqlite:` URL; None for other ledgers. Raises `ConfigError` for what is no URL."""
+def ledger_file(url: str) -> Path | None:
+    """The file that a ledger is; None for other ledgers. Raises `ConfigError` for what is no URL."""
     from pares.ledger import parse
+    from pares.ledger.registry import scheme_of
 
     address = parse(url)
-    return Path(address.path[1:]) if address.scheme == "sqlite" and not address.host else None
+    return Path(address.path[1:]) if scheme_of(url).file and not address.host else None
 
 
 def existing(url: str | None) -> str:
@@ -84,7 +85,7 @@ def existing(url: str | None) -> str:
     worse than an error.
     """
     url = chosen(url)
-    path = sqlite_file(url)
+    path = ledger_file(url)
     if path is not None and not path.exists():
         raise ConfigError(
             f"there is no ledger at {path.absolute()}: name the right one by --ledger or PARES_LEDGER, or start a member "
@@ -108,7 +109,7 @@ def beginnable(url: str | None, create: bool) -> tuple[str, Path | None]:
     second world, in which this process leads alone. The state folder, of the default ledger, is made in any case.
     """
     named, url = url is not None, chosen(url)
-    path = sqlite_file(url)
+    path = ledger_file(url)
     if path is None:
         return url, None
     folder = path.absolute().parent
@@ -137,11 +138,10 @@ def check_folder(option: str, folder: Path) -> None:
 def opened(url: str | None, *, write: bool = False) -> Iterator[Ledger]:
     """That ledger, closed when the command is done. Commands that only look ask for no permission to write."""
     from pares.ledger import open as open_ledger
-    from pares.ledger import parse
-    from pares.ledger.registry import LOOK_ONLY
+    from pares.ledger.registry import scheme_of
 
     url = existing(url)
-    if parse(url).scheme not in LOOK_ONLY:
+    if not scheme_of(url).look_only:
         ledger = open_ledger(url)
     else:
         ledger = open_ledger(url, readonly=True)

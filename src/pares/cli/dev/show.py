@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -140,7 +141,7 @@ def document(kind: str, place: Path, found: Cluster | None) -> dict[str, Any]:
         identity = alive.get(node.id)
         condition = "down" if identity is None else "serving" if _serves(kind, node) else "silent"
         row = {"node": node.id, "address": node.address, "pid": identity and identity.pid, "state": condition}
-        nodes.append({**row, "log": str(state.node_folder(place, node.id) / _log_of(kind))})
+        nodes.append({**row, "log": str(state.node_folder(place, node.id) / _NODES[kind].log())})
     return {
         "folder": str(place),
         kind: found.version,
@@ -164,25 +165,49 @@ def _found(kind: str, place: Path) -> Cluster | None:
 
 def _serves(kind: str, node: Place) -> bool:
     from pares.core.errors import LedgerUnavailable
-    from pares.dev.kafka import probe
-    from pares.dev.kafka.settings import Security
-    from pares.dev.nats import server as nats_server
 
     try:
-        if kind == "kafka":
-            probe.look(node, Security(), timeout=2.0)
-        else:
-            nats_server.ask(node, "/healthz", 2.0)
+        _NODES[kind].ask(node)
     except LedgerUnavailable:
         return False
     return True
 
 
-def _log_of(kind: str) -> str:
-    from pares.dev.kafka import broker
-    from pares.dev.nats import server as nats_server
+def _ask_kafka(node: Place) -> None:
+    from pares.dev.kafka import probe
+    from pares.dev.kafka.settings import Security
 
-    return broker.LOG if kind == "kafka" else nats_server.LOG
+    probe.look(node, Security(), timeout=2.0)
+
+
+def _log_of_kafka() -> str:
+    from pares.dev.kafka import broker
+
+    return broker.LOG
+
+
+def _ask_nats(node: Place) -> None:
+    from pares.dev.nats import server
+
+    server.ask(node, "/healthz", 2.0)
+
+
+def _log_of_nats() -> str:
+    from pares.dev.nats import server
+
+    return server.LOG
+
+
+class _Node(NamedTuple):
+    """What a node of one kind of cluster is asked."""
+
+    ask: Callable[[Place], None]
+    """Raises `LedgerUnavailable` unless it serves."""
+    log: Callable[[], str]
+    """The name of its log, in its folder."""
+
+
+_NODES: Final = {"kafka": _Node(_ask_kafka, _log_of_kafka), "nats": _Node(_ask_nats, _log_of_nats)}
 
 
 def _count(nodes: int) -> str:

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from pares.core.neli.partition_log import Track
+from pares.core.neli.protocols import is_exclusive
 from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
 from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
 from pares.core.wire.neli_records import (
@@ -228,7 +229,7 @@ class Chronicle:
 
     def _more_overlap(self, sender: Sender, threshold_ms: int) -> bool:
         more = threshold_ms - sender.session_ms
-        if sender.protocol != "nele" or more <= sender.overlap_ms:
+        if is_exclusive(sender.protocol) or more <= sender.overlap_ms:
             return False
         sender.overlap_ms = more
         return True
@@ -314,7 +315,7 @@ class Chronicle:
             del self._announced[older]
         place, at_ms = announced or (self.track.start, stamp_ms)
         protocol, roles = self.senders[member].protocol, dict.fromkeys(self._roles, False)
-        tenancy = Tenancy(member, token, place, at_ms, announced is not None, protocol != "nele", roles)
+        tenancy = Tenancy(member, token, place, at_ms, announced is not None, is_exclusive(protocol), roles)
         tenancy.led_ms = stamp_ms
         before = self._current
         if before is not None and not before.over:

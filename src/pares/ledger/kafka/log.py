@@ -31,7 +31,7 @@ from urllib.parse import quote
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.address import Address, Options
-from pares.ledger.base import Entry, Log, Membership, check_partitions, grown_partitions
+from pares.ledger.base import Capabilities, Entry, Log, Membership, check_partitions, grown_partitions
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.kafka.append import Appender
 from pares.ledger.kafka.seek import Seeker
@@ -176,6 +176,12 @@ class KafkaLog(TailedLog):
         self._shared = shared
 
     @property
+    def capabilities(self) -> Capabilities:
+        from pares.ledger.kafka.group import session_ms
+
+        settings = self._shared.settings
+        return Capabilities(readonly=settings.readonly, reassignment_bound=session_ms(settings) / 1000)
+
     def broker_time(self) -> bool:
         """Whether entries carry the time of the broker that took them (message.timestamp.type=LogAppendTime). False too if the
         user has no right to see the topic's settings."""
@@ -254,7 +260,7 @@ class KafkaLedger(KafkaLog):
         shared = self._shared
         full = shared.settings.topic_name(name)
         check_partitions(partitions, f"topic {name!r}")
-        if self.readonly:
+        if shared.settings.readonly:
             shared.topics.found(full)
         else:
             shared.topics.settle(full, partitions)
@@ -287,13 +293,6 @@ class KafkaLedger(KafkaLog):
             shared.topics.settle(topic, partitions)
         told = (on_assigned, on_revoked, on_lost)
         return KafkaMembership(shared.settings, shared.lifetime, topic, group, told, session)
-
-    @property
-    def reassignment_bound(self) -> float:
-        """Seconds after which a group of this ledger's may give a silent member's partitions away: its members' session."""
-        from pares.ledger.kafka.group import session_ms
-
-        return session_ms(self._shared.settings) / 1000
 
     def remove(self) -> None:
         """Delete the ledger's topic with all that is in it, for everybody; nothing happens if it isn't there.

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from pares.core.errors import ConfigError
-from pares.ledger.base import check_name, check_payload
+from pares.ledger.base import Capabilities, check_name, check_payload
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.nats.epoch import Denied, Epoch, Lost
 from pares.ledger.nats.link import Link
@@ -231,6 +231,7 @@ class CoreNats(NatsBus):
     """
 
     kind = "nats"
+    capabilities = Capabilities()
 
     def __init__(self, settings: Settings) -> None:
         self.url = settings.url

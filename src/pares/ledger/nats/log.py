@@ -184,12 +184,14 @@ class NatsLog(TailedLog):
     """The streams of one topic as a log."""
 
     kind = "nats"
-    broker_time = True
-    """Entries carry the time of the server that took them: that of the stream's leader. Clients can't set it."""
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
         self._shared = shared
+
+    def broker_time(self) -> bool:
+        """Entries carry the time of the server that took them: that of the stream's leader. Clients can't set it."""
+        return True
 
 
 class NatsLedger(NatsLog):
@@ -228,7 +230,7 @@ class NatsLedger(NatsLog):
         self._open()
         full = self._shared.settings.stream_name(name)
         check_partitions(partitions, f"topic {name!r}")
-        if self.readonly:
+        if self._shared.settings.readonly:
             self._shared.found(full)
         else:
             self._shared.settle(full, partitions)

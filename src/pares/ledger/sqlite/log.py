@@ -27,6 +27,7 @@ from pares.ledger.base import (
     DEFAULT_RETENTION,
     MAX_READ_BYTES,
     Bell,
+    Capabilities,
     Entry,
     Log,
     check_name,
@@ -82,8 +83,6 @@ class SqliteLog:
     """One topic of a SQLite ledger; the one with the empty name is the ledger's own log."""
 
     kind = "sqlite"
-    one_bell = True
-    """A bell of any partition rings for all of them."""
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         self._shared = shared
@@ -92,9 +91,8 @@ class SqliteLog:
         self.url = url
 
     @property
-    def readonly(self) -> bool:
-        """Whether it was opened to look on only: then every append raises `CapabilityError`."""
-        return self._shared.readonly
+    def capabilities(self) -> Capabilities:
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True)
 
     @property
     def retention(self) -> float | None:

@@ -18,7 +18,7 @@ from pares.core.allcall.protocol import AllCall
 from pares.core.errors import CapabilityError, ClosedError, ForkedError
 from pares.core.reasons import DRAINED
 from pares.core.wire.changes import MemberJoined, MemberLeft
-from pares.ledger import Bus
+from pares.ledger import Bus, Reconnecting
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
@@ -92,7 +92,7 @@ class AllCallBinding:
         """By what the driver has heard from its user: nothing takes it back."""
         self._told_live = False
         self._reported: set[str] = set()
-        self._epoch = getattr(bus, "epoch", 0)
+        self._epoch = bus.epoch if isinstance(bus, Reconnecting) else 0
         self.since: dict[str, float] = {}
         """Wall-clock seconds at which it was heard who leads a role now."""
         self.core = AllCall(settings, host.now(), host.wall_us())
@@ -147,7 +147,7 @@ class AllCallBinding:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
             self.source.read_at = self._host.now()  # there need be nothing to hear yet
-        epoch = getattr(self._bus, "epoch", 0)
+        epoch = self._bus.epoch if isinstance(self._bus, Reconnecting) else 0
         if not epoch or epoch == self._epoch:
             return ()
         self._epoch = epoch

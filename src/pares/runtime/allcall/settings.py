@@ -9,6 +9,7 @@ from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Bus, Ledger, as_bus
+from pares.ledger.base import Declaring, Log
 from pares.ledger.registry import ClosableBus
 from pares.runtime.config.protocols import AllCall
 from pares.runtime.config.settings import SESSION, Usual
@@ -33,12 +34,12 @@ def medium(ledger: object, options: Mapping[str, Any] | None, host: Host) -> Clo
     """What members speak over: a bus, or the bus that any log gives. Closing it leaves an opened ledger open."""
     if isinstance(ledger, str):
         opened = host.open_bus(ledger, **(options or {}))
-        if getattr(opened, "readonly", False):
+        if opened.capabilities.readonly:
             opened.close()
             raise _read_only(ledger)
         return opened
-    if getattr(ledger, "readonly", False):
-        raise _read_only(getattr(ledger, "url", "it"))
+    if isinstance(ledger, Declaring) and ledger.capabilities.readonly:
+        raise _read_only(ledger.url if isinstance(ledger, Log) else "it")
     return medium_of(ledger)
 
 

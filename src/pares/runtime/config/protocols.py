@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, get_args
 from msgspec import Struct
 
 from pares.core.errors import CapabilityError, ConfigError
+from pares.core.neli.protocols import MODES, Mode
 from pares.core.wire.records import MAX_SESSION_MS
 from pares.runtime.config.numbers import one_of, seconds_to_ms
 
@@ -154,19 +155,48 @@ ProtocolSettings: TypeAlias = Partitioned | AllCall
 Protocol: TypeAlias = ProtocolName | ProtocolSettings
 """What `Member(protocol=...)` takes."""
 
-_USUAL: Final[dict[ProtocolName, Callable[[], ProtocolSettings] | None]] = {
-    "claims": None,
-    "nele": Nele,
-    "neli": Neli,
-    "fast-neli": FastNeli,
-    "allcall": AllCall,
+
+class Traits(Struct, frozen=True, kw_only=True):
+    """One protocol, as all that is above its core is told of it: nothing else compares names."""
+
+    name: ProtocolName
+    settings: type[ProtocolSettings] | None = None
+    """What `Member(protocol=...)` takes, made without arguments for its name alone."""
+    on_log: bool = True
+    """Its groups live in a log, where they can be read and steered. Else on a bus: they can be listened to."""
+    placed: bool = False
+    """The log says who holds what, by placement: so members settle, and roles can be handed over by an `Admin`."""
+    mode: Mode | None = None
+    """Of those that share out partitions."""
+    exclusive: bool = True
+    """One leader at most, unless an overlap is asked for."""
+    overlap: bool = False
+    """Takes an `overlap`."""
+
+    @property
+    def partitions(self) -> bool:
+        """Whether it shares out the partitions of a log: each role needs one."""
+        return self.mode is not None
+
+    @property
+    def by_clocks(self) -> bool:
+        """Whether it rests on clocks that are close to each other."""
+        return self.mode is not None and self.mode.by_clocks
+
+
+TRAITS: Final[dict[str, Traits]] = {
+    each.name: each
+    for each in (
+        Traits(name="claims", placed=True, overlap=True),
+        Traits(name="nele", settings=Nele, mode=MODES["nele"], exclusive=False, overlap=True),
+        Traits(name="neli", settings=Neli, mode=MODES["neli"]),
+        Traits(name="fast-neli", settings=FastNeli, mode=MODES["fast-neli"]),
+        Traits(name="allcall", settings=AllCall, on_log=False, exclusive=False),
+    )
 }
-_NAMES: Final[dict[type[ProtocolSettings], ProtocolName]] = {
-    Nele: "nele",
-    Neli: "neli",
-    FastNeli: "fast-neli",
-    AllCall: "allcall",
-}
+"""All protocols, in the order in which they are named to users."""
+USUAL: Final = TRAITS["claims"]
+"""What a group runs unless it says otherwise."""
 _MOVED: Final[dict[str, tuple[str, ...]]] = {
     "T": ("Neli", "Nele"),
     "clock_error": ("Neli",),
@@ -190,15 +220,15 @@ def protocol_of(given: object) -> tuple[ProtocolName, ProtocolSettings | None]:
     Raises `CapabilityError` for a name that there is not, `ConfigError` for what is neither a name nor settings.
     """
     if isinstance(given, str):
-        for name in PROTOCOLS:
-            if name == given:
-                made = _USUAL[name]
-                return name, None if made is None else made()
+        found = TRAITS.get(given)
+        if found is not None:
+            return found.name, None if found.settings is None else found.settings()
         raise CapabilityError(f"protocol {given!r} is not in this version of pares; it has: {', '.join(PROTOCOLS)}")
-    for kind, name in _NAMES.items():
-        if isinstance(given, kind):
-            return name, given
-        if given is kind:
+    for each in TRAITS.values():
+        kind = each.settings
+        if kind is not None and isinstance(given, kind):
+            return each.name, given
+        if kind is not None and given is kind:
             raise ConfigError(f"protocol is the class {kind.__name__}: make one, protocol=pares.{kind.__name__}()")
     raise ConfigError(
         f"protocol is {given!r:.80}: give one of {', '.join(map(repr, PROTOCOLS))}, or settings such as pares.Neli(T=2.0)"

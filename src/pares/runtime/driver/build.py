@@ -73,7 +73,7 @@ def open_medium(
     opened = host.open(ledger, **(options or {})) if isinstance(ledger, str) else ledger
     if not isinstance(opened, Log):
         raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
-    if getattr(opened, "readonly", False):
+    if opened.capabilities.readonly:
         if opens:
             opened.close()
         raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")

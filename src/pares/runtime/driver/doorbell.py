@@ -34,7 +34,7 @@ class Doorbell:
         self._alone = select.poll()
         self._alone.register(self._ring, select.POLLIN)
         self._others: list[int] = []
-        listened = () if ledger is None else partitions[:1] if getattr(ledger, "one_bell", False) else partitions
+        listened = () if ledger is None else partitions[:1] if ledger.capabilities.one_bell else partitions
         self._bells: list[Bell] = []
         for number in listened:
             bell = None if ledger is None else ledger.bell(number)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.ledger import Entry, Log
+from pares.ledger import Entry, Log, ManyAtOnce
 
 CHUNK: Final = 1000
 LOOK_EVERY: Final = 500_000_000
@@ -58,7 +58,7 @@ class Logs:
         self._ledger = ledger
         self._follows = follows
         self._now = now
-        self._changed: Callable[[list[int]], list[int]] | None = getattr(ledger, "changed", None)
+        self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
         self.read_at = now()
         self._away = False

@@ -19,7 +19,7 @@ from pares.core.neli.induced import Induced
 from pares.core.neli.partition import BELIEVING, STANDING
 from pares.core.neli.partitions import SILENT
 from pares.core.reasons import STEPPED_DOWN
-from pares.ledger import Entry, Ledger, expire
+from pares.ledger import Entry, Ledger, ManyAtOnce, expire
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
@@ -82,7 +82,7 @@ class NeliBinding:
         self._shares_at = 0
         self._looked_at_shares = False
         self._told_of_shares: set[str] = set()
-        self._append_each: Callable[[list[tuple[int, bytes]]], list[int]] | None = getattr(ledger, "append_each", None)
+        self._append_each = ledger.append_each if isinstance(ledger, ManyAtOnce) else None
         """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
         self.bells = host.bells(ledger, range(ledger.partitions))
         try:

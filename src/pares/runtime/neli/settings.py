@@ -10,7 +10,8 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.budget import BUDGET
 from pares.core.neli.classic import BEACONS
 from pares.core.neli.config import Config
-from pares.ledger import Log
+from pares.ledger import Log, Stamping
+from pares.ledger.base import Scope
 from pares.runtime.config.numbers import seconds_to_ms
 from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli, Partitioned
 
@@ -30,8 +31,6 @@ NOT_YET: Final = "00000000"
 """Of an incarnation that is only looked at."""
 CLOCK_ERROR: Final = 0.05
 """Seconds by which clocks may be apart, unless said otherwise, where the log's times are not this host's own."""
-HOST_CLOCK: Final = ("memory", "sqlite")
-"""Ledgers whose times are by the clock of the host that all their members are on."""
 
 
 def check_shape(protocol: str, given: Mapping[str, Any], native: bool) -> None:
@@ -78,9 +77,14 @@ def check_barrier(limit: float, grace: float, waits: float) -> None:
         )
 
 
+def one_clock(scope: Scope) -> bool:
+    """Whether the times in such a ledger are by the clock of the host that all its members are on."""
+    return scope != "network"
+
+
 def check_times(ledger: Log) -> None:
     """Raises `CapabilityError` unless the log's times are by one clock (exclusive NELI rests on them)."""
-    if ledger.kind in HOST_CLOCK or getattr(ledger, "broker_time", False):
+    if one_clock(ledger.capabilities.scope) or (isinstance(ledger, Stamping) and ledger.broker_time()):
         return
     raise CapabilityError(
         f"exclusive NELI takes the time of a record from the broker, and the times in {ledger.url} are by its writers' "
@@ -147,7 +151,7 @@ def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float,
         threshold = _ms("heartbeat_timeout", own.heartbeat_timeout, usual_deadline_ms(int(bound * 1000)))
         return Times(threshold, _ms("poll_interval", own.poll_interval, threshold // BEATS))
     check_times(ledger)
-    usual = 0.0 if ledger.kind in HOST_CLOCK else CLOCK_ERROR
+    usual = 0.0 if one_clock(ledger.capabilities.scope) else CLOCK_ERROR
     error = seconds_to_ms("clock_error", usual if own.clock_error is None else own.clock_error, 0, 60)
     most = round(LONGEST_T * 1000) - error  # a record says how long a belief may last, which is T and the error
     threshold = _ms("T", own.T, min((int(bound * 1000) - error) // 2, most))

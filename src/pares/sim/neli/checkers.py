@@ -201,10 +201,10 @@ class Frugal(NeliChecker):
 
     def end(self) -> None:
         knobs, seconds = self.knobs, (self.until - self.since) / SECOND
-        everybody = knobs.neighbours + (1 if knobs.mode == "fast-neli" else knobs.members)
+        everybody = knobs.neighbours + (1 if knobs.law.by_own_beats else knobs.members)
         needed = (
             0.0
-            if knobs.mode == "nele"
+            if not knobs.exclusive
             else everybody * knobs.partitions * 1000 / max(knobs.slowest_ms, knobs.interval_ms)
         )
         # A clock may be fast. A member that begins to lead says so at once; one that crashed or came is counted late.

@@ -12,6 +12,7 @@ from pares.core.lease import lease_ns
 from pares.core.neli.budget import BUDGET
 from pares.core.neli.classic import SHARED
 from pares.core.neli.fast import BEATS
+from pares.core.neli.protocols import MODES, USUAL, Mode
 from pares.sim.engine import MS
 from pares.sim.wire import Weather
 
@@ -41,8 +42,6 @@ LOSSES: Final = ("broken", "forgetful")
 """Logs that lose what they acknowledged, against A1: in no seed, but for the rules that make the best of it."""
 FAULTS: Final = (*DRAWN, "freeze_clocks", *LOSSES)
 """What can befall a group, apart from what weather does to single appends."""
-
-MODES: Final = ("fast-neli", "neli", "nele")
 
 
 class NeliKnobs(Struct, frozen=True):
@@ -78,26 +77,31 @@ class NeliKnobs(Struct, frozen=True):
     """Beats a second on the topic."""
 
     @property
+    def law(self) -> Mode:
+        """What the mode is."""
+        return MODES[self.mode]
+
+    @property
     def beat_ms(self) -> float:
         """The longest interval at which anybody beats, when all are known to all."""
         share = (self.members + self.neighbours) * self.partitions * 1000 / self.budget
         share = max(share, self.interval_ms * (1 + self.neighbours))
-        return max(self.interval_ms, share if self.mode == "nele" else min(share, self.slowest_ms))
+        return max(self.interval_ms, min(share, self.slowest_ms) if self.exclusive else share)
 
     @property
     def slowest_ms(self) -> float:
         """The longest interval that exclusive beliefs bear."""
-        if self.mode == "fast-neli":
+        if self.law.by_own_beats:
             return lease_ns(self.threshold_ms, self.drift) / BEATS / MS
         return (self.threshold_ms - self.error_ms) / SHARED
 
     @property
     def protocol(self) -> str:
-        return "neli" if self.mode == "nele" else self.mode
+        return self.mode if self.exclusive else USUAL.name
 
     @property
     def exclusive(self) -> bool:
-        return self.mode != "nele"
+        return self.law.exclusive
 
     def __str__(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -109,9 +113,10 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
     bias = dict(bias or {})
     session = rng.choice((200, 500, 1000, 1000, 3000))
     error = 0
-    if mode == "nele":
+    law = MODES[mode]
+    if not law.exclusive:
         threshold = int(session * rng.uniform(1.2, 3))
-    elif mode == "neli":
+    elif law.by_clocks:
         error = int(session * rng.choice((0.0, 0.02, 0.1)))
         threshold = int(session * rng.uniform(0.2, 0.8))
     else:
@@ -147,7 +152,7 @@ def draw(seed: int, mode: str, bias: dict[str, Any] | None = None) -> NeliKnobs:
     knobs = msgspec.structs.replace(knobs, **bias)
     if neighbours and "budget" not in bias:
         # So small that it is shared by beating half as often.
-        owners = neighbours + (1 if mode == "fast-neli" else knobs.members)
+        owners = neighbours + (1 if law.by_own_beats else knobs.members)
         budget = max(1, owners * knobs.partitions * 500 // knobs.interval_ms)
         knobs = msgspec.structs.replace(knobs, budget=budget)
     return msgspec.structs.replace(knobs, neighbours=neighbours)

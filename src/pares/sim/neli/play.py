@@ -84,7 +84,7 @@ class NeliPlay:
             "neli": knobs.threshold_ms + knobs.error_ms,
             "nele": knobs.session_ms,
         }
-        if "lie" in knobs.faults or knobs.mode == "fast-neli":
+        if "lie" in knobs.faults or knobs.law.by_own_beats:
             reach = max(reach, int(silence[knobs.mode] * MS * (1 + knobs.drift) ** 2))
         return reach + words + int(knobs.barrier * self.unit)
 
@@ -120,7 +120,7 @@ class NeliPlay:
         stopwatch = Stopwatch(rng.randint(0, 10**6) * SECOND, 1.0 + knobs.drift * swing)
         error = rng.choice((-1.0, 1.0)) if knobs.extreme else rng.uniform(-1, 1)
         # NELI's clocks are within e of the broker's; for the other modes they are anywhere.
-        spread = knobs.error_ms if knobs.mode == "neli" else 10_000_000
+        spread = knobs.error_ms if knobs.law.by_clocks else 10_000_000
         process = self.scene.add(name, settings, stopwatch=stopwatch, wall=WallClock(int(error * spread * 1000)))
         if 0 < knobs.narrow < knobs.partitions and len(name) == 1 and ord(name) % 2:
             process.settings["partitions"] = knobs.narrow

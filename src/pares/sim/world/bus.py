@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pares.core.errors import ClosedError, LedgerUnavailable
+from pares.ledger.base import Capabilities
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, Task
 
@@ -75,6 +76,7 @@ class SimBus:
     """One process' handle. Callbacks run on a task of that process."""
 
     kind = "simbus"
+    capabilities = Capabilities()
 
     def __init__(self, process: Process, bus: SharedBus, air: Air = FAIR) -> None:
         self.process = process

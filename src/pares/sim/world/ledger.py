@@ -12,6 +12,7 @@ from pathlib import Path
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.ledger.base import (
     Bell,
+    Capabilities,
     Entry,
     check_payload,
     check_payloads,
@@ -32,7 +33,7 @@ class SimLedger:
     """One handle, of one process."""
 
     kind = "sim"
-    one_bell = False
+    capabilities = Capabilities()
     place: Path | None = None
 
     def __init__(self, process: Process, log: SharedLog, weather: Weather, *, has_bell: bool = True) -> None:
