@@ -54,9 +54,10 @@ def short(*, style: str = "terms", proof: bool = True, seed: int = 1) -> Plan:
 
 
 class Struck:
-    """One run. `calls`: how many the first process made. `broken`: what was, or ""."""
+    """One run. `leaves`: the first one leaves in the end, so that the other must lead; else somebody must. `calls`: how many
+    the first process made. `broken`: what was, or ""."""
 
-    def __init__(self, plan: Plan, strike: Strike | None, *, told: bool = False) -> None:
+    def __init__(self, plan: Plan, strike: Strike | None, *, leaves: bool = True, told: bool = False) -> None:
         self.broken = ""
         self.stage = stage = Stage(plan, told=told)
         first, second = stage.add(), stage.add()
@@ -69,16 +70,17 @@ class Struck:
                     process.arm(strike)
                 world.after(SESSION_MS * MS // 3, second.start)
                 world.after(2 * SESSION_MS * MS, first.ask, lambda member: member.hand_over("r0", "m1"), "hands over")
-                world.after(3 * SESSION_MS * MS, second.ask, lambda member: member.hand_over("r0", "m0"), "hands over")
-                world.after(4 * SESSION_MS * MS, first.close)
+                world.after(3 * SESSION_MS * MS, second.ask, lambda member: member.hand_over("r0", "m0"), "hands back")
+                if leaves:
+                    world.after(4 * SESSION_MS * MS, first.close)
                 world.run(LENGTH)
                 for promise in stage.promises:
                     promise.end()
                 stage.judge.end()
                 seat = (stage.group, "r0", 0)
                 leaders = [held.process.name for held in stage.sight.believers(seat)]
-                if leaders != ["m1"]:
-                    raise Broken("the other one leads in the end", world.now, f"r0 is led by {leaders}")
+                if leaders != ["m1"] and (leaves or len(leaders) != 1):
+                    raise Broken("somebody leads in the end", world.now, f"r0 is led by {leaders}")
             except Broken as error:
                 self.broken = str(error)
             self.calls = process.calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import Follow, Jumped, Lead, Read, Renew
+from pares.core.events import Follow, Jumped, Lead, Read
 from pares.runtime import term
 from pares.runtime.driver import beliefs, loop
 from pares.runtime.driver import lifecycle as life
@@ -154,17 +154,6 @@ def _tick_before_read() -> list[Patch]:
     return [(loop.Loop, "_round", swapped)]
 
 
-def _follow_ignores_the_token() -> list[Patch]:
-    follow = beliefs.Beliefs.follow
-
-    def any_term(self: beliefs.Beliefs, effect: Follow) -> Any:
-        held = self.terms.get(effect.seat[0])
-        token = effect.token if held is None else held.token
-        return follow(self, Follow(effect.seat, token, effect.why, effect.fenced, effect.at))
-
-    return [(beliefs.Beliefs, "follow", any_term)]
-
-
 def _follow_forgets_the_deadline() -> list[Patch]:
     """The term is ended, and what `holds` looks at stays."""
 
@@ -189,17 +178,6 @@ def _work_beside_the_barrier() -> list[Patch]:
         begin(self, held, event)
 
     return [(beginnings.Beginnings, "begin", beside)]
-
-
-def _abandons_first() -> list[Patch]:
-    """A member that begins anew gives its lock up before its beliefs end."""
-    restart = loop.Loop._restart  # pyright: ignore[reportPrivateUsage]
-
-    def early(self: loop.Loop, effect: Any) -> None:
-        self.incarnation.abandon()
-        restart(self, effect)
-
-    return [(loop.Loop, "_restart", early)]
 
 
 def _lock_before_beliefs() -> list[Patch]:
@@ -248,17 +226,12 @@ def _anchor_not_read() -> list[Patch]:
 
 def _renew_forgets_the_others() -> list[Patch]:
     """Only the first of a member's terms is prolonged."""
-    renew = beliefs.Beliefs.renew
+    renew = beliefs.Beliefs._renew  # pyright: ignore[reportPrivateUsage]
 
-    def one(self: beliefs.Beliefs, effect: Renew) -> Any:
-        terms = self.terms
-        self.terms = dict(list(terms.items())[:1])
-        try:
-            return renew(self, effect)
-        finally:
-            self.terms = terms
+    def one(self: beliefs.Beliefs, terms: list[term.Term], until: int) -> tuple[int, list[term.Term]]:
+        return renew(self, terms[:1], until)
 
-    return [(beliefs.Beliefs, "renew", one)]
+    return [(beliefs.Beliefs, "_renew", one)]
 
 
 RUNTIME: Final = (
@@ -294,19 +267,11 @@ RUNTIME: Final = (
         {**FROZEN, "overlap_ms": 0},
     ),
     Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
-    Mutant("follow-ignores-the-token", "R5", "any term ends when one does", _follow_ignores_the_token, MOVED),
     Mutant(
         "follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED
     ),
     Mutant(
         "work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
-    ),
-    Mutant(
-        "abandons-first",
-        "R8",
-        "a member that begins anew gives its lock up while it believes",
-        _abandons_first,
-        {"faults": {"replace": 1.0, "lose_lock": 1.0}, "pace": 1.0, "proof": True},
     ),
     Mutant(
         "lock-before-beliefs",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pares.sim.world.process import Process
 
 GROUP: Final = "stage"
+LOOK_EVERY: Final = 500 * MS
+"""Nanoseconds between a member's looks whether its log is still the same one (R12)."""
 P = TypeVar("P", bound=Promise)
 
 
@@ -80,14 +82,17 @@ class Stage:
         return self.plan.overlap_ms * MS
 
     def excused(self, one: Held, other: Held) -> bool:
-        """Whether the two may believe at once: one of them in a log that is no more (A1), or with its lock lost (A3)."""
-        renewed = self.judge.renewed_at
-        if renewed >= 0 and (one.began < renewed) != (other.began < renewed):
-            longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
-            if self.world.now < renewed + int(longest * 1.25):
-                return True
+        """Whether the two may believe at once: the log was another one just now (A1), or one has lost its lock (A3)."""
+        if self.between_logs():
+            return True
         locks = (self.world.locks.of(held.term.member) for held in (one, other))
         return any(lock is not None and lock.lost_at is not None for lock in locks)
+
+    def between_logs(self) -> bool:
+        """Whether members may still live in a log that is no more: until they look for it, and a lease longer."""
+        renewed = self.judge.renewed_at
+        longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
+        return renewed >= 0 and self.world.now < renewed + int((longest + LOOK_EVERY) * 1.25) + 4 * self.trip
 
     def judged(self, held: Held) -> bool:
         return held.seat[0] == self.group
