@@ -62,10 +62,10 @@ class Struck:
         self.stage = stage = Stage(plan, told=told)
         first, second = stage.add(), stage.add()
         with stage.world.playing() as world:
+            first.start()
+            process = first.process
+            assert process is not None
             try:
-                first.start()
-                process = first.process
-                assert process is not None
                 if strike is not None:
                     process.arm(strike)
                 world.after(SESSION_MS * MS // 3, second.start)

@@ -292,7 +292,15 @@ RUNTIME: Final = (
         "R4",
         "a term that has run out is kept and not given up",
         _lapses_are_kept,
-        {**STARVED, "weather": CALMLY},
+        {
+            **STARVED,
+            "weather": CALMLY,
+            "acts": {},
+            "barrier_timeout": 0.05,
+            "barrier": -1.0,
+            "storm": 8.0,
+            "calm": 25.0,
+        },
     ),
     Mutant(
         "anchor-not-read",

@@ -91,6 +91,8 @@ class Plan(Struct, frozen=True):
     starving_by: float
     wall_spread: float
     """How far wall clocks are apart, in seconds."""
+    neighbours: bool = False
+    """Whether each process has a second member, of another group on the same log."""
 
     @property
     def unit(self) -> int:
@@ -148,11 +150,31 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Plan:
         starving_by=rng.choice((0.02, 0.2, 1.0)),
         wall_spread=rng.choice((0.0, 0.0, 1.0, 3600.0)),
     )
+    if not bias:  # a plan that was asked for a trouble of its own gets no other beside it
+        plan = msgspec.structs.replace(plan, **_rare(plan))
     changed = {name: value for name, value in bias.items() if name not in ("session_ms", "members", "drift", "weather")}
     if "weather" in bias:
         weathers = (msgspec.structs.replace(weather, **bias["weather"]) for weather in plan.weathers)
         changed["weathers"] = tuple(weathers)
     return msgspec.structs.replace(plan, **changed) if changed else plan
+
+
+def _rare(plan: Plan) -> dict[str, Any]:
+    """Troubles of few seeds, each by chance of its own, so that a seed without them is the same whether they exist or not."""
+    found: dict[str, Any] = {}
+    rng = Random(f"{plan.seed}/slow")
+    if rng.random() < 0.2:  # a member that lives, and is slow all its life
+        place, trip = rng.randrange(plan.members), int(rng.uniform(0.15, 1) * plan.unit)
+        weather = msgspec.structs.replace(plan.weathers[place], send=(trip // 2, trip), ack=(trip // 4, trip // 2))
+        weather = msgspec.structs.replace(weather, timeout=3 * trip)
+        found["weathers"] = (*plan.weathers[:place], weather, *plan.weathers[place + 1 :])
+    rng = Random(f"{plan.seed}/neighbours")
+    if rng.random() < 0.2:
+        found["neighbours"] = True
+    rng = Random(f"{plan.seed}/lose_tail")
+    if rng.random() < 0.1:
+        found["faults"] = {**plan.faults, "lose_tail": 1.0}
+    return found
 
 
 def _some(rng: Random, kinds: tuple[str, ...], most: int) -> dict[str, float]:

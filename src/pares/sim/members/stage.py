@@ -79,7 +79,7 @@ class Stage:
 
     def overlap(self, member: Member) -> int:
         """Nanoseconds for which it may believe after its lease."""
-        return self.plan.overlap_ms * MS
+        return 0 if member.group != self.group else self.plan.overlap_ms * MS
 
     def excused(self, one: Held, other: Held) -> bool:
         """Whether the two may believe at once: the log was another one just now (A1), or one has lost its lock (A3)."""
@@ -90,6 +90,8 @@ class Stage:
 
     def between_logs(self) -> bool:
         """Whether members may still live in a log that is no more: until they look for it, and a lease longer."""
+        if any(partition.lost for partition in self.log.partitions):
+            return True  # offsets are given out again: two may live in two worlds until one finds out (promise 7)
         renewed = self.judge.renewed_at
         longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
         return renewed >= 0 and self.world.now < renewed + int((longest + LOOK_EVERY) * 1.25) + 4 * self.trip

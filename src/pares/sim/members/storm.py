@@ -216,6 +216,14 @@ class Storm(Chance[User]):
         if not self.replaced:
             self.replaced = True
             self.stage.log.replace()
+            self.world.told(None, "the log is replaced")
+
+    def _lose_tail(self) -> None:
+        """The log loses what it has acknowledged, as after a failover that should not have been (A1)."""
+        if not self.replaced:
+            self.replaced = True
+            self.stage.log.lose_tail(self.rng.randint(1, 12))
+            self.world.told(None, "the log has lost its tail")
 
     def _trim(self) -> None:
         """Retention: what is older than ten of the longest sessions goes."""

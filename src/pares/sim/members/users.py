@@ -132,6 +132,16 @@ class User:
         )
         for role in stage.roles:
             host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
+        if plan.neighbours:
+            other = Member(
+                self.ledger,
+                group="neighbours",
+                roles="x",
+                name=self.name,
+                session=self.session_ms / 1000,
+                drift=plan.drift,
+            )  # type: ignore[arg-type]
+            host.spawn(lambda: self._works(process, other, "x"), "neighbour")
         self.closing.wait()
         timeout = self.rng.choice((None, None, 0.2 * self.session_ms / 1000))
         if timeout is not None:
@@ -199,7 +209,9 @@ class Watcher:
     def step(self, term: Term, what: str) -> None:
         """A piece of work. Its write comes at its end, whatever has become of the term by then."""
         work, user = self.stage.work, self.user
-        running = work.begin(self.process, term.key, what) if what != "poll" and what != "wait" else None
+        running = None
+        if what not in ("poll", "wait"):  # of which no handover knows
+            running = work.begin(self.process, term.key, what, barrier=self.member is user.member)
         held = self.stage.sight.open.get(self.process, {}).get(term)
         try:
             self.host.sleep(user.rng.expovariate(1) * self.stage.plan.step_ms / 1000)

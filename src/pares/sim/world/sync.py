@@ -7,13 +7,15 @@ woken for it; waits with a timeout end by the process' own stopwatch.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from queue import Empty
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Task
 
+T = TypeVar("T")
 Waiter = tuple[Task, int]
 """A task, and the ticket under which it waits."""
 
@@ -155,8 +157,12 @@ class Condition:
         self._lock = RLock(process) if lock is None else lock
         self._waiters: deque[list[Any]] = deque()
         """[task, ticket, whether it was notified]"""
-        self.acquire = self._lock.acquire
-        self.release = self._lock.release
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        return self._lock.acquire(blocking, timeout)
+
+    def release(self) -> None:
+        self._lock.release()
 
     def __enter__(self) -> bool:
         return self._lock.acquire()
@@ -188,7 +194,7 @@ class Condition:
                 self._lock.acquire()
         return bool(waiter[2])
 
-    def wait_for(self, predicate: Any, timeout: float | None = None) -> bool:
+    def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
         end = None if timeout is None else self._process.reading() + int(timeout * 1e9)
         result = predicate()
         while not result:

@@ -27,7 +27,7 @@ class Readiness(Promise):
 
     def _look(self, held: Held) -> None:
         user = self.stage.user_of(held.process)
-        if user is None or user.unready_since is None or not user.has_ready:
+        if user is None or user.unready_since is None or held.member is not user.member:
             return
         since = self.world.now - max(user.unready_since, self._well(held.process))
         longest = (2 * user.session_ms + self.stage.plan.overlap_ms) * MS / (

@@ -48,10 +48,10 @@ class Work(Promise):
         self.world.on_end.append(self._gone)
         stage.sight.ended.append(self._ended)
 
-    def begin(self, process: Process, key: Key, what: str) -> Running:
+    def begin(self, process: Process, key: Key, what: str, *, barrier: bool = True) -> Running:
         """By a task of a user's: its work begins. `what`: the way in which it came to run."""
         user = self.stage.user_of(process)
-        barrier = user is not None and user.has_barrier and bool(self.stage.plan.barrier_timeout)
+        barrier = barrier and user is not None and user.has_barrier and bool(self.stage.plan.barrier_timeout)
         if what != "barrier" and barrier and (process, key) not in self.initialised:
             self.fail(f"{what} of {process.name} for {key} begins before the barrier has returned from Acquired")
         running = Running(process, key, what, self.world.now)
