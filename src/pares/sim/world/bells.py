@@ -85,11 +85,12 @@ class Bells:
     def wait(self, seconds: float) -> None:
         process = self._process
         process.cross("bells:wait")
+        task = process.world.task()
         if not (self.heard or self._pushed) and seconds > 0:
-            task = process.world.task()
             self._waiting.append((task, task.ticket, False))
             process.block("bells", process.deadline(seconds))
         self.heard = self._pushed = False
+        task.waited_at = process.world.now
 
     def rest(self, seconds: float) -> None:
         process = self._process

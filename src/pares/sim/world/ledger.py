@@ -242,6 +242,7 @@ class SimLedger:
 
     def _reach(self, link: Link) -> None:
         """The request goes to the ledger; an error when it does not get there."""
+        self._process.world.task().read_at = self._process.world.now
         trip = link.trip()
         if trip:
             self._process.pause(trip)

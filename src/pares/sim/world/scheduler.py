@@ -34,7 +34,20 @@ STUBBORN: Final = 1_000
 class Task:
     """One thread of a simulated process; to its users what `threading.Thread` is."""
 
-    __slots__ = ("_joiners", "blocked", "daemon", "error", "greenlet", "ident", "name", "over", "process", "ticket")
+    __slots__ = (
+        "_joiners",
+        "blocked",
+        "daemon",
+        "error",
+        "greenlet",
+        "ident",
+        "name",
+        "over",
+        "process",
+        "read_at",
+        "ticket",
+        "waited_at",
+    )
 
     def __init__(self, process: Process, ident: int, run: Callable[[], object], name: str) -> None:
         self.process = process
@@ -48,6 +61,8 @@ class Task:
         """Of the present wait; whatever names an older one wakes nobody."""
         self.blocked = ""
         """What it waits for, for people."""
+        self.waited_at = self.read_at = 0
+        """The true times of its last wait for bells, and of its last attempt to look at a log."""
         self._joiners: list[tuple[Task, int]] = []
         self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
         self.greenlet.gr_context = process.context.copy()

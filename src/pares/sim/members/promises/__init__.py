@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pares.sim.members.promises.base import Promise
+from pares.sim.members.promises.claims import Claims
 from pares.sim.members.promises.exclusive import Exclusive
 from pares.sim.members.promises.failures import Failures
 from pares.sim.members.promises.led import Led
@@ -17,7 +18,7 @@ from pares.sim.members.promises.work import Work
 if TYPE_CHECKING:
     from pares.sim.members.stage import Stage
 
-EVERY: tuple[type[Promise], ...] = (Exclusive, Terms, Tokens, Locks, Readiness, Work, Failures, Led)
+EVERY: tuple[type[Promise], ...] = (Exclusive, Terms, Tokens, Locks, Claims, Readiness, Work, Failures, Led)
 
 
 def everything(stage: Stage) -> list[Promise]:
