@@ -235,7 +235,8 @@ class ClaimsBinding:
         self._trimmed_at = now
         try:
             start = self.ledger.start(self._partition)
-            left = expire(self.ledger, min(before, start + TRIM_AT_ONCE), self._partition)
+            now_ms = self._host.wall_us() // 1000
+            left = expire(self.ledger, min(before, start + TRIM_AT_ONCE), self._partition, now_ms=now_ms)
             if left >= start + TRIM_AT_ONCE:
                 self._trim_before, self._trimmed_at = before, now - TRIM_EVERY + TRIM_AGAIN
             else:

@@ -323,7 +323,8 @@ class NeliBinding:
             if part.phase in BELIEVING:
                 with contextlib.suppress(LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError):
                     start = self.ledger.start(part.number)
-                    expire(self.ledger, min(part.track.position, start + TRIM_AT_ONCE), part.number)
+                    now_ms = self._host.wall_us() // 1000
+                    expire(self.ledger, min(part.track.position, start + TRIM_AT_ONCE), part.number, now_ms=now_ms)
 
     # What `logs` asks --------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,9 @@ class Stage:
         self.group = GROUP
         self.roles = tuple(f"r{number}" for number in range(plan.roles))
         self.world = World(plan.seed, told=told)
-        self.log = self.world.log("log")
+        # Members of a log that is trimmed know that, and write snapshots in time.
+        kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
+        self.log = self.world.log("log", retention=kept)
         self.judge = Judge(self.world, self.log, self.group)
         self.sight = Sight(self.world)
         self.users: dict[Process, User] = {}

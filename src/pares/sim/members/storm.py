@@ -226,9 +226,11 @@ class Storm(Chance[User]):
             self.world.told(None, "the log has lost its tail")
 
     def _trim(self) -> None:
-        """Retention: what is older than ten of the longest sessions goes."""
-        partition = self.stage.log.partitions[0]
-        partition.trim(partition.older_than(self.world.now - 10 * max(self.plan.sessions) * 1_000_000))
+        """Retention: what is older than the log says that it keeps goes."""
+        log = self.stage.log
+        if log.retention is not None:
+            partition = log.partitions[0]
+            partition.trim(partition.older_than(self.world.now - int(log.retention * 1e9)))
 
 
 class Acts(Chance[User]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pares.sim.log import EntryTuple, SimLog
+from pares.sim.world.clocks import EPOCH_US
 
 
 class Partition(SimLog):
@@ -18,6 +19,10 @@ class Partition(SimLog):
         super().__init__(begin)
         self.lost = 0
         """How often that has happened."""
+
+    def stamp_ms(self, now: int) -> int:
+        """By a wall clock that is right."""
+        return EPOCH_US // 1_000 + now // 1_000_000
 
     def lose_tail(self, count: int) -> None:
         """The last `count` entries are gone, though they were acknowledged; their offsets are given out again."""
