@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import Follow, Jumped, Lead, Read
+from pares.core.events import Follow, Lead, Read
 from pares.runtime import term
-from pares.runtime.driver import beliefs, loop
+from pares.runtime.driver import beliefs, claims, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.mutants.base import Mutant, Patch
@@ -58,7 +58,16 @@ def _renewal_revives() -> list[Patch]:
 
 
 def _lock_not_looked_at() -> list[Patch]:
-    return [(loop.Loop, "_keeps_lock", lambda self, *, thoroughly: True)]
+    look = claims.ClaimsBinding.look
+
+    def trusting(self: claims.ClaimsBinding, *, thoroughly: bool) -> Any:
+        lock, self.incarnation.lock = self.incarnation.lock, None
+        try:
+            return look(self, thoroughly=thoroughly)
+        finally:
+            self.incarnation.lock = lock
+
+    return [(claims.ClaimsBinding, "look", trusting)]
 
 
 def _stop_does_not_last() -> list[Patch]:
@@ -105,53 +114,37 @@ def _callback_not_awaited() -> list[Patch]:
 
 def _read_judged_by_an_old_clock() -> list[Patch]:
     """What was read is judged by a stopwatch that was read before the fetch."""
+    read = logs.Logs._read  # pyright: ignore[reportPrivateUsage]
 
-    def read(self: loop.Loop) -> None:
+    def early(self: logs.Logs, number: int, new: bool) -> Iterator[tuple[Any, int | None]]:
         mine: Any = self
-        try:
-            if not mine._attached:
-                mine._attach()
-            elif self.unreachable is not None or self.now() >= mine._looked_at + loop.LOOK_EVERY:
-                mine._look()
-            while self.over is None and mine._attached:
-                before = self.now()
-                entries = self.ledger.read(self.claims.position, self.partition, loop.CHUNK)
-                self.read_at, self.unreachable = self.now(), None
-                now, mine.now = self.now, lambda before=before: before
-                try:
-                    mine._step(Read(list(entries)))
-                finally:
-                    mine.now = now
-                if not entries:
-                    break
-        except LedgerUnavailable as error:
-            mine._out_of_reach(error)
-        except (LedgerGap, LedgerRewound) as error:
-            mine._step(Jumped(str(error)))
-        except ClosedError:
-            mine._ledger_closed()
+        found, before = read(self, number, new), mine._now()
+        for event, now in found:
+            yield event, before if isinstance(event, Read) else now
+            before = mine._now()
 
-    return [(loop.Loop, "_read", read)]
+    return [(logs.Logs, "_read", early)]
 
 
 def _tick_before_read() -> list[Patch]:
     """A round ticks before it reads, so it acts on what it knew before it waited."""
 
-    def swapped(self: loop.Loop) -> None:
+    def swapped(self: loop.Driver) -> None:
         mine: Any = self
-        self.doorbell.wait(mine._patience())
-        mine._keeps_lock(thoroughly=False)
+        mine._rest()
+        self.binding.bells.wait(mine._patience())
         readers = len(mine._readers)
+        for event in self.binding.look(thoroughly=False):
+            mine._step(event)
         mine._serve()
-        mine._check_deaths()
-        if self.over is None:
-            mine._tick()
+        mine._tick()
         mine._read()
         mine._readers.done(readers)
+        self.binding.after_round()
         if self.each_round is not None:
             self.each_round()
 
-    return [(loop.Loop, "_round", swapped)]
+    return [(loop.Driver, "_round", swapped)]
 
 
 def _follow_forgets_the_deadline() -> list[Patch]:
@@ -208,7 +201,7 @@ def _lock_before_beliefs() -> list[Patch]:
     def cleans(self: Any) -> None:
         self._clean_up()
 
-    return [(beliefs.Beliefs, "stop", late), (loop.Loop, "_end_terms", cleans)]
+    return [(beliefs.Beliefs, "stop", late), (loop.Driver, "_end_terms", cleans)]
 
 
 def _unready_is_ready() -> list[Patch]:
@@ -233,12 +226,13 @@ def _lapses_are_kept() -> list[Patch]:
 
 
 def _anchor_not_read() -> list[Patch]:
-    """After an outage the last entry is not read again, and the log's identity is not looked at."""
+    """Neither the log's identity is looked at, nor after an outage the last entry that was read."""
 
-    def trusting(self: loop.Loop) -> None:
-        self._looked_at = self.now()  # pyright: ignore[reportPrivateUsage]
+    def trusting(self: logs.Logs, number: int = 0) -> Iterator[tuple[Any, int | None]]:
+        self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
+        return iter(())
 
-    return [(loop.Loop, "_look", trusting)]
+    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting)]
 
 
 def _renew_forgets_the_others() -> list[Patch]:
