@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-from pares.core.events import Died, Event, Follow, Lead, Read
+from pares.core.events import Follow, Lead, Read
 from pares.runtime import term
 from pares.runtime.claims import binding as claims
 from pares.runtime.driver import beliefs, logs, loop
@@ -16,6 +17,19 @@ FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "st
 """Members that stand still and wake up again."""
 STARVED: Final[dict[str, Any]] = {"faults": {"starve_at": 1.0}, "pace": 3.0, "starving": 0.0, "overlap_ms": 0}
 """Tasks that come back late, one at a time."""
+REVIVED: Final[dict[str, Any]] = {
+    **STARVED,
+    "pace": 5.0,
+    "styles": ("wait", "wait", "terms", "wait", "poll"),
+    "members": 2,
+    "roles": 3,
+    "acts": {},
+    "barrier": -1.0,
+    "session_ms": 100,
+    "calm": 2.0,
+    "storm": 20.0,
+}
+"""The same, often, and programs that ask for a term again when it was over."""
 MOVED: Final[dict[str, Any]] = {
     "faults": {"close": 1.0},
     "acts": {"hand_over": 1.0, "step_down": 1.0},
@@ -58,12 +72,16 @@ def _renewal_revives() -> list[Patch]:
 
 
 def _lock_not_looked_at() -> list[Patch]:
-    def blind(self: claims.ClaimsBinding, *, thoroughly: bool) -> list[Event]:
-        mine: Any = self
-        dead: list[str] = [] if thoroughly or mine._deaths is None else mine._deaths.check(self.now())
-        return [Died(member) for member in dead]
+    look = claims.ClaimsBinding.look
 
-    return [(claims.ClaimsBinding, "look", blind)]
+    def trusting(self: claims.ClaimsBinding, *, thoroughly: bool) -> Any:
+        lock, self.incarnation.lock = self.incarnation.lock, None
+        try:
+            return look(self, thoroughly=thoroughly)
+        finally:
+            self.incarnation.lock = lock
+
+    return [(claims.ClaimsBinding, "look", trusting)]
 
 
 def _stop_does_not_last() -> list[Patch]:
@@ -110,17 +128,16 @@ def _callback_not_awaited() -> list[Patch]:
 
 def _read_judged_by_an_old_clock() -> list[Patch]:
     """What was read is judged by a stopwatch that was read before the fetch."""
-    position = claims.ClaimsBinding.position
-    before = dict[int, int]()
+    read = logs.Logs._read  # pyright: ignore[reportPrivateUsage]
 
-    def asks(self: claims.ClaimsBinding, partition: int) -> int:
-        before[id(self)] = self.now()
-        return position(self, partition)
+    def early(self: logs.Logs, number: int, new: bool) -> Iterator[tuple[Any, int | None]]:
+        mine: Any = self
+        found, before = read(self, number, new), mine._now()
+        for event, now in found:
+            yield event, before if isinstance(event, Read) else now
+            before = mine._now()
 
-    def reads(self: claims.ClaimsBinding, partition: int, entries: list[Any], read_at: int) -> tuple[Event, int]:
-        return Read(list(entries)), before[id(self)]
-
-    return [(claims.ClaimsBinding, "position", asks), (claims.ClaimsBinding, "reads", reads)]
+    return [(logs.Logs, "_read", early)]
 
 
 def _tick_before_read() -> list[Patch]:
@@ -128,6 +145,7 @@ def _tick_before_read() -> list[Patch]:
 
     def swapped(self: loop.Driver) -> None:
         mine: Any = self
+        mine._rest()
         self.binding.bells.wait(mine._patience())
         readers = len(mine._readers)
         for event in self.binding.look(thoroughly=False):
@@ -158,8 +176,25 @@ def _follow_forgets_the_deadline() -> list[Patch]:
     return [(beliefs.Beliefs, "follow", half)]
 
 
+def _term_ends_before_its_deadline_goes() -> list[Patch]:
+    """The term is ended first, and what `holds` looks at afterwards."""
+
+    def late(self: beliefs.Beliefs, effect: Follow) -> Any:
+        with self._lock:  # pyright: ignore[reportPrivateUsage]
+            held = self.terms.get(effect.seat[0])
+            if held is None or held.key != (*effect.seat, effect.token):
+                return None
+            held._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+            self.until.pop(effect.seat[0], None)
+            self._begun.pop(effect.seat[0], None)  # pyright: ignore[reportPrivateUsage]
+            del self.terms[effect.seat[0]]
+            return held
+
+    return [(beliefs.Beliefs, "follow", late)]
+
+
 def _work_beside_the_barrier() -> list[Patch]:
-    """The work of a term begins while the barrier still has `Acquired` (S1)."""
+    """The work of a term begins while the barrier still has `Acquired`."""
     begin = beginnings.Beginnings.begin
 
     def beside(self: beginnings.Beginnings, held: term.Term, event: Any) -> None:
@@ -205,17 +240,13 @@ def _lapses_are_kept() -> list[Patch]:
 
 
 def _anchor_not_read() -> list[Patch]:
-    """After an outage the last entry is not read again, and the log's identity is not looked at."""
+    """Neither the log's identity is looked at, nor after an outage the last entry that was read."""
 
-    def trusting(self: logs.Logs) -> list[Any]:
-        self._looked_at = self._now()  # pyright: ignore[reportPrivateUsage]
-        return []
-
-    def unread(self: logs.Logs, number: int) -> list[Any]:
+    def trusting(self: logs.Logs, number: int = 0) -> Iterator[tuple[Any, int | None]]:
         self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
-        return []
+        return iter(())
 
-    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", unread)]
+    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting)]
 
 
 def _renew_forgets_the_others() -> list[Patch]:
@@ -236,7 +267,7 @@ RUNTIME: Final = (
         _believes_while_failing,
         {"faults": {"raise_at": 1.0}, "pace": 1.5, "proof": True},
     ),
-    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, STARVED),
+    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, REVIVED),
     Mutant(
         "lock-not-looked-at",
         "A3",
@@ -263,6 +294,13 @@ RUNTIME: Final = (
     Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
     Mutant(
         "follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED
+    ),
+    Mutant(
+        "term-ends-before-its-deadline-goes",
+        "R4",
+        "`holds` says for a moment what the term says no more",
+        _term_ends_before_its_deadline_goes,
+        STARVED,
     ),
     Mutant(
         "work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
