@@ -9,7 +9,7 @@ from pares.ledger import Bus
 from pares.sim.world.bus import Air
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 
 class Heard:

@@ -10,7 +10,7 @@ import pytest
 from pares.sim.world.death import DeathLock
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 FOLDER = Path("/locks")
 

@@ -15,7 +15,7 @@ from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM, FATES, Weather, fair
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 LATE = Weather(timeout=100 * MS, late_by=(200 * MS, 300 * MS))
 

@@ -9,7 +9,7 @@ import pytest
 import pares
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 PROTOCOLS = ["claims", "neli", "nele", "fast-neli", "allcall"]
 

@@ -14,7 +14,7 @@ from pares.sim.world.clocks import Stopwatch
 from pares.sim.world.faults import Strike
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 
 def test_virtual_hours_take_no_real_time() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import SECOND
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 
 def alone(main: Callable[[Process], object], *, seed: int = 1, seconds: float = 60.0) -> World:

@@ -22,7 +22,7 @@ from pares.sim.log import EntryTuple
 
 if TYPE_CHECKING:
     from pares.sim.world.log import SharedLog
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 OF_RECORDS: Final = (Seats, Counting, Marks, Pauses, Tokens)
 

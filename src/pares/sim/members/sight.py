@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pares.runtime.member import Member
     from pares.runtime.term import Term
     from pares.sim.world.process import Process
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 Seat = tuple[str, str, int]
 """Group, role, index."""

@@ -17,7 +17,7 @@ from pares.sim.members.sight import Held, Sight
 from pares.sim.members.users import User
 from pares.sim.world.link import Weather, fair
 from pares.sim.world.scheduler import MS, NEVER
-from pares.sim.world.world import World
+from pares.sim.world.simulation import World
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process

@@ -18,7 +18,7 @@ from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS, Task
 
 if TYPE_CHECKING:
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 Span = tuple[int, int]
 

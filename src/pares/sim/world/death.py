@@ -16,7 +16,7 @@ from pares.sim.world.process import Process
 from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 LOOK_AGAIN: Final = 250 * MS
 """Nanoseconds after which a lock is tried although nothing says that its process has ended."""

@@ -19,7 +19,7 @@ from pares.sim.world.scheduler import NEVER, STUBBORN, US, Task
 
 if TYPE_CHECKING:
     from pares.sim.world.host import SimHost
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 CALL: Final = 400
 """Nanoseconds of true time that a call of the host takes."""

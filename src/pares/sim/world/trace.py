@@ -11,7 +11,7 @@ from pares.sim.world.scheduler import SECOND
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process
-    from pares.sim.world.world import World
+    from pares.sim.world.simulation import World
 
 LOGGED: Final = logging.INFO
 
