@@ -152,7 +152,7 @@ def test_many_ask_and_one_fetches(maven: Maven) -> None:
 def test_one_that_is_killed_half_way_leaves_nothing_for_long(maven: Maven) -> None:
     maven.stuck = threading.Event()
     place = jars.place()
-    with subprocess.Popen([sys.executable, "-c", "from pares.dev import jars; jars.fetch()"]) as victim:
+    with subprocess.Popen([sys.executable, "-c", "from pares.dev.kafka import jars; jars.fetch()"]) as victim:
         try:
             assert maven.reached.wait(PATIENCE)
         finally:

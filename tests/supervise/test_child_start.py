@@ -147,8 +147,13 @@ def test_a_watchdog_that_is_told_too_late_starts_nothing(tmp_path: Path) -> None
     supervisor.close()
 
 
+def children() -> set[str]:
+    """Processes that this one has started and not yet waited for; the fork server of `multiprocessing` may be among them."""
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
 def test_many_runs_leak_nothing() -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before, there = len(os.listdir("/proc/self/fd")), children()
     for _ in range(15):
         supervisor = Supervisor(["true"], session=1, grace=0.1)
         assert supervisor.run(Steady()) == (0, "ended")
@@ -156,5 +161,4 @@ def test_many_runs_leak_nothing() -> None:
         supervisor.prepare([])
         supervisor.close()
     assert len(os.listdir("/proc/self/fd")) == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children() == there
