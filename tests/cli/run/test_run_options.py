@@ -135,6 +135,7 @@ def test_a_hook_that_can_not_be_run_is_wrong_usage(runs: Runs) -> None:
 
 def test_probes_are_answered_on_loopback(runs: Runs) -> None:
     leads = runs.beat(options=("--name", "one", "--probe-port", "0", "--json"))
+    runs.until_commands(1)  # whichever begins first leads
     stands_by = runs.start("sleep", "600", options=("--name", "two", "--probe-port", "0", "--json"))
     urls: list[str] = []
     for wrapper in (leads, stands_by):
@@ -143,7 +144,6 @@ def test_probes_are_answered_on_loopback(runs: Runs) -> None:
             pass
         assert line["host"] == "127.0.0.1"
         urls.append(f"http://127.0.0.1:{line['port']}")
-    runs.until_commands(1)
     runs.until_members(2)
     until(lambda: all(ask(f"{url}/readyz")[0] == 200 for url in urls))
     assert [ask(f"{url}/livez")[0] for url in urls] == [200, 200]
