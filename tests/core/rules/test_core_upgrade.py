@@ -3,6 +3,7 @@ what has counted does not get in, however late it notices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core_authors import Paper, Pen, began, raw
@@ -24,7 +25,7 @@ def world_of(paper: Paper) -> World:
     return reader.world
 
 
-def versions(records: list[R.Record]) -> set[int]:
+def versions(records: Sequence[R.Record]) -> set[int]:
     return {record.v for record in records}
 
 
