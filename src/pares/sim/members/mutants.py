@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.events import Died, Event, Follow, Lead, Read
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.events import Follow, Jumped, Lead, Read
 from pares.runtime import term
 from pares.runtime.claims import binding as claims
 from pares.runtime.driver import beliefs, logs, loop
@@ -140,7 +141,7 @@ def _tick_before_read() -> list[Patch]:
         if self.each_round is not None:
             self.each_round()
 
-    return [(loop.Driver, "_round", swapped)]
+    return [(loop.Loop, "_round", swapped)]
 
 
 def _follow_forgets_the_deadline() -> list[Patch]:
