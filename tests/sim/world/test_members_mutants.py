@@ -16,6 +16,7 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "barrier-returns-early": (2, "work belongs to its term"),
     "callback-not-awaited": (1, "work belongs to its term"),
     "read-judged-by-an-old-clock": (5, "exclusive belief"),
+    "tick-before-read": (1, "a challenger looks once more"),
     "follow-leaves-the-deadline": (0, "giving up is final"),
     "work-beside-the-barrier": (1, "work belongs to its term"),
     "lock-before-beliefs": (0, "beliefs end before locks"),
