@@ -1,12 +1,15 @@
-"""Every defect planted in the runtime that ships is noticed by the seed that stands here, and by that seed alone for its sake."""
+"""Every defect planted in the runtime that ships is noticed: by the seed that stands here, or in the history that is struck."""
 
 from __future__ import annotations
 
 import pytest
 
+from pares.sim.members.exhaust import Struck, short
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.play import perform
 from pares.sim.mutants.base import applied
+from pares.sim.world.faults import Strike
+from pares.sim.world.scheduler import MS
 
 CAUGHT: dict[str, tuple[int, str]] = {
     "believes-while-failing": (0, "beliefs end before locks"),
@@ -24,13 +27,29 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "anchor-not-read": (10, "exclusive belief"),
     "one-term-is-prolonged": (28, "roles are led"),
 }
+STRUCK: dict[str, tuple[range, int, str]] = {
+    "lapses-are-kept": (range(60, 72), 25, "somebody leads in the end"),
+}
+"""Calls for a lock, one of which a task comes back from so many milliseconds late."""
 
 
 def test_every_mutant_has_its_seed() -> None:
-    assert set(CAUGHT) == set(MUTANTS)
+    assert {*CAUGHT, *STRUCK} == set(MUTANTS)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", STRUCK)
+def test_the_mutant_is_caught_in_the_history_that_is_struck(name: str) -> None:
+    def broken() -> list[str]:
+        strikes = (Strike("starve", call, "lock", length=ms * MS) for call in calls)
+        return [run.broken for strike in strikes if (run := Struck(short(), strike, leaves=False)).broken]
+
+    calls, ms, promise = STRUCK[name]
+    assert broken() == []
+    with applied(MUTANTS[name]):
+        assert any(promise in what for what in broken())
+
+
+@pytest.mark.parametrize("name", CAUGHT)
 def test_the_mutant_is_caught_and_without_it_the_seed_is_clean(name: str) -> None:
     mutant = MUTANTS[name]
     seed, promise = CAUGHT[name]
