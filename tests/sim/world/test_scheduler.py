@@ -284,6 +284,18 @@ def test_a_process_that_returns_exits_and_its_other_tasks_are_gone() -> None:
     assert len(ticks) == 3
 
 
+def test_a_process_whose_main_thread_raises_exits_too() -> None:
+    with World(1).playing() as world:
+
+        def main(process: Process) -> None:
+            raise ValueError("a mistake of the program's")
+
+        process = world.start("a", main)
+        world.run(SECOND)
+        assert not process.alive
+        assert [str(error) for _, error in process.failures] == ["a mistake of the program's"]
+
+
 def test_a_host_asked_from_outside_of_any_process_says_so() -> None:
     with World(1).playing() as world:
         process = world.start("a", lambda process: None)

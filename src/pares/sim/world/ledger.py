@@ -33,6 +33,8 @@ class SimLedger:
 
     kind = "sim"
     one_bell = False
+    broker_time = True
+    """Entries are stamped by the log, whose clock is right."""
     place: Path | None = None
 
     def __init__(self, process: Process, log: SharedLog, weather: Weather, *, has_bell: bool = True) -> None:

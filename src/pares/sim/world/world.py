@@ -165,7 +165,7 @@ class World(Scheduler):
         finally:
             if process.alive and not self.dead:
                 host.exit()
-        self.at(self.now, self._exits, process)
+                self.at(self.now, self._exits, process)
 
     def _exits(self, process: Process) -> None:
         if process.alive:
