@@ -27,10 +27,11 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "anchor-not-read": (10, "exclusive belief"),
     "one-term-is-prolonged": (28, "roles are led"),
 }
-STRUCK: dict[str, tuple[range, int, str]] = {
-    "lapses-are-kept": (range(60, 72), 25, "somebody leads in the end"),
+STRUCK: dict[str, tuple[str, range, int, str]] = {
+    "lapses-are-kept": ("lock", range(60, 72), 25, "somebody leads in the end"),
+    "term-ends-before-its-deadline-goes": ("notify", range(1, 5), 5, "giving up is final"),
 }
-"""Calls for a lock, one of which a task comes back from so many milliseconds late."""
+"""Calls of a kind, from one of which a task comes back so many milliseconds late."""
 
 
 def test_every_mutant_has_its_seed() -> None:
@@ -40,10 +41,10 @@ def test_every_mutant_has_its_seed() -> None:
 @pytest.mark.parametrize("name", STRUCK)
 def test_the_mutant_is_caught_in_the_history_that_is_struck(name: str) -> None:
     def broken() -> list[str]:
-        strikes = (Strike("starve", call, "lock", length=ms * MS) for call in calls)
+        strikes = (Strike("starve", call, kind, length=ms * MS) for call in calls)
         return [run.broken for strike in strikes if (run := Struck(short(), strike, leaves=False)).broken]
 
-    calls, ms, promise = STRUCK[name]
+    kind, calls, ms, promise = STRUCK[name]
     assert broken() == []
     with applied(MUTANTS[name]):
         assert any(promise in what for what in broken())

@@ -159,6 +159,23 @@ def _follow_forgets_the_deadline() -> list[Patch]:
     return [(beliefs.Beliefs, "follow", half)]
 
 
+def _term_ends_before_its_deadline_goes() -> list[Patch]:
+    """The term is ended first, and what `holds` looks at afterwards."""
+
+    def late(self: beliefs.Beliefs, effect: Follow) -> Any:
+        with self._lock:  # pyright: ignore[reportPrivateUsage]
+            held = self.terms.get(effect.seat[0])
+            if held is None or held.key != (*effect.seat, effect.token):
+                return None
+            held._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+            self.until.pop(effect.seat[0], None)
+            self._begun.pop(effect.seat[0], None)  # pyright: ignore[reportPrivateUsage]
+            del self.terms[effect.seat[0]]
+            return held
+
+    return [(beliefs.Beliefs, "follow", late)]
+
+
 def _work_beside_the_barrier() -> list[Patch]:
     """The work of a term begins while the barrier still has `Acquired` (S1)."""
     begin = beginnings.Beginnings.begin
@@ -264,6 +281,13 @@ RUNTIME: Final = (
     Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
     Mutant(
         "follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED
+    ),
+    Mutant(
+        "term-ends-before-its-deadline-goes",
+        "R4",
+        "`holds` says for a moment what the term says no more",
+        _term_ends_before_its_deadline_goes,
+        STARVED,
     ),
     Mutant(
         "work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
