@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.core.events import Follow, Jumped, Lead, Read
+from pares.core.events import Follow, Lead, Read
 from pares.runtime import term
-from pares.runtime.claims import binding as claims
-from pares.runtime.driver import beliefs, logs, loop
+from pares.runtime.driver import beliefs, claims, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.mutants.base import Mutant, Patch
@@ -59,12 +58,16 @@ def _renewal_revives() -> list[Patch]:
 
 
 def _lock_not_looked_at() -> list[Patch]:
-    def blind(self: claims.ClaimsBinding, *, thoroughly: bool) -> list[Event]:
-        mine: Any = self
-        dead: list[str] = [] if thoroughly or mine._deaths is None else mine._deaths.check(self.now())
-        return [Died(member) for member in dead]
+    look = claims.ClaimsBinding.look
 
-    return [(claims.ClaimsBinding, "look", blind)]
+    def trusting(self: claims.ClaimsBinding, *, thoroughly: bool) -> Any:
+        lock, self.incarnation.lock = self.incarnation.lock, None
+        try:
+            return look(self, thoroughly=thoroughly)
+        finally:
+            self.incarnation.lock = lock
+
+    return [(claims.ClaimsBinding, "look", trusting)]
 
 
 def _stop_does_not_last() -> list[Patch]:
@@ -111,17 +114,16 @@ def _callback_not_awaited() -> list[Patch]:
 
 def _read_judged_by_an_old_clock() -> list[Patch]:
     """What was read is judged by a stopwatch that was read before the fetch."""
-    position = claims.ClaimsBinding.position
-    before = dict[int, int]()
+    read = logs.Logs._read  # pyright: ignore[reportPrivateUsage]
 
-    def asks(self: claims.ClaimsBinding, partition: int) -> int:
-        before[id(self)] = self.now()
-        return position(self, partition)
+    def early(self: logs.Logs, number: int, new: bool) -> Iterator[tuple[Any, int | None]]:
+        mine: Any = self
+        found, before = read(self, number, new), mine._now()
+        for event, now in found:
+            yield event, before if isinstance(event, Read) else now
+            before = mine._now()
 
-    def reads(self: claims.ClaimsBinding, partition: int, entries: list[Any], read_at: int) -> tuple[Event, int]:
-        return Read(list(entries)), before[id(self)]
-
-    return [(claims.ClaimsBinding, "position", asks), (claims.ClaimsBinding, "reads", reads)]
+    return [(logs.Logs, "_read", early)]
 
 
 def _tick_before_read() -> list[Patch]:
@@ -129,6 +131,7 @@ def _tick_before_read() -> list[Patch]:
 
     def swapped(self: loop.Driver) -> None:
         mine: Any = self
+        mine._rest()
         self.binding.bells.wait(mine._patience())
         readers = len(mine._readers)
         for event in self.binding.look(thoroughly=False):
@@ -141,7 +144,7 @@ def _tick_before_read() -> list[Patch]:
         if self.each_round is not None:
             self.each_round()
 
-    return [(loop.Loop, "_round", swapped)]
+    return [(loop.Driver, "_round", swapped)]
 
 
 def _follow_forgets_the_deadline() -> list[Patch]:
@@ -223,17 +226,13 @@ def _lapses_are_kept() -> list[Patch]:
 
 
 def _anchor_not_read() -> list[Patch]:
-    """After an outage the last entry is not read again, and the log's identity is not looked at."""
+    """Neither the log's identity is looked at, nor after an outage the last entry that was read."""
 
-    def trusting(self: logs.Logs) -> list[Any]:
-        self._looked_at = self._now()  # pyright: ignore[reportPrivateUsage]
-        return []
-
-    def unread(self: logs.Logs, number: int) -> list[Any]:
+    def trusting(self: logs.Logs, number: int = 0) -> Iterator[tuple[Any, int | None]]:
         self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
-        return []
+        return iter(())
 
-    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", unread)]
+    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting)]
 
 
 def _renew_forgets_the_others() -> list[Patch]:
