@@ -12,8 +12,8 @@ from pares.sim.world.faults import Strike
 from pares.sim.world.scheduler import MS
 
 CAUGHT: dict[str, tuple[int, str]] = {
-    "believes-while-failing": (0, "beliefs end before locks"),
-    "renewal-revives": (17, "giving up is final"),
+    "believes-while-failing": (18, "beliefs end before locks"),
+    "renewal-revives": (115, "giving up is final"),
     "lock-not-looked-at": (0, "beliefs end before locks"),
     "stop-does-not-last": (19, "giving up is final"),
     "barrier-returns-early": (2, "work belongs to its term"),
@@ -24,7 +24,7 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "work-beside-the-barrier": (1, "work belongs to its term"),
     "lock-before-beliefs": (0, "beliefs end before locks"),
     "unready-is-ready": (0, "an unready member leads nothing"),
-    "anchor-not-read": (10, "exclusive belief"),
+    "anchor-not-read": (15, "tokens grow"),
     "one-term-is-prolonged": (28, "roles are led"),
 }
 STRUCK: dict[str, tuple[str, range, int, str]] = {

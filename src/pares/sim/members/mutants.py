@@ -16,6 +16,19 @@ FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "st
 """Members that stand still and wake up again."""
 STARVED: Final[dict[str, Any]] = {"faults": {"starve_at": 1.0}, "pace": 3.0, "starving": 0.0, "overlap_ms": 0}
 """Tasks that come back late, one at a time."""
+REVIVED: Final[dict[str, Any]] = {
+    **STARVED,
+    "pace": 5.0,
+    "styles": ("wait", "wait", "terms", "wait", "poll"),
+    "members": 2,
+    "roles": 3,
+    "acts": {},
+    "barrier": -1.0,
+    "session_ms": 100,
+    "calm": 2.0,
+    "storm": 20.0,
+}
+"""The same, often, and programs that ask for a term again when it was over."""
 MOVED: Final[dict[str, Any]] = {
     "faults": {"close": 1.0},
     "acts": {"hand_over": 1.0, "step_down": 1.0},
@@ -253,7 +266,7 @@ RUNTIME: Final = (
         _believes_while_failing,
         {"faults": {"raise_at": 1.0}, "pace": 1.5, "proof": True},
     ),
-    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, STARVED),
+    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, REVIVED),
     Mutant(
         "lock-not-looked-at",
         "A3",

@@ -30,13 +30,12 @@ class Tokens(Promise):
             self.fence.clear()
 
     def _began(self, held: Held) -> None:
-        if self.stage.judged(held) and held.believing():  # or it was over before its member could begin it
-            before = self.last.get(held.seat)
-            if before is not None and held.token <= before.token:
-                if self.stage.between_logs():
-                    return
-                raise self.broken(f"{held} begins after {before}")
-            self.last[held.seat] = held
+        if not self.stage.judged(held) or not held.believing() or self.stage.between_logs():
+            return  # or it was over before its member could begin it, or belongs to a log that is no more
+        before = self.last.get(held.seat)
+        if before is not None and held.token <= before.token:
+            raise self.broken(f"{held} begins after {before}")
+        self.last[held.seat] = held
 
     def write(self, held: Held) -> bool:
         """A user writes in the name of a term, whether it still believes or not. Whether the sink took it. By a task."""
@@ -44,7 +43,8 @@ class Tokens(Promise):
         taken = held.token >= seen
         self.writes.append((self.world.now, held.seat, held.token, taken))
         if taken:
-            self.fence[held.seat] = held.token
+            if not self.stage.between_logs():
+                self.fence[held.seat] = held.token
         elif held.believing() and self.last.get(held.seat) is held and not self.stage.overlap(held.member):
             self.fail(f"the fence refuses {held}, which rightly leads: it has seen {seen}")
         return taken
