@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pares.core.events import Follow, Lead, Read
 from pares.runtime import term
-from pares.runtime.driver import beliefs, claims, logs, loop
+from pares.runtime.claims import binding as claims
+from pares.runtime.driver import beliefs, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.mutants.base import Mutant, Patch
