@@ -42,8 +42,8 @@ class Work(Promise):
         self.initialised: set[tuple[Process, Key]] = set()
         """Terms of which the barrier has returned from `Acquired`."""
         self.done = 0
-        self.ending: dict[tuple[Process, Key], int] = {}
-        """When a term was seen to be ended by plan, by its process' stopwatch."""
+        self.ending: dict[tuple[Process, Key], tuple[int, int]] = {}
+        """When a term was seen to be ended by plan, and when its lease would have run out, by its process' stopwatch."""
         self.world.on_sent.append(self._sent)
         self.world.on_end.append(self._gone)
         stage.sight.ended.append(self._ended)
@@ -68,7 +68,7 @@ class Work(Promise):
 
     def _ended(self, held: Held) -> None:
         if held.process.alive and held.process.reading() < held.last:  # else its lease ran out, which is no plan
-            self.ending[held.process, (held.seat[1], held.seat[2], held.token)] = held.process.reading()
+            self.ending[held.process, (held.seat[1], held.seat[2], held.token)] = held.process.reading(), held.last
 
     def _sent(self, process: Process, ledger: object, partition: int, payloads: Sequence[bytes]) -> None:
         """By a task: what is handed over for appending."""
@@ -88,10 +88,12 @@ class Work(Promise):
 
     def _gives_up(self, process: Process, member: str, key: Key, running: list[Running]) -> None:
         """By plan: so what runs in that term must be over, unless it has had all the time there is."""
-        since = self.ending.get((process, key))
+        since, lease = self.ending.get((process, key), (None, 0))
         state = self.stage.judge.judge.world.seats.get(key[:2])
         if since is None or state is None or (state.holder, state.token) != (member, key[2]):
-            return  # its lease ran out, or the seat is another's already
+            return  # it ended by no plan, or the seat is another's already
+        if process.reading() >= lease:
+            return  # its lease has run out meanwhile: anybody could claim the seat, whatever still runs
         waited = process.reading() - since
         if waited >= self.stage.plan.barrier_timeout_ns - MS:
             return
