@@ -49,7 +49,7 @@ DEFAULT_RETENTION: Final = 3600.0
 
 
 Scope: TypeAlias = Literal["process", "host", "network"]
-"""Who can reach a ledger: this process alone, all processes of one host (which share a clock), or anybody."""
+"""From where a ledger can be reached: this process alone, all processes of one host (which share a clock), or anybody."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The log of a world, which all its processes share: partitions of bytes, with offsets and true times.
 
 It keeps A1 (reads are in order, what was acknowledged stays) until it is told not to: `replace` puts another log in its place,
-`lose_tail` takes back what was acknowledged, and then only a fence helps (promise 7).
+`lose_tail` takes back what was acknowledged, and then only a fence helps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A seat is claimed from a silent holder only after one more look at the log (R21): what the challenger knows is no older than
+"""A seat is claimed from a silent holder only after one more look at the log: what the challenger knows is no older than
 its last wait. Proof of death needs no look; and where the log can't be read, the attempt is all that can be asked for.
 """
 
