@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from induction_tools import member
@@ -35,8 +36,10 @@ def test_only_is_refused_too(crew: Crew, protocol: ProtocolName) -> None:
     """Decorated before the logs were read, it is the call that is refused."""
     me = member(crew, "one", protocol, ("0",))
     ran: list[str] = []
-    early = me.only("later")(lambda: ran.append("early")) if me.state == "joining" else None
-    until(lambda: me.state == "live", "the logs have been read")
+    early = None
+    with suppress(ConfigError):  # the logs have been read by now
+        early = me.only("later")(lambda: ran.append("early"))
+    until(lambda: me.roles(), "the logs have been read, and say what this member declares")
     with pytest.raises(ConfigError, match=SAID):
         me.only("misspelt")
     if early is not None:
@@ -67,7 +70,9 @@ def test_only_of_asyncio(crew: Crew, protocol: ProtocolName) -> None:
             return "ran"
 
         async with pares.aio.Member(crew.ledger, group="g", roles=["0"], protocol=protocol) as me:
-            early = me.only("later")(work) if me.state == "joining" else None
+            early = None
+            with suppress(ConfigError):  # the logs have been read by now
+                early = me.only("later")(work)
             assert await me.wait("0", timeout=PATIENCE)
             with pytest.raises(ConfigError, match=SAID):
                 me.only("misspelt")
@@ -88,7 +93,9 @@ def test_the_same_for_asyncio(crew: Crew, protocol: ProtocolName, caplog: pytest
             await asyncio.sleep(0.01)
 
         async with pares.aio.Member(ledger, group="g", roles=["0"], protocol=protocol) as me:
-            early = me.background(work, "later") if me.state == "joining" else None
+            early = None
+            with suppress(ConfigError):  # the logs have been read by now
+                early = me.background(work, "later")
             with pytest.raises(ConfigError, match=SAID):
                 await me.wait("misspelt", timeout=PATIENCE)
             with pytest.raises(ConfigError, match=SAID):
