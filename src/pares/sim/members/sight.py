@@ -1,4 +1,4 @@
-"""The beliefs of all members, in true time, seen from outside: no clock of a member is asked, and nothing is decided by looking.
+"""The beliefs of all members, in true time, seen from outside: no member's clock is asked, and looking decides nothing.
 
 A term is asked for its deadline, never for its truth, because a term that was seen to be over is over for good: an onlooker
 that asked would hide a member that revives its terms. Two beliefs can meet only when one begins or is prolonged; so after each

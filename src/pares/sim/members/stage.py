@@ -93,7 +93,7 @@ class Stage:
     def between_logs(self) -> bool:
         """Whether members may still live in a log that is no more: until they look for it, and a lease longer."""
         if any(partition.lost for partition in self.log.partitions):
-            return True  # offsets are given out again: two may live in two worlds until one finds out (docs/guarantees.md says what then holds)
+            return True  # offsets are given out again: two may live in two worlds until one finds out
         renewed = self.judge.renewed_at
         longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
         return renewed >= 0 and self.world.now < renewed + int((longest + LOOK_EVERY) * 1.25) + 4 * self.trip
