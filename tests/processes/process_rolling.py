@@ -14,11 +14,10 @@ from process_troupe import Troupe, Worker, interpreter, paths
 TELL = """
 import json, sys
 import pares
-from pares.core.wire.changes import SeatChanged
 from pares.ledger import open as open_ledger
 
 with pares.Observer(sys.argv[1], group="g") as observer:
-    moves = [(c.seat[0], c.token, c.holder, c.cause) for c in observer.read() if isinstance(c, SeatChanged)]
+    moves = [(c.seat[0], c.token, c.holder, c.cause) for c in observer.read() if type(c).__name__ == "SeatChanged"]
     highest = observer.world.highest
 ledger = open_ledger(sys.argv[1], readonly=True)
 at, records = ledger.start(), []

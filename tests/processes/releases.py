@@ -20,8 +20,8 @@ _CHANGES = {
     ],
     "core/claims/outbox.py": [
         (
-            'fields.setdefault("v", min(self.writes, world.reads))\n',
-            'fields.setdefault("v", min(self.writes, world.reads))\n'
+            'fields.setdefault("v", 2 if kind is records.Snapshot and world.in_force else min(self.writes, world.reads))\n',
+            'fields.setdefault("v", 2 if kind is records.Snapshot and world.in_force else min(self.writes, world.reads))\n'
             '        if kind is records.Beat and fields["v"] >= 3:\n'
             '            fields["mood"] = "good"\n',
         ),
