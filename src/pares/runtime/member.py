@@ -187,7 +187,8 @@ class Member:
         """Whether this member holds a seat of `role` now: the bare belief, also while the barrier still has `Acquired`. No
         lock, no I/O; False after a fork, a close, or for a role that it has never heard of. What is true of `Term` is true
         here: nothing is promised for the time after the check."""
-        return self._now() < self._until.get(role, 0) or (role in self._until and self._life.beliefs.believes(role))
+        now = self._now  # called by a local name: called as a method of this object it costs a tenth more
+        return now() < self._until.get(role, 0) or (role in self._until and self._life.beliefs.believes(role))
 
     def term(self, role: str) -> Term | None:
         """The current term of `role`, or None: as `holds`, the bare belief."""
