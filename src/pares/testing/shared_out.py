@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from pares.core.errors import ConfigError
 from pares.core.events import ChangeRoles, Event
-from pares.ledger import Log
+from pares.ledger import Capabilities, Log
 from pares.runtime.config.protocols import FastNeli, Nele, Partitioned, ProtocolSettings, protocol_of
 from pares.runtime.config.settings import settings
 from pares.runtime.here import here
@@ -36,6 +36,9 @@ def unknown_among(config: Mapping[str, Any]) -> None:
             raise ConfigError(f"member() knows no argument {key!r}; see pares.Member for those there are")
 
 
+HERE_ALONE: Final = Capabilities(scope="process")
+
+
 @dataclass(frozen=True)
 class _Topic:
     """As much of a ledger as settings are checked against."""
@@ -44,6 +47,7 @@ class _Topic:
     kind: str = "memory"
     retention: float | None = None
     url: str = "the stage's ledger"
+    capabilities: Capabilities = HERE_ALONE
 
 
 class SharedOut:

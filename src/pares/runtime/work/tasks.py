@@ -129,6 +129,7 @@ class Pace:
         self._began = 0
         self._at_once = 0
         """Runs on end that returned at once."""
+        self._warned = False
 
     def begins(self) -> None:
         self._began = self._now()
@@ -142,7 +143,8 @@ class Pace:
             self._at_once = 0
             return 0.0
         self._at_once += 1
-        if self._at_once == WARN_AFTER:
+        if self._at_once == WARN_AFTER and not self._warned:
+            self._warned = True
             text = (
                 "the background task for %r returns at once: it runs %g times a second at most; give every= (seconds)"
             )
