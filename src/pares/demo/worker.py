@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from pares.core.errors import LedgerUnavailable, Stale
 from pares.demo.in_flight import Hands, file_of
@@ -36,8 +36,21 @@ BY_CABLE = ("append_each", "changed", "checks", "trim")
 """What only some ledgers have, and what has to reach them, too."""
 
 
+def _passed_on(name: str) -> property:
+    return property(lambda unplugged: unplugged.pass_on(name))
+
+
 class Unplugged:
     """A ledger whose cable can be pulled: it fails as one does that is out of reach, until the time given is over."""
+
+    close: Any
+
+    def __new__(cls, ledger: Any, locks: Path) -> Self:
+        """Of a class that has what the ledger has: what a ledger can do is asked of classes."""
+        there = {name: _passed_on(name) for name in dir(ledger) if not name.startswith("_")}
+        own = {name: what for name, what in there.items() if name != "place" and not hasattr(cls, name)}
+        kind: Any = type(cls.__name__, (cls,), own)
+        return cast("Self", object.__new__(kind))
 
     def __init__(self, ledger: Any, locks: Path) -> None:
         self._ledger = ledger
@@ -48,7 +61,8 @@ class Unplugged:
     def pull(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
 
-    def __getattr__(self, name: str) -> Any:
+    def pass_on(self, name: str) -> Any:
+        """This attribute of the ledger, by the cable if it leads there."""
         found = getattr(self._ledger, name)
         if name not in BY_CABLE:
             return found

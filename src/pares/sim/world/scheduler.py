@@ -27,6 +27,7 @@ MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 NEVER: Final = 2**62
 """Beyond every true time."""
+THROWS: Final = 3
 STUBBORN: Final = 1_000
 """Calls that a task may make while it is unwound, before it is left where it stands."""
 
@@ -197,7 +198,9 @@ class Scheduler:
                 task.ticket = -1
                 task.greenlet.parent = self.hub
                 try:
-                    while task.greenlet and not task.greenlet.dead:
+                    for _ in range(THROWS):  # one that catches even the last stays where it stands
+                        if not task.greenlet or task.greenlet.dead:
+                            break
                         task.greenlet.throw(GreenletExit)
                 except BaseException:  # whatever code makes of being unwound is nobody's matter
                     pass
