@@ -28,6 +28,7 @@ SECOND: Final = 1_000_000_000
 NEVER: Final = 2**62
 """Beyond every true time."""
 THROWS: Final = 3
+"""How often a task is unwound that goes on all the same."""
 STUBBORN: Final = 1_000
 """Calls that a task may make while it is unwound, before it is left where it stands."""
 
