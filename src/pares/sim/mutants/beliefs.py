@@ -8,7 +8,7 @@ from pares.core.claims import duties, protocol, silence, tick
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
-from pares.core.events import Effect, Follow
+from pares.core.events import Acked, Effect, Follow
 from pares.core.lease import MS, Sent
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.wire import Wire
@@ -161,7 +161,7 @@ def _acknowledged_is_accepted() -> list[Patch]:
             self.outbox.sent.counted = max(self.outbox.sent.counted or 0, self.outbox.last_at)
             effects += self.tenures.update(self.reader.world, self.outbox.sent, [], now)
 
-    return [(protocol.HANDLERS, protocol.Acked, believed)]  # type: ignore[list-item]
+    return [(protocol.HANDLERS, Acked, believed)]  # type: ignore[list-item]
 
 
 def _name_is_enough() -> list[Patch]:
