@@ -68,7 +68,8 @@ class Requests:
     def check_there(self, role: str) -> None:
         """The group has such a role, had it, or is about to, as far as members that may lead any role have come to know. Reads
         nothing, so that it may be asked again and again."""
-        if not self.awaits(role) and self._in_reach():
+        # As `health()` has it: a group that does not answer may be away before the log was read again.
+        if not self.awaits(role) and self._loop.unreachable is None and self._loop.unwritten is None:
             self.check_known(role)
 
     def awaits(self, role: str) -> bool:
@@ -92,13 +93,9 @@ class Requests:
             self._read_first()
         if self.awaits(role):
             return
-        if self._in_reach():
+        if self._loop.unreachable is None:
             self.check_known(role)
         self._awaited.add(role)
-
-    def _in_reach(self) -> bool:
-        """What `health()` says: with the ledger away nobody can tell which roles a group has by now."""
-        return self._loop.unreachable is None and self._loop.unwritten is None
 
     def _read_first(self) -> None:
         """What stands in the log by now, if the ledger lets it be read in time."""
