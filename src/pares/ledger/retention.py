@@ -5,8 +5,17 @@ that snapshot may go, and what stands after it must stay however old it is. Henc
 """
 
 import time
+from collections.abc import Callable
+from typing import Final
 
 from .base import Log
+
+EVERY: Final = 60_000_000_000
+"""Nanoseconds between two trims by one user of a log."""
+AGAIN: Final = 100_000_000
+"""Nanoseconds until the rest goes, of what was too much at once."""
+AT_ONCE: Final = 5_000
+"""Entries trimmed in one go: while a member trims, it does not beat."""
 
 
 def expire(log: Log, before: int, partition: int = 0, *, age: float | None = None, now_ms: int | None = None) -> int:
@@ -33,3 +42,31 @@ def expire(log: Log, before: int, partition: int = 0, *, age: float | None = Non
     if low > first:
         log.trim(low, partition)
     return low
+
+
+class Trimming:
+    """Now and then, and a part at a time: how a member has its log forget. `now`: a stopwatch in nanoseconds; `wall_us`: the
+    wall clock in microseconds."""
+
+    def __init__(self, log: Log, now: Callable[[], int], wall_us: Callable[[], int]) -> None:
+        self._log = log
+        self._now = now
+        self._wall_us = wall_us
+        self.last_at = now()
+
+    def due(self) -> bool:
+        """Whether it is time, in a log that forgets; then it is not before a while has passed again."""
+        now = self._now()
+        if self._log.retention is None or now < self.last_at + EVERY:
+            return False
+        self.last_at = now
+        return True
+
+    def trim(self, before: int, partition: int) -> bool:
+        """What may go below `before`, or a part of it; whether there may be more. Raises as `expire`."""
+        most = self._log.start(partition) + AT_ONCE
+        return expire(self._log, min(before, most), partition, now_ms=self._wall_us() // 1000) >= most
+
+    def hasten(self) -> None:
+        """The rest goes soon."""
+        self.last_at += AGAIN - EVERY

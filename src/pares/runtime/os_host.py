@@ -22,8 +22,8 @@ from pares.runtime.death import exit_hooks
 from pares.runtime.death import lock as proof
 from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.doorbell import Doorbell
+from pares.runtime.host import Leaver
 
-"""What a mailbox raises that has nothing."""
 SWEEP_EVERY: Final = 600_000_000_000
 """Nanoseconds between two looks of a process for the locks of the long dead in a folder."""
 
@@ -93,10 +93,10 @@ class OsHost:
 
     # The life of the process -----------------------------------------------------------------------------------------
 
-    def begin(self, member: exit_hooks.Leaver) -> None:
+    def begin(self, member: Leaver) -> None:
         exit_hooks.register(member)
 
-    def end(self, member: exit_hooks.Leaver) -> None:
+    def end(self, member: Leaver) -> None:
         exit_hooks.unregister(member)
 
     def without_forks(self) -> AbstractContextManager[object]:

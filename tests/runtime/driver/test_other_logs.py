@@ -241,7 +241,7 @@ def test_retention_cuts_what_nobody_needs(tmp_path: Path) -> None:
     crew = Crew(url)
     me = crew.leader("a", session=0.5)
     ledger = pares.open(url)
-    binding(me)._trimmed_at = 0  # pyright: ignore[reportPrivateUsage] - as if a minute had passed
+    binding(me).trimming.last_at = 0  # as if a minute had passed
     until(lambda: ledger.start() > 0, "its beginning is gone")
     newcomer = crew.member("n", session=0.5)
     until(lambda: newcomer.state == "live", "a newcomer finds its way in")

@@ -273,7 +273,7 @@ def test_only_the_owner_beats_at_the_pace_that_was_asked_for(crew: Crew, memory:
 
 def test_the_log_forgets_what_is_older_than_its_retention(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W14: old heartbeats were left to the topic, and read again by whoever came."""
-    monkeypatch.setattr("pares.runtime.neli.binding.TRIM_EVERY", 50_000_000)
+    monkeypatch.setattr("pares.ledger.retention.EVERY", 50_000_000)
     crew = Crew(f"{memory}?retention=2")
     me = leader(crew, session=1.0)
     ledger = pares.open(f"{memory}?retention=2")

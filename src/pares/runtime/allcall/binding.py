@@ -73,8 +73,6 @@ class Calls:
 class AllCallBinding:
     """See `driver.binding.Binding`."""
 
-    appends: tuple[type, ...] = ()
-    publishes: tuple[type, ...] = (ev.Publish,)
     joined = True
     """It is in its group as soon as it listens."""
     unwritten: str | None = None
@@ -209,19 +207,10 @@ class AllCallBinding:
             self._reported.add(text)
             self._life.carry(ev.Report(kind, text))
 
-    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+    def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
         return ()
 
-    def append(self, puts: list[Any]) -> Sequence[int]:
-        raise NotImplementedError("ALLCALL has no log")
-
-    def payloads(self, put: ev.Publish) -> Sequence[bytes]:
-        return (put.payload,)
-
-    def acked(self, put: Any, offset: int) -> ev.Event:
-        raise NotImplementedError("ALLCALL has no log")
-
-    def failed(self, put: Any, unknown: bool) -> ev.Event:
+    def append(self, puts: list[ev.Append]) -> Sequence[int]:
         raise NotImplementedError("ALLCALL has no log")
 
     def publish(self, message: ev.Publish) -> None:

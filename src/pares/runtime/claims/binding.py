@@ -12,7 +12,8 @@ from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
-from pares.ledger import Entry, Log, expire
+from pares.ledger import Entry, Log
+from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.lifecycle import Life
@@ -22,19 +23,12 @@ from pares.runtime.host import DeathLock, Deaths, Host
 log: Final = logging.getLogger("pares.member")
 
 LOCK_LOST: Final = "its death lock is gone"
-TRIM_EVERY: Final = 60_000_000_000
-TRIM_AGAIN: Final = 100_000_000
-"""Nanoseconds until the rest is trimmed, of what was too much to go at once."""
-TRIM_AT_ONCE: Final = 5_000
-"""Entries trimmed in one go: while this member trims, it does not beat."""
 SLOW: Final = "slow: its own records come back too late to lead by, so it has let its roles go and takes none for now"
 
 
 class ClaimsBinding:
     """See `binding.Binding`. `begin`: makes an incarnation that knows of tokens up to the one it is given."""
 
-    appends: tuple[type, ...] = (ev.Append,)
-    publishes: tuple[type, ...] = ()
     joined = True
     """A live member is in its group: only the log admits one."""
     unwritten: str | None = None
@@ -55,7 +49,7 @@ class ClaimsBinding:
         """Set by whoever drains it, on any task; nothing takes it back."""
         self._deaths: Deaths | None = None
         self._locks: dict[str, Lock] = {}
-        self._trimmed_at = host.now()
+        self.trimming = Trimming(ledger, host.now, host.wall_us)
         self._trim_before = 0
         self.bells = host.bells(ledger, self.partitions)
         try:
@@ -185,22 +179,13 @@ class ClaimsBinding:
         self._locks = effect.locks
         self._deaths.watch(effect.locks)
 
-    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+    def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
         return [[put] for put in puts]
 
-    def append(self, puts: list[Any]) -> Sequence[int]:
+    def append(self, puts: list[ev.Append]) -> Sequence[int]:
         return [self.ledger.append_many(put.payloads, self._partition)[-1] for put in puts]
 
-    def payloads(self, put: ev.Append) -> Sequence[bytes]:
-        return put.payloads
-
-    def acked(self, put: ev.Append, offset: int) -> ev.Event:
-        return ev.Acked(put.ticket, offset)
-
-    def failed(self, put: ev.Append, unknown: bool) -> ev.Event:
-        return ev.Failed(put.ticket, unknown)
-
-    def publish(self, message: Any) -> None:
+    def publish(self, message: ev.Publish) -> None:
         raise NotImplementedError("the claims protocol sends no messages")
 
     def after_round(self) -> None:
@@ -208,16 +193,12 @@ class ClaimsBinding:
             self._trim(self._trim_before)
 
     def _trim(self, before: int) -> None:
-        now = self._host.now()
-        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+        if not self.trimming.due():
             return
-        self._trimmed_at = now
         try:
-            start = self.ledger.start(self._partition)
-            now_ms = self._host.wall_us() // 1000
-            left = expire(self.ledger, min(before, start + TRIM_AT_ONCE), self._partition, now_ms=now_ms)
-            if left >= start + TRIM_AT_ONCE:
-                self._trim_before, self._trimmed_at = before, now - TRIM_EVERY + TRIM_AGAIN
+            if self.trimming.trim(before, self._partition):
+                self._trim_before = before
+                self.trimming.hasten()
             else:
                 self._trim_before = 0
         except (LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError) as error:

@@ -15,10 +15,11 @@ import threading
 import time
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from pares.ledger.weak_set import WeakBag
 from pares.runtime.death import lock
+from pares.runtime.host import Leaver
 
 log: Final = logging.getLogger("pares.member")
 
@@ -26,14 +27,6 @@ EXIT_TIMEOUT: Final = 5.0
 """Seconds that an exiting process gives its members, all together, to hand over and leave."""
 AGAIN: Final = 0.5
 """Seconds until the main thread is reminded of a signal."""
-
-
-class Leaver(Protocol):
-    """A member, as far as this file is concerned."""
-
-    def close(self, timeout: float | None = None) -> None: ...
-
-    def _die_in_child(self) -> None: ...
 
 
 _members: WeakBag[Leaver] = WeakBag()

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from pares.core.events import Event, Restart
+from pares.core.events import Append, Event, Publish, Restart
 from pares.runtime.driver.answers import Answer
 from pares.runtime.host import Bells, Task
 
@@ -110,16 +110,6 @@ class Binding(Protocol):
     def source(self) -> Source: ...
 
     @property
-    def appends(self) -> tuple[type, ...]:
-        """The effects that are records to append, answered by `acked` or `failed`."""
-        ...
-
-    @property
-    def publishes(self) -> tuple[type, ...]:
-        """The effects that are messages to send."""
-        ...
-
-    @property
     def me(self) -> str:
         """The id of the present incarnation."""
         ...
@@ -181,21 +171,15 @@ class Binding(Protocol):
         """Whatever effect is not the driver's."""
         ...
 
-    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+    def batches(self, puts: list[Append]) -> Iterable[list[Append]]:
         """Of these appends, those that are made together: all or none."""
         ...
 
-    def append(self, puts: list[Any]) -> Sequence[int]:
+    def append(self, puts: list[Append]) -> Sequence[int]:
         """One batch. The offset of the last record of each. Raises what the ledger raises."""
         ...
 
-    def payloads(self, put: Any) -> Sequence[bytes]: ...
-
-    def acked(self, put: Any, offset: int) -> Any: ...
-
-    def failed(self, put: Any, unknown: bool) -> Any: ...
-
-    def publish(self, message: Any) -> None: ...
+    def publish(self, message: Publish) -> None: ...
 
     def after_round(self) -> None: ...
 

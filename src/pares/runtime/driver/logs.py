@@ -122,9 +122,8 @@ class Logs:
         anchor = self._follows.anchor(number)
         if anchor is not None:
             offset, payload = anchor
-            if offset >= self._ledger.start(
-                number
-            ):  # else it is gone by retention, which says nothing: a gap shows later
+            # One that is gone by retention says nothing: a gap shows later.
+            if offset >= self._ledger.start(number):
                 entries = self._ledger.read(offset, number, 1)
                 if not entries or entries[0].offset != offset or entries[0].payload != payload:
                     why = f"entry {offset} of partition {number} is not what it was: it is another log, or it lost its tail"

@@ -13,7 +13,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
-from pares.core.events import Closed, Event, Lead, Report, Restart, Stop, Tick, Wake
+from pares.core.events import (
+    Acked,
+    Append,
+    Closed,
+    Event,
+    Failed,
+    Lead,
+    Publish,
+    Report,
+    Restart,
+    Stop,
+    Tick,
+    Wake,
+)
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
@@ -222,9 +235,7 @@ class Driver:
             if not appended and not self._inbox.events:
                 return
             if appended:
-                self.binding.bells.wait(
-                    0
-                )  # what this member has just written is read now, and need not wake it once more
+                self.binding.bells.wait(0)  # what was just written is read now, and need not wake this task once more
             self._serve()
             if appended:
                 self._read()
@@ -236,11 +247,11 @@ class Driver:
         for this event before. Whether something was appended."""
         if self.over is not None:
             return False
-        binding, me, puts, leads = self.binding, self.binding.me, list[Any](), False
+        binding, me, puts, leads = self.binding, self.binding.me, list[Append](), False
         for effect in binding.step(event, self.now() if now is None else now):
-            if isinstance(effect, binding.appends):
+            if isinstance(effect, Append):
                 puts.append(effect)
-            elif isinstance(effect, binding.publishes):
+            elif isinstance(effect, Publish):
                 self._publish(effect)
             elif isinstance(effect, Wake):
                 self._wake = effect.at
@@ -258,30 +269,31 @@ class Driver:
                 self._append(batch)
         return bool(puts)
 
-    def _append(self, puts: list[Any]) -> None:
+    def _append(self, puts: list[Append]) -> None:
         binding = self.binding
         if broken := binding.look(thoroughly=True):
             for event in broken:
                 self._step(event)
             return  # what it would have said nobody has to hear any more
-        began, answers, done = self.now(), list[Any](), False
+        began, answers, done = self.now(), list[Event](), False
         try:
             offsets = binding.append(puts)
         except LedgerUnavailable as error:
             self._out_of_reach(error)
             self._unwritten = str(error)
-            answers = [binding.failed(put, error.unknown) for put in puts]
+            answers = [Failed(put.ticket, error.unknown) for put in puts]
         except ClosedError:
             self._ledger_closed()
-            answers = [binding.failed(put, False) for put in puts]
+            answers = [Failed(put.ticket, unknown=False) for put in puts]
         else:
-            answers, done, self._unwritten = list(map(binding.acked, puts, offsets)), True, None
-        payloads = [payload for put in puts for payload in binding.payloads(put)]
+            answers = [Acked(put.ticket, offset) for put, offset in zip(puts, offsets, strict=False)]
+            done, self._unwritten = True, None
+        payloads = [payload for put in puts for payload in put.payloads]
         self._life.measures.appended(payloads, (self.now() - began) / SECOND, done)
         for answer in answers:
             self._step(answer)
 
-    def _publish(self, message: Any) -> None:
+    def _publish(self, message: Publish) -> None:
         """What can't be sent is not kept (H16): the next beat says it again, if it is still true."""
         began, done = self.now(), False
         try:
@@ -291,7 +303,7 @@ class Driver:
             self._out_of_reach(error)
         except ClosedError:
             self._ledger_closed()
-        self._life.measures.appended(self.binding.payloads(message), (self.now() - began) / SECOND, done)
+        self._life.measures.appended((message.payload,), (self.now() - began) / SECOND, done)
 
     def _restart(self, effect: Restart) -> None:
         """A new incarnation of the same member; the old one is left for dead (R8)."""

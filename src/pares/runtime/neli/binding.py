@@ -19,7 +19,8 @@ from pares.core.neli.induced import Induced
 from pares.core.neli.partition import BELIEVING, STANDING
 from pares.core.neli.partitions import SILENT
 from pares.core.reasons import STEPPED_DOWN
-from pares.ledger import Entry, Ledger, ManyAtOnce, expire
+from pares.ledger import Entry, Ledger, ManyAtOnce
+from pares.ledger.retention import Trimming
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
@@ -40,17 +41,12 @@ SHARES_EVERY: Final = 3
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write. The more members there are, the slower they beat, and the
 longer one rests."""
-TRIM_EVERY: Final = 60 * SECOND
-TRIM_AT_ONCE: Final = 5_000
-"""Entries trimmed in one go."""
 PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
 
 
 class NeliBinding:
     """See `binding.Binding`. It has joined its group when it is made."""
 
-    appends: tuple[type, ...] = (ev.Append,)
-    publishes: tuple[type, ...] = ()
     problems: tuple[str, ...] = ()
 
     def __init__(
@@ -78,7 +74,7 @@ class NeliBinding:
         self._closing = False
         self.native = native
         """The ledger's own service decides who has which partition, and nobody else has a say in it."""
-        self._trimmed_at = host.now()
+        self._trimming = Trimming(ledger, host.now, host.wall_us)
         self._shares_at = 0
         self._looked_at_shares = False
         self._told_of_shares: set[str] = set()
@@ -258,24 +254,15 @@ class NeliBinding:
                 self._life.measures.heard_before(effect.seat, self.core.last_sign(effect.seat))
             self._life.carry(effect)
 
-    def batches(self, puts: list[Any]) -> Iterable[list[Any]]:
+    def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
         return [[put] for put in puts] if self._append_each is None else [puts]
 
-    def append(self, puts: list[Any]) -> Sequence[int]:
+    def append(self, puts: list[ev.Append]) -> Sequence[int]:
         if len(puts) > 1 and self._append_each is not None:
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
         return [self.ledger.append(put.payloads[0], put.partition) for put in puts]
 
-    def payloads(self, put: ev.Append) -> Sequence[bytes]:
-        return put.payloads
-
-    def acked(self, put: ev.Append, offset: int) -> ev.Event:
-        return ev.Acked(put.ticket, offset)
-
-    def failed(self, put: ev.Append, unknown: bool) -> ev.Event:
-        return ev.Failed(put.ticket, unknown)
-
-    def publish(self, message: Any) -> None:
+    def publish(self, message: ev.Publish) -> None:
         raise NotImplementedError("NELI sends no messages")
 
     def after_round(self) -> None:
@@ -300,16 +287,12 @@ class NeliBinding:
 
     def _trim(self) -> None:
         """The owner of a partition has its log forget what is older than the retention; beats say all that is needed."""
-        now = self._host.now()
-        if self.ledger.retention is None or now < self._trimmed_at + TRIM_EVERY:
+        if not self._trimming.due():
             return
-        self._trimmed_at = now
         for part in self.core.parts:
             if part.phase in BELIEVING:
                 with contextlib.suppress(LedgerUnavailable, LedgerRewound, LedgerGap, ClosedError):
-                    start = self.ledger.start(part.number)
-                    now_ms = self._host.wall_us() // 1000
-                    expire(self.ledger, min(part.track.position, start + TRIM_AT_ONCE), part.number, now_ms=now_ms)
+                    self._trimming.trim(part.track.position, part.number)
 
     # What `logs` asks --------------------------------------------------------------------------------------------------
 
