@@ -1,4 +1,4 @@
-"""Who imports whom among the files of pares, found in their text, without importing anything."""
+"""The imports among the files of pares, found in their text, without importing anything."""
 
 from __future__ import annotations
 

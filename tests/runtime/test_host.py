@@ -80,7 +80,7 @@ def test_the_parts_that_may_are_still_there() -> None:
 
 
 def test_a_member_keeps_the_host_that_it_was_made_on(memory: str) -> None:
-    """Whoever calls it later: its term runs out by the stopwatch of where it lives, and on no other."""
+    """Also when it is called from elsewhere: its term runs out by the stopwatch of where it lives, and on no other."""
     with elsewhere() as far:
         me = pares.Member(memory, group="g", roles=["A"], session=60.0)
     assert here.here() is here.OS

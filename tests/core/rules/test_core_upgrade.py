@@ -67,7 +67,7 @@ def test_between_releases_that_read_it_either_version_counts() -> None:
 
 
 def test_r10_r11_a_world_of_version_2_goes_into_a_snapshot_of_version_2_whatever_its_writer_writes() -> None:
-    """Who reads version 1 only can't begin with it, and must be told so. [it waits for ever, and nobody knows why]"""
+    """A reader of version 1 can't begin with it, and must be told so. [it waits for ever, and nobody knows why]"""
     paper, (other,) = began("b~1", reads=2)
     solo = Solo("A", paper=paper, writes=1)
     solo.run(1)

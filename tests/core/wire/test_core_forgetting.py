@@ -254,7 +254,7 @@ def join(paper: Paper, id: str) -> Join:
 def test_r20_a_join_into_a_full_group_costs_the_same_in_a_large_one(
     members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By steps, and not by time. Whoever is let in only once in a while is no reason to look at everybody each time."""
+    """By steps, and not by time. A newcomer let in only once in a while is no reason to look at all members."""
     world, table, held, paper, _ = full(members, monkeypatch)
     assert not forgetting.has_room(world)
     table.looks = held.looks = 0
