@@ -21,24 +21,24 @@ SECOND: Final = 1_000_000_000
 class Engine:
     """The queue. `now` is true time in nanoseconds; only `run` moves it."""
 
-    __slots__ = ("_count", "_queue", "now")
+    __slots__ = ("_count", "events", "now")
 
     def __init__(self) -> None:
         self.now = 0
-        self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self.events: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._count = 0
 
     def at(self, when: int, call: Callable[..., object], *args: Any) -> None:
         """`call(*args)` at `when`, or now if that is past."""
         self._count += 1
-        heapq.heappush(self._queue, (max(when, self.now), self._count, call, args))
+        heapq.heappush(self.events, (max(when, self.now), self._count, call, args))
 
     def after(self, delay: int, call: Callable[..., object], *args: Any) -> None:
         self.at(self.now + delay, call, *args)
 
     def run(self, until: int) -> None:
         """Everything that happens up to `until`, which is the time afterwards."""
-        queue = self._queue
+        queue = self.events
         while queue and queue[0][0] <= until:
             self.now, _, call, args = heapq.heappop(queue)
             call(*args)
@@ -46,22 +46,29 @@ class Engine:
 
 
 class Stopwatch:
-    """A member's clock for durations: `read` is its reading at a true time, `when` the first true time with that reading."""
+    """A member's clock for durations: it starts anywhere, runs fast or slow, and may change its rate. `read` is its reading at
+    a true time not before its last change, `when` the first true time with that reading if its rate stays as it is."""
 
-    __slots__ = ("offset", "rate")
+    __slots__ = ("_since", "offset", "rate")
 
     def __init__(self, offset: int = 0, rate: float = 1.0) -> None:
         self.offset = offset
         self.rate = rate
+        self._since = 0
+        """The true time from which it has run at this rate, and from `offset`."""
 
     def read(self, at: int) -> int:
-        return self.offset + int(at * self.rate)
+        return self.offset + int((at - self._since) * self.rate)
 
     def when(self, reading: int) -> int:
-        at = int((reading - self.offset) / self.rate)
+        at = self._since + int((reading - self.offset) / self.rate)
         while self.read(at) < reading:
             at += 1
         return at
+
+    def change(self, at: int, rate: float) -> None:
+        """From the true time `at` on it runs at another rate."""
+        self.offset, self._since, self.rate = self.read(at), at, rate
 
 
 class WallClock:

@@ -6,9 +6,9 @@ import pytest
 
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.ledger import Bus
+from pares.sim.engine import MS, SECOND
 from pares.sim.world.bus import Air
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, SECOND
 from pares.sim.world.simulation import World
 
 

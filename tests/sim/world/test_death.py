@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pares.sim.engine import MS, SECOND
 from pares.sim.world.death import DeathLock
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, SECOND
 from pares.sim.world.simulation import World
 
 FOLDER = Path("/locks")

@@ -10,11 +10,11 @@ from world_tools import alone
 
 from pares.core.errors import ClosedError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.ledger import Log
+from pares.sim.engine import MS, SECOND
 from pares.sim.world.faults import Strike
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM, FATES, Weather, fair
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, SECOND
 from pares.sim.world.simulation import World
 
 LATE = Weather(timeout=100 * MS, late_by=(200 * MS, 300 * MS))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pares.sim.engine import MS
 from pares.sim.members.exhaust import Struck, short
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.play import perform
 from pares.sim.mutants.base import applied
 from pares.sim.world.faults import Strike
-from pares.sim.world.scheduler import MS
 
 CAUGHT: dict[str, tuple[int, str]] = {
     "believes-while-failing": (18, "beliefs end before locks"),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import pares
+from pares.sim.engine import SECOND
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import SECOND
 from pares.sim.world.simulation import World
 
 PROTOCOLS = ["claims", "neli", "nele", "fast-neli", "allcall"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pares.sim.engine import MS
 from pares.sim.members.exhaust import SESSION_MS, Struck, short
 from pares.sim.world.faults import Strike
-from pares.sim.world.scheduler import MS
 
 PARTS = 6
 LEASE = SESSION_MS * MS * 7 // 10

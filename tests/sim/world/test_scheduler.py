@@ -10,10 +10,9 @@ import pytest
 from world_tools import alone
 
 from pares.runtime.here import here
-from pares.sim.world.clocks import Stopwatch
+from pares.sim.engine import MS, SECOND, Stopwatch
 from pares.sim.world.faults import Strike
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, SECOND
 from pares.sim.world.simulation import World
 
 

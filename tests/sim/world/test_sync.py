@@ -7,8 +7,8 @@ from queue import Empty
 import pytest
 from world_tools import alone
 
+from pares.sim.engine import MS, SECOND
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, SECOND
 
 
 @pytest.mark.parametrize("kind", ["lock", "rlock"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pares.sim.engine import SECOND
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import SECOND
 from pares.sim.world.simulation import World
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from pares.sim.checker import Broken
+from pares.sim.engine import MS
 from pares.sim.members.plan import Plan, draw
 from pares.sim.members.stage import Stage
 from pares.sim.world.faults import Strike
 from pares.sim.world.link import Weather
-from pares.sim.world.scheduler import MS
 
 SESSION_MS: Final = 40
 QUICK: Final = Weather(send=(MS // 5, MS // 2), ack=(MS // 5, MS // 2), read=(0, MS // 10), timeout=30 * MS)

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from pares.sim.engine import MS
 from pares.sim.world.link import Weather
-from pares.sim.world.scheduler import MS
 
 STYLES: Final = ("terms", "background", "only", "wait", "poll")
 """How a user's program does the work of a role."""

@@ -6,13 +6,13 @@ import traceback
 from typing import Any, Final
 
 from pares.sim.checker import Broken
+from pares.sim.engine import SECOND
 from pares.sim.members.plan import Plan, draw
 from pares.sim.members.stage import Stage
 from pares.sim.members.storm import Acts, Storm
 from pares.sim.members.users import User
 from pares.sim.outcome import Outcome
 from pares.sim.world.link import fair
-from pares.sim.world.scheduler import SECOND
 
 UNSTOPPABLE: Final = "the simulation goes on"
 

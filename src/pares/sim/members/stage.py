@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pares.runtime.member import Member
+from pares.sim.engine import MS
 from pares.sim.members.judge import Judge
 from pares.sim.members.plan import Plan
 from pares.sim.members.promises import everything
@@ -16,7 +17,7 @@ from pares.sim.members.promises.work import Work
 from pares.sim.members.sight import Held, Sight
 from pares.sim.members.users import User
 from pares.sim.world.link import Weather, fair
-from pares.sim.world.scheduler import MS, NEVER
+from pares.sim.world.scheduler import NEVER
 from pares.sim.world.simulation import World
 
 if TYPE_CHECKING:

@@ -39,8 +39,9 @@ class Storm(Chance[User]):
         self.plan = plan = stage.plan
         self.replaced = False
         until = int(plan.storm * plan.unit)
-        engine: Any = stage.world
-        super().__init__(engine, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until)
+        super().__init__(
+            stage.world, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
+        )
 
     def own(self) -> list[User]:
         return self.stage.own
@@ -240,8 +241,7 @@ class Acts(Chance[User]):
         self.stage = stage
         plan = stage.plan
         until = int(plan.storm * plan.unit)
-        engine: Any = stage.world
-        super().__init__(engine, stage.world.random("acts"), plan.acts, pace=0.5, unit=plan.unit, until=until)
+        super().__init__(stage.world, stage.world.random("acts"), plan.acts, pace=0.5, unit=plan.unit, until=until)
 
     def own(self) -> list[User]:
         return self.stage.own

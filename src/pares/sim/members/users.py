@@ -14,7 +14,7 @@ from pares.core.errors import ParesError
 from pares.runtime.events import Acquired, Event, Revoked
 from pares.runtime.member import Member
 from pares.runtime.term import Term
-from pares.sim.world.clocks import Stopwatch, WallClock
+from pares.sim.engine import Stopwatch, WallClock
 
 if TYPE_CHECKING:
     from pares.sim.members.stage import Stage

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.ledger.base import Capabilities
+from pares.sim.engine import MS
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS, Task
+from pares.sim.world.scheduler import Task
 
 if TYPE_CHECKING:
     from pares.sim.world.simulation import World

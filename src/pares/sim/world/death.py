@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pares.core.wire.records import Lock as Statement
+from pares.sim.engine import MS
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
     from pares.sim.world.simulation import World

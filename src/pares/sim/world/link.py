@@ -14,9 +14,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pares.sim.engine import MS
 from pares.sim.log import EntryTuple
 from pares.sim.world.log import Partition
-from pares.sim.world.scheduler import MS, Scheduler
+from pares.sim.world.scheduler import Scheduler
 
 Span = tuple[int, int]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pares.sim.engine import WallClock
 from pares.sim.log import EntryTuple, SimLog
-from pares.sim.world.clocks import EPOCH_US
 
 
 class Partition(SimLog):
@@ -22,7 +22,7 @@ class Partition(SimLog):
 
     def stamp_ms(self, now: int) -> int:
         """By a wall clock that is right."""
-        return EPOCH_US // 1_000 + now // 1_000_000
+        return WallClock.EPOCH_US // 1_000 + now // 1_000_000
 
     def lose_tail(self, count: int) -> None:
         """The last `count` entries are gone, though they were acknowledged; their offsets are given out again."""

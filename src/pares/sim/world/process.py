@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from greenlet import GreenletExit, getcurrent
 
-from pares.sim.world.clocks import Stopwatch, WallClock
+from pares.sim.engine import US, Stopwatch, WallClock
 from pares.sim.world.faults import NEVER_RAISES, Strike, error_of
-from pares.sim.world.scheduler import NEVER, STUBBORN, US, Task
+from pares.sim.world.scheduler import NEVER, STUBBORN, Task
 
 if TYPE_CHECKING:
     from pares.sim.world.host import SimHost

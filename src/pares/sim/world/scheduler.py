@@ -15,16 +15,15 @@ import heapq
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
+
+from pares.sim.engine import Engine
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process
 
-US: Final = 1_000
-MS: Final = 1_000_000
-SECOND: Final = 1_000_000_000
 NEVER: Final = 2**62
 """Beyond every true time."""
 THROWS: Final = 3
@@ -103,11 +102,12 @@ class Task:
                 return
 
 
-class Scheduler:
-    """The queue and the hub. `now`: true time in nanoseconds."""
+class Scheduler(Engine):
+    """The queue and the hub. What happens by `at` and `after` happens on the hub, and must not block."""
 
     def __init__(self) -> None:
-        self.now = 0
+        super().__init__()
+        self.at(NEVER, _nothing)
         self.hub = getcurrent()
         self.current: Task | None = None
         self.dead = False
@@ -117,22 +117,12 @@ class Scheduler:
         self.switches = 0
         self.watchers: list[Callable[[Process], object]] = []
         """Called by the hub whenever a task of a process has run and came back."""
-        self.events: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = [(NEVER, 0, _nothing, ())]
-        self._count = 0
         self.verdict: Exception | None = None
         """What a promise was broken by, found while a task ran: raised out of `run` as soon as that comes back."""
         self._unwound: list[Task] = []
         """Tasks of processes that were killed: never resumed, and unwound when the world has ended."""
 
     # Events ----------------------------------------------------------------------------------------------------------
-
-    def at(self, when: int, call: Callable[..., object], *args: Any) -> None:
-        """`call(*args)` on the hub at `when`, or now if that is past. It must not block."""
-        self._count += 1
-        heapq.heappush(self.events, (max(when, self.now), self._count, call, args))
-
-    def after(self, delay: int, call: Callable[..., object], *args: Any) -> None:
-        self.at(self.now + delay, call, *args)
 
     @property
     def due(self) -> int:

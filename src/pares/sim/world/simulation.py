@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+from pares.sim.engine import SECOND, Stopwatch, WallClock
 from pares.sim.world.bells import Descriptors
 from pares.sim.world.bus import Air, SharedBus, SimBus
-from pares.sim.world.clocks import Stopwatch, WallClock
 from pares.sim.world.death import Locks
 from pares.sim.world.host import SimHost
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM, Weather
 from pares.sim.world.log import SharedLog
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import NEVER, SECOND, Scheduler, no_collector
+from pares.sim.world.scheduler import NEVER, Scheduler, no_collector
 from pares.sim.world.trace import Trace, captured
 
 Main = Callable[[Process], object]

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pares.sim.world.scheduler import SECOND
+from pares.sim.engine import SECOND
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pares.sim.engine import MS
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held, Seat
-from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
     from pares.sim.members.stage import Stage

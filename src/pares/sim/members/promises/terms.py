@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pares.sim.engine import MS
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held, Seat
-from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member

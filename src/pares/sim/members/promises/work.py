@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pares.core.reasons import UNPLANNED
 from pares.core.wire.records import BadRecord, Leave, Release, Transfer, decode
+from pares.sim.engine import MS
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held
-from pares.sim.world.scheduler import MS
 
 if TYPE_CHECKING:
     from pares.sim.members.stage import Stage
