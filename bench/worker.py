@@ -16,13 +16,14 @@ from typing import Any
 
 import pares
 from bench.part import play, tell
+from pares.ledger import Capabilities
 from pares.runtime.clock import stopwatch
 
 
 class Blind:
     """A ledger next to which no locks can be put: so nobody's death can be proven, and only silence decides."""
 
-    kind = "memory"
+    capabilities = Capabilities(scope="process")
 
     def __init__(self, ledger: Any) -> None:
         self._ledger = ledger
