@@ -10,8 +10,8 @@ from typing import Final
 
 from pares.sim.checker import Broken
 from pares.sim.engine import MS
+from pares.sim.members.claims.stage import ClaimsStage
 from pares.sim.members.plan import Plan, draw
-from pares.sim.members.stage import Stage
 from pares.sim.world.faults import Strike
 from pares.sim.world.link import Weather
 
@@ -59,7 +59,7 @@ class Struck:
 
     def __init__(self, plan: Plan, strike: Strike | None, *, leaves: bool = True, told: bool = False) -> None:
         self.broken = ""
-        self.stage = stage = Stage(plan, told=told)
+        self.stage = stage = ClaimsStage(plan, told=told)
         first, second = stage.add(), stage.add()
         with stage.world.playing() as world:
             first.start()
@@ -76,7 +76,7 @@ class Struck:
                 world.run(LENGTH)
                 for promise in stage.promises:
                     promise.end()
-                stage.judge.end()
+                stage.end()
                 seat = (stage.group, "r0", 0)
                 leaders = [held.process.name for held in stage.sight.believers(seat)]
                 if leaders != ["m1"] and (leaves or len(leaders) != 1):

@@ -44,13 +44,13 @@ FAULTS: Final = (
 ACTS: Final = ("hand_over", "step_down", "pause", "resume", "drain", "mark", "ask")
 
 
-class Plan(Struct, frozen=True):
-    """One play."""
+class Plan(Struct, frozen=True, kw_only=True):
+    """One play. Other protocols derive from it, and leave what is only of claims as it is."""
 
     seed: int
+    protocol: str = "claims"
     members: int
     roles: int
-    seats: int
     session_ms: int
     sessions: tuple[int, ...]
     """Each member's, in milliseconds."""
@@ -58,7 +58,6 @@ class Plan(Struct, frozen=True):
     """What all grant their stopwatches, and keep to."""
     rates: tuple[float, ...]
     """At which each stopwatch runs at first."""
-    overlap_ms: int
     storm: float
     calm: float
     pace: float
@@ -69,28 +68,30 @@ class Plan(Struct, frozen=True):
     acts: dict[str, float]
     weathers: tuple[Weather, ...]
     """Each member's."""
-    bells: bool
-    proof: bool
-    machines: int
+    machines: int = 1
     styles: tuple[str, ...]
     """Each member's."""
-    barrier: float
+    barrier: float = -1.0
     """How long barriers take, at most; below 0: there are none."""
-    barrier_raises: float
+    barrier_raises: float = 0.0
     """How often a barrier raises."""
     barrier_timeout: float
     """Seconds."""
-    settle: float
     starts: tuple[bool, ...]
     """Whether each member is asked if it is ready, and is not when it starts."""
     connect: tuple[str, ...]
     step_ms: float
     """How long one step of work takes, on average."""
-    starving: float
+    starving: float = 0.0
     """How likely a woken task comes back late, all the time; and how late at most, in sessions."""
-    starving_by: float
-    wall_spread: float
+    starving_by: float = 0.0
+    wall_spread: float = 0.0
     """How far wall clocks are apart, in seconds."""
+    bells: bool = True
+    overlap_ms: int = 0
+    seats: int = 1
+    proof: bool = False
+    settle: float = 0.5
     neighbours: bool = False
     """Whether each process has a second member, of another group on the same log."""
 

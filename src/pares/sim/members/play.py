@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from pares.sim.checker import Broken
 from pares.sim.engine import SECOND
-from pares.sim.members.plan import Plan, draw
+from pares.sim.members.plan import Plan
+from pares.sim.members.protocols import PROTOCOLS
 from pares.sim.members.stage import Stage
-from pares.sim.members.storm import Acts, Storm
-from pares.sim.members.users import User
 from pares.sim.outcome import Outcome
-from pares.sim.world.link import fair
 
 UNSTOPPABLE: Final = "the simulation goes on"
 
@@ -22,7 +20,7 @@ class Play:
 
     def __init__(self, plan: Plan, *, told: bool = False) -> None:
         self.plan = plan
-        self.stage = Stage(plan, told=told)
+        self.stage: Stage = PROTOCOLS[plan.protocol].stage(plan, told=told)
         self.rng = self.stage.world.random("play")
 
     def run(self) -> None:
@@ -36,14 +34,13 @@ class Play:
                 world.after(int(self.rng.uniform(0, 0.5) * plan.unit), user.start)
             else:
                 world.after(int(self.rng.uniform(1, plan.storm) * plan.unit), user.start)
-        Storm(stage)
-        Acts(stage)
+        stage.storm()
         world.run(int(plan.storm * plan.unit))
         self._calm()
         world.run(int((plan.storm + plan.calm) * plan.unit) + 2 * plan.barrier_timeout_ns)
         for promise in stage.promises:
             promise.end()
-        stage.judge.end()
+        stage.end()
 
     def _calm(self) -> None:
         """All faults end, and most of what is down is started again."""
@@ -60,9 +57,7 @@ class Play:
             world.thaw(process)
             process.starving = 0.0
             process.disarm()
-            if user.ledger is not None:
-                user.ledger.weather = fair(user.weather)
-                user.ledger.heal()
+            stage.calm_down(user)
             if process.raised or user.draining:
                 world.kill(process)
                 user.start()
@@ -86,7 +81,7 @@ class Play:
                 what = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
                 world.told(None, traceback.format_exc())
             at = world.now / SECOND
-            records = stage.judge.records
+            records = stage.records
             lines = list(world.trace.lines)
         return Outcome(self.plan.seed, broken, what, at, records, self.plan, lines)
 
@@ -95,11 +90,6 @@ def play(plan: Plan, *, told: bool = False) -> Outcome:
     return Play(plan, told=told).play()
 
 
-def perform(seed: int, bias: dict[str, Any] | None = None, *, told: bool = False) -> Outcome:
+def perform(seed: int, bias: dict[str, Any] | None = None, *, protocol: str = "claims", told: bool = False) -> Outcome:
     """One seed."""
-    return play(draw(seed, bias), told=told)
-
-
-def people(stage: Stage, count: int) -> list[User]:
-    """So many users, not started yet."""
-    return [stage.add() for _ in range(count)]
+    return play(PROTOCOLS[protocol].draw(seed, bias), told=told)

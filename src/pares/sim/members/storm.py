@@ -12,7 +12,7 @@ from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member
-    from pares.sim.members.stage import Stage
+    from pares.sim.members.claims.ground import Ground
 
 SOON: Final = 400
 """A fault that strikes at a call does so within so many calls of its process."""
@@ -33,7 +33,7 @@ KINDS: Final = (
 class Storm(Chance[User]):
     """Draws faults at random times, until it is over."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Ground) -> None:
         self.stage = stage
         self.world = stage.world
         self.plan = plan = stage.plan
@@ -237,7 +237,7 @@ class Storm(Chance[User]):
 class Acts(Chance[User]):
     """What users do, at random times, until it is over."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Ground) -> None:
         self.stage = stage
         plan = stage.plan
         until = int(plan.storm * plan.unit)

@@ -18,7 +18,6 @@ from pares.sim.engine import Stopwatch, WallClock
 
 if TYPE_CHECKING:
     from pares.sim.members.stage import Stage
-    from pares.sim.world.ledger import SimLedger
     from pares.sim.world.process import Process
 
 REMEMBERED: Final = 4
@@ -53,7 +52,8 @@ class User:
         self.wall = WallClock(int(self.rng.uniform(-1, 1) * plan.wall_spread * 1e6))
         self.process: Process | None = None
         self.member: Member | None = None
-        self.ledger: SimLedger | None = None
+        self.ledger: Any = None
+        """Its handle on the log, or on the bus."""
         self.closing: Any = None
         self.starts = 0
         self.draining = False
@@ -84,7 +84,6 @@ class User:
         )
         plan = self.stage.plan
         self.process.starving, self.process.starving_by = plan.starving, int(plan.starving_by * plan.unit)
-        self.process.host.provable = plan.proof
         self.stage.users[self.process] = self
 
     def ask(self, act: Callable[[Member], object], what: str) -> None:
@@ -113,22 +112,18 @@ class User:
         stage, host = self.stage, process.host
         plan = stage.plan
         self.closing = host.flag()
-        self.ledger = stage.world.ledger(process, stage.log, stage.weather_of(self), has_bell=plan.bells)
+        self.ledger = stage.medium(process, self)
         member = self.member = Member(
-            self.ledger,  # type: ignore[arg-type]
+            self.ledger,
             group=stage.group,
             roles=stage.roles,
-            seats=plan.seats,
             name=self.name,
             host=self.machine,
-            session=self.session_ms / 1000,
-            overlap=plan.overlap_ms / 1000,
-            drift=plan.drift,
             barrier=(lambda event: self.barrier(process, event)) if self.has_barrier else None,
             barrier_timeout=plan.barrier_timeout,
-            settle=plan.settle * plan.session_ms / 1000,
             ready=self._is_ready if self.has_ready else None,
             connect=self.connect,
+            **stage.settings(self),
         )
         for role in stage.roles:
             host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
@@ -140,7 +135,7 @@ class User:
                 name=self.name,
                 session=self.session_ms / 1000,
                 drift=plan.drift,
-            )  # type: ignore[arg-type]
+            )
             host.spawn(lambda: self._works(process, other, "x"), "neighbour")
         self.closing.wait()
         timeout = self.rng.choice((None, None, 0.2 * self.session_ms / 1000))

@@ -21,7 +21,7 @@ class Tokens(Promise):
         self.writes: list[tuple[int, Seat, int, bool]] = []
         """What came to the sink: true time, seat, token, and whether it was taken."""
         stage.sight.began.append(self._began)
-        stage.log.renewed.append(self._anew)
+        stage.renewed.append(self._anew)
 
     def _anew(self) -> None:
         """Another log, or one that has lost its tail: a wall clock says how tokens go on."""

@@ -1,15 +1,11 @@
-"""Work never runs outside its term (R5): it begins when the barrier has returned from `Acquired`, and a planned handover waits
-for it, and for the barrier, up to `barrier_timeout`.
+"""Work never runs outside its term (R5): it begins when the barrier has returned from `Acquired`. That a planned handover waits
+for it, up to `barrier_timeout`, is for each protocol to see in what its members say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pares.core.reasons import UNPLANNED
-from pares.core.wire.records import BadRecord, Leave, Release, Transfer, decode
-from pares.sim.engine import MS
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held
 
@@ -44,7 +40,6 @@ class Work(Promise):
         self.done = 0
         self.ending: dict[tuple[Process, Key], tuple[int, int]] = {}
         """When a term was seen to be ended by plan, and when its lease would have run out, by its process' stopwatch."""
-        self.world.on_sent.append(self._sent)
         self.world.on_end.append(self._gone)
         stage.sight.ended.append(self._ended)
 
@@ -69,34 +64,3 @@ class Work(Promise):
     def _ended(self, held: Held) -> None:
         if held.process.alive and held.process.reading() < held.last:  # else its lease ran out, which is no plan
             self.ending[held.process, (held.seat[1], held.seat[2], held.token)] = held.process.reading(), held.last
-
-    def _sent(self, process: Process, ledger: object, partition: int, payloads: Sequence[bytes]) -> None:
-        """By a task: what is handed over for appending."""
-        running = [r for r in self.running if r.process is process]
-        if not running:
-            return
-        for payload in payloads:
-            try:
-                record = decode(payload)
-            except BadRecord:
-                continue
-            if isinstance(record, Release | Transfer) and record.why not in UNPLANNED:
-                self._gives_up(process, record.m, (*record.seat, record.token), running)
-            elif isinstance(record, Leave):
-                for key in {r.key for r in running}:
-                    self._gives_up(process, record.m, key, running)
-
-    def _gives_up(self, process: Process, member: str, key: Key, running: list[Running]) -> None:
-        """By plan: so what runs in that term must be over, unless it has had all the time there is."""
-        since, lease = self.ending.get((process, key), (None, 0))
-        state = self.stage.judge.judge.world.seats.get(key[:2])
-        if since is None or state is None or (state.holder, state.token) != (member, key[2]):
-            return  # it ended by no plan, or the seat is another's already
-        if process.reading() >= lease:
-            return  # its lease has run out meanwhile: anybody could claim the seat, whatever still runs
-        waited = process.reading() - since
-        if waited >= self.stage.plan.barrier_timeout_ns - MS:
-            return
-        for one in running:
-            if one.key == key:
-                self.fail(f"{member} gives {key} up while {one.what} runs, {waited / 1e6:.3f} ms after the term's end")

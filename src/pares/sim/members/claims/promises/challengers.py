@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pares.sim.world.process import Process
 
 
-class Claims(Promise):
+class Challengers(Promise):
     name = "a challenger looks once more"
 
     def __init__(self, stage: Stage) -> None:

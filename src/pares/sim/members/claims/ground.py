@@ -1,0 +1,118 @@
+"""What claims stand on: one log, one judge who folds it, and locks that prove deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pares.sim.engine import MS
+from pares.sim.members.claims.judge import Judge
+from pares.sim.members.sight import Held
+from pares.sim.members.stage import Someone, Stage
+from pares.sim.world.ledger import SimLedger
+from pares.sim.world.link import Weather, fair
+from pares.sim.world.process import Process
+
+LOOK_EVERY: Final = 500 * MS
+"""Nanoseconds between a member's looks whether its log is still the same one (R12)."""
+
+
+class Ground(Stage):
+    """The stage of claims, as its promises know it; `pares.sim.members.claims.stage` adds those, and who is struck by what."""
+
+    def set_up(self) -> None:
+        plan = self.plan
+        # Members of a log that is trimmed know that, and write snapshots in time.
+        kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
+        self.log = self.world.log("log", retention=kept)
+        self.judge = Judge(self.world, self.log, self.group)
+        self.log.renewed.append(self._renewed)
+
+    def _renewed(self) -> None:
+        for call in self.renewed:
+            call()
+
+    def weather_of(self, user: Someone) -> Weather:
+        return fair(user.weather) if self.calm else user.weather
+
+    def medium(self, process: Process, user: Someone) -> SimLedger:
+        process.host.provable = self.plan.proof
+        return self.world.ledger(process, self.log, self.weather_of(user), has_bell=self.plan.bells)
+
+    def settings(self, user: Someone) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "seats": plan.seats,
+            "session": user.session_ms / 1000,
+            "overlap": plan.overlap_ms / 1000,
+            "drift": plan.drift,
+            "settle": plan.settle * plan.session_ms / 1000,
+        }
+
+    def calm_down(self, user: Someone) -> None:
+        if user.ledger is not None:
+            user.ledger.weather = fair(user.weather)
+            user.ledger.heal()
+
+    # What promises ask -----------------------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> int:
+        return self.judge.records
+
+    def end(self) -> None:
+        self.judge.end()
+
+    def overlap(self, member: Any) -> int:
+        return 0 if member.group != self.group else self.plan.overlap_ms * MS
+
+    def excused(self, one: Held, other: Held) -> bool:
+        """The log was another one just now (A1), or one of them has lost its lock (A3)."""
+        if self.between_logs():
+            return True
+        locks = (self.world.locks.of(held.term.member) for held in (one, other))
+        return any(lock is not None and lock.lost_at is not None for lock in locks)
+
+    def between_logs(self) -> bool:
+        """Until members look for it, and a lease longer."""
+        if any(partition.lost for partition in self.log.partitions):
+            return True  # offsets are given out again: two may live in two worlds until one finds out
+        renewed = self.judge.renewed_at
+        longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
+        return renewed >= 0 and self.world.now < renewed + int((longest + LOOK_EVERY) * 1.25) + 4 * self.trip
+
+    def tokens_may_fall(self) -> bool:
+        """The wall clock of the member that begins another log may be behind (promise 4)."""
+        return bool(self.plan.wall_spread) or "wall" in self.plan.faults or any(p.lost for p in self.log.partitions)
+
+    def seats(self) -> Sequence[tuple[str, int]]:
+        world = self.judge.judge.world
+        return [seat for seat in world.seats if world.open(seat) and not world.paused(seat[0])]
+
+    def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
+        world = self.judge.judge.world
+        found: list[str] = []
+        for user in self.own:
+            if not self.able(user, well_for) or not self._quick(user):
+                continue
+            there = world.members.get(user.member.id)
+            if there is None or there.draining:
+                continue
+            holder = world.seats[role, index].holder
+            if holder == there.id or not world.holds_in_role(there.id, role):
+                found.append(there.id)
+        return found
+
+    def well(self, user: Someone, well_for: int) -> bool:
+        cut = user.ledger is not None and user.ledger.is_cut
+        return not cut and super().well(user, well_for)
+
+    def _quick(self, user: Someone) -> bool:
+        """Whether its own records come back in time for it to lead: in a fifth of its lease."""
+        weather = self.weather_of(user)
+        trip = weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
+        trouble = any((weather.slow, weather.unknown, weather.lost, weather.silent, weather.torn, weather.unreadable))
+        lease = user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift)
+        starved = self.plan.starving > 0 and not self.calm
+        raises = self.plan.barrier_raises > 0 or self.plan.barrier_ns > self.plan.barrier_timeout_ns // 2
+        return trip < lease / 5 and not trouble and not starved and not raises

@@ -1,0 +1,31 @@
+"""The stage of claims, with all that is promised there and all that may befall it."""
+
+from __future__ import annotations
+
+from pares.sim.members.claims.ground import Ground
+from pares.sim.members.claims.promises import CLAIMS
+from pares.sim.members.plan import Plan
+from pares.sim.members.promises.terms import Terms
+from pares.sim.members.promises.tokens import Tokens
+from pares.sim.members.promises.work import Work
+from pares.sim.members.storm import Acts, Storm
+from pares.sim.members.users import User
+
+
+class ClaimsStage(Ground):
+    promised = CLAIMS
+
+    def __init__(self, plan: Plan, *, told: bool = False) -> None:
+        super().__init__(plan, told=told)
+        self.terms = self.promise(Terms)
+        self.tokens = self.promise(Tokens)
+        self.work = self.promise(Work)
+
+    def add(self, name: str | None = None) -> User:
+        user = User(self, len(self.own), name)
+        self.own.append(user)
+        return user
+
+    def storm(self) -> None:
+        Storm(self)
+        Acts(self)

@@ -1,0 +1,24 @@
+"""What can be played with real members, one row a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pares.sim.members.claims.stage import ClaimsStage
+from pares.sim.members.mutants import MUTANTS
+from pares.sim.members.plan import Plan, draw
+from pares.sim.members.stage import Stage
+from pares.sim.mutants.base import Mutant
+
+
+class Played(NamedTuple):
+    """`draw`: what a seed stands for, given what replaces some of it; `stage`: what that is played on; `mutants`: what can be
+    broken there. Its plans say `protocol`, by which the play finds this row."""
+
+    draw: Callable[[int, dict[str, Any] | None], Plan]
+    stage: Callable[..., Stage]
+    mutants: Mapping[str, Mutant]
+
+
+PROTOCOLS: Final[dict[str, Played]] = {"claims": Played(draw, ClaimsStage, MUTANTS)}
