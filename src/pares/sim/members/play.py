@@ -45,7 +45,7 @@ class Play:
     def _calm(self) -> None:
         """All faults end, and most of what is down is started again."""
         stage, world = self.stage, self.stage.world
-        stage.calm = True
+        stage.calm, stage.calm_at = True, world.now
         world.told(None, "the calm begins")
         for user in stage.own:
             process = user.process

@@ -80,8 +80,10 @@ class Stage:
         """Its users, by their places."""
         self.calm = False
         """The storm is over."""
+        self.calm_at = 0
         self.disturbed_at = 0
         """When something last befell the world, or its users wanted something of it."""
+        self._asked: set[tuple[str, str]] = set()
         self.renewed: list[Callable[[], object]] = []
         """Called when what members stand on has been replaced, or has lost what it had acknowledged."""
         self.trip = max(w.send[1] + w.ack[1] + w.read[1] + w.lag for w in plan.weathers)
@@ -157,6 +159,14 @@ class Stage:
 
     def user_of(self, process: Process) -> Someone | None:
         return self.users.get(process)
+
+    def asks(self, member: Member, what: str) -> None:
+        """Its user wants something of a member."""
+        self._asked.add((member.id, what))
+
+    def asked(self, member: str, what: str) -> bool:
+        """Whether the user of this member has ever wanted that of it."""
+        return (member, what) in self._asked
 
     def disturbed(self) -> None:
         self.disturbed_at = self.world.now

@@ -83,7 +83,8 @@ class User:
             self.name, self.main, machine=self.machine, stopwatch=self.stopwatch, wall=self.wall
         )
         plan = self.stage.plan
-        self.process.starving, self.process.starving_by = plan.starving, int(plan.starving_by * plan.unit)
+        self.process.starving = 0.0 if self.stage.calm else plan.starving
+        self.process.starving_by = int(plan.starving_by * plan.unit)
         self.stage.users[self.process] = self
 
     def ask(self, act: Callable[[Member], object], what: str) -> None:
@@ -99,6 +100,7 @@ class User:
                 self.stage.world.told(process, f"{what}: {error!r}")
 
         self.stage.world.told(process, f"its user: {what}")
+        self.stage.asks(member, what)
         process.spawn(run, what)
 
     def close(self) -> None:

@@ -54,14 +54,45 @@ class Ground(Stage):
             user.ledger.weather = fair(user.weather)
             user.ledger.heal()
 
+    # How it goes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def patience(self) -> int:
+        """How long a seat may be empty that somebody could lead: a session's silence, one more if the next one fails too, turns
+        in line, and what the weather takes."""
+        plan = self.plan
+        trouble = max((w.timeout + w.slow_by[1] for w in plan.weathers if rough(w)), default=0)
+        longest = max(plan.sessions) * MS / (1 - plan.drift)
+        starved = int(plan.starving_by * plan.unit) if plan.starving else 0
+        return int(longest * 3.5) + 12 * self.trip + 5 * (trouble + starved) + 20 * MS + plan.barrier_timeout_ns
+
+    @property
+    def settling(self) -> int:
+        """For how long nothing must have happened, for what is left of it to be over."""
+        longest = int(max(self.plan.sessions) * MS / (1 - self.plan.drift))
+        return 2 * longest + self.plan.barrier_timeout_ns + 12 * self.trip
+
+    def rounds(self, count: int) -> int:
+        """What so many appends take, with their reading back, and the rounds of members in between."""
+        return count * (self.trip + (MS if self.plan.bells else 6 * MS)) + 2 * MS
+
+    def healthy(self) -> bool:
+        """Whether the ledger has treated everybody well for so long that nothing of before is still on its way."""
+        late = max(max(weather.late_by[1], weather.slow_by[1], weather.timeout) for weather in self.plan.weathers)
+        fair_since = self.calm and self.world.now > self.calm_at + late
+        return fair_since or not (any(map(rough, self.plan.weathers)) or self.plan.starving)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members, and all seats, are alike: then it is plain what placement should do."""
+        plan = self.plan
+        return plan.seats == 1 and not plan.acts and not any(plan.starts) and not plan.barrier_raises
+
     # What promises ask -----------------------------------------------------------------------------------------------
 
     @property
     def records(self) -> int:
         return self.judge.records
-
-    def end(self) -> None:
-        self.judge.end()
 
     def overlap(self, member: Any) -> int:
         return 0 if member.group != self.group else self.plan.overlap_ms * MS
@@ -89,30 +120,50 @@ class Ground(Stage):
         world = self.judge.judge.world
         return [seat for seat in world.seats if world.open(seat) and not world.paused(seat[0])]
 
+    def by_id(self, member: str) -> Any:
+        """The user whose process runs this member; None: nobody's, or not any more."""
+        users = (user for user in self.own if user.running and user.member is not None)
+        return next((user for user in users if user.member.id == member), None)
+
     def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
+        return [id for id, user in self._may_lead(role, index, well_for) if self.quick(user)]
+
+    def may_lead(self, role: str, index: int, well_for: int) -> list[str]:
+        """The same, though its appends may fail now and then."""
+        return [id for id, user in self._may_lead(role, index, well_for) if self.near(user)]
+
+    def _may_lead(self, role: str, index: int, well_for: int) -> list[tuple[str, Any]]:
         world = self.judge.judge.world
-        found: list[str] = []
+        found: list[tuple[str, Any]] = []
         for user in self.own:
-            if not self.able(user, well_for) or not self._quick(user):
+            if not self.able(user, well_for):
                 continue
             there = world.members.get(user.member.id)
             if there is None or there.draining:
                 continue
             holder = world.seats[role, index].holder
             if holder == there.id or not world.holds_in_role(there.id, role):
-                found.append(there.id)
+                found.append((there.id, user))
         return found
 
     def well(self, user: Someone, well_for: int) -> bool:
         cut = user.ledger is not None and user.ledger.is_cut
         return not cut and super().well(user, well_for)
 
-    def _quick(self, user: Someone) -> bool:
+    def near(self, user: Someone) -> bool:
         """Whether its own records come back in time for it to lead: in a fifth of its lease."""
         weather = self.weather_of(user)
         trip = weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
-        trouble = any((weather.slow, weather.unknown, weather.lost, weather.silent, weather.torn, weather.unreadable))
-        lease = user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift)
-        starved = self.plan.starving > 0 and not self.calm
         raises = self.plan.barrier_raises > 0 or self.plan.barrier_ns > self.plan.barrier_timeout_ns // 2
-        return trip < lease / 5 and not trouble and not starved and not raises
+        return trip < user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift) / 5 and not raises
+
+    def quick(self, user: Someone) -> bool:
+        """The same, and nothing goes wrong with its appends, nor holds its tasks up."""
+        starved = self.plan.starving > 0 and not self.calm
+        return self.near(user) and not starved and not rough(self.weather_of(user))
+
+
+def rough(weather: Weather) -> bool:
+    return any(
+        (weather.slow, weather.unknown, weather.lost, weather.silent, weather.torn, weather.unreadable, weather.part)
+    )

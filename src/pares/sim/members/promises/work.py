@@ -38,6 +38,8 @@ class Work(Promise):
         self.initialised: set[tuple[Process, Key]] = set()
         """Terms of which the barrier has returned from `Acquired`."""
         self.done = 0
+        self.finished: dict[tuple[Process, Key], int] = {}
+        """When the last work of each term was over."""
         self.ending: dict[tuple[Process, Key], tuple[int, int]] = {}
         """When a term was seen to be ended by plan, and when its lease would have run out, by its process' stopwatch."""
         self.world.on_end.append(self._gone)
@@ -49,12 +51,20 @@ class Work(Promise):
         barrier = barrier and user is not None and user.has_barrier and bool(self.stage.plan.barrier_timeout)
         if what != "barrier" and barrier and (process, key) not in self.initialised:
             self.fail(f"{what} of {process.name} for {key} begins before the barrier has returned from Acquired")
+        if what == "barrier":
+            self._still_believed(process, key)
         running = Running(process, key, what, self.world.now)
         self.running[running] = None
         return running
 
+    def _still_believed(self, process: Process, key: Key) -> None:
+        for held in self.stage.sight.of_process(process):
+            if held.term.key == key and self.stage.judged(held) and held.term.deadline_ns > process.reading():
+                self.fail(f"{held} believes, and its barrier is called for its end")
+
     def finish(self, running: Running) -> None:
         self.running.pop(running, None)
+        self.finished[running.process, running.key] = self.world.now
         self.done += 1
 
     def _gone(self, process: Process) -> None:
