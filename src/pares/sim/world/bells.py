@@ -11,6 +11,7 @@ from pares.sim.world.scheduler import Task
 
 WITH_BELL: Final = 0.1
 WITHOUT_BELL: Final = 0.005
+WITHOUT_LEDGER: Final = 60.0
 
 
 class Ringing(Protocol):
@@ -62,7 +63,9 @@ class Bells:
     @property
     def patience(self) -> float:
         """Seconds to wait at most."""
-        return WITH_BELL if self._ledger is not None and self._ledger.has_bell else WITHOUT_BELL
+        if self._ledger is None:
+            return WITHOUT_LEDGER
+        return WITH_BELL if self._ledger.has_bell else WITHOUT_BELL
 
     def also(self, descriptors: list[int]) -> None:
         for number in descriptors:

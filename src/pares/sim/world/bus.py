@@ -1,6 +1,7 @@
-"""The bus of a world, for ALLCALL: broadcast to whoever listens, late, or not at all, and only within one side of a split.
+"""The bus of a world, for ALLCALL: broadcast to whoever listens, late, or not at all, and only as far as nothing is cut.
 
-Messages of one publisher reach one listener in the order in which they were sent, at most once each (`pares.ledger.Bus`).
+Messages of one publisher reach one listener in the order in which they were sent, at most once each (`pares.ledger.Bus`),
+unless the air says that this bus is worse than that. What is on its way to a process whose connection breaks is gone with it.
 """
 
 from __future__ import annotations
@@ -22,15 +23,23 @@ if TYPE_CHECKING:
     from pares.sim.world.simulation import World
 
 Span = tuple[int, int]
+Cut = Callable[[str, str], bool]
+"""Whether nothing passes from one process to another, by their names."""
+LONG_AGO: Final = -(2**62)
 
 
 class Air(Struct, frozen=True):
-    """How messages fare on their way to one process. Times in nanoseconds."""
+    """How messages fare on their way to one process. Times in nanoseconds, chances per message."""
 
     delay: Span = (MS // 10, MS)
     dropped: float = 0.0
     slow: float = 0.0
     slow_by: Span = (0, 0)
+    doubled: float = 0.0
+    """It comes a second time, `late_by` later, whatever came in between."""
+    late: float = 0.0
+    """It comes `late_by` later, and what was sent after it may overtake it."""
+    late_by: Span = (0, 0)
 
 
 FAIR: Final = Air()
@@ -45,32 +54,76 @@ class SharedBus:
         self.handles: list[SimBus] = []
         self.sides: dict[str, int] = {}
         """While it is split: the side of each process that is not on side 0, by its name."""
+        self.cuts: list[Cut] = []
         self.sent: list[Callable[[Process, str, bytes], object]] = []
         """Told of each message that is published."""
+        self.came: list[Callable[[Process, bytes], object]] = []
+        """Told of each message that has come to a process, and waits there for its bus' task."""
+        self.published = 0
+        self.unsettled_until = 0
+        """When the last message that is late, or comes again, does so."""
+        self._hindered: dict[tuple[str, str], int] = {}
         self._rng: Random = world.random(f"bus {name}")
 
     def split(self, *sides: set[str]) -> None:
         """Messages pass within a side only; those that no side names are on one of their own. Without sides all are healed."""
         self.sides = {name: place + 1 for place, side in enumerate(sides) for name in sorted(side)}
 
-    def publish(self, process: Process, subject: str, payload: bytes) -> None:
-        for tell in self.sent:
-            tell(process, subject, payload)
-        for handle in self.handles:
-            same = self.sides.get(process.name, 0) == self.sides.get(handle.process.name, 0)
-            if same and not (handle.cut and handle.process is not process):
-                self._carry(process, handle, subject, payload)
+    def passes(self, one: SimBus, other: SimBus) -> bool:
+        """Whether what one publishes now reaches the other, if it is not lost."""
+        source, target = one.process.name, other.process.name
+        if one.cut or one.mute or other.cut or other.deaf or self.sides.get(source, 0) != self.sides.get(target, 0):
+            return False
+        return not any(cut(source, target) for cut in self.cuts)
 
-    def _carry(self, process: Process, handle: SimBus, subject: str, payload: bytes) -> None:
-        air, rng, world = handle.air, self._rng, self.world
-        if air.dropped and rng.random() < air.dropped:
+    def hindered(self, source: str, target: str) -> int:
+        """The true time up to which something that one process sent did not reach another in the usual time."""
+        return self._hindered.get((source, target), LONG_AGO)
+
+    def publish(self, handle: SimBus, subject: str, payload: bytes) -> None:
+        self.published += 1
+        for tell in self.sent:
+            tell(handle.process, subject, payload)
+        self.carry(handle, subject, payload)
+
+    def carry(self, source: SimBus, subject: str, payload: bytes) -> None:
+        """To everybody whom it reaches."""
+        for target in self.handles:
+            air, rng, now = target.air, self._rng, self.world.now
+            if not self.passes(source, target) or (air.dropped and rng.random() < air.dropped):
+                self._hinder(source, target, now)
+                continue
+            at = now + rng.randint(*air.delay)
+            if air.slow and rng.random() < air.slow:
+                at += rng.randint(*air.slow_by)
+                self._hinder(source, target, at)
+            if air.late and rng.random() < air.late:
+                at += rng.randint(*air.late_by)
+                self.unsettled_until = max(self.unsettled_until, at)
+                self._hinder(source, target, at)
+            else:
+                at = max(at, target.last_from.get(source.process.pid, 0) + 1)
+                target.last_from[source.process.pid] = at
+            self.deliver(at, source, target, subject, payload)
+            if air.doubled and rng.random() < air.doubled:
+                at += rng.randint(*air.late_by)
+                self.unsettled_until = max(self.unsettled_until, at)
+                self.deliver(at, source, target, subject, payload)
+
+    def deliver(self, at: int, source: SimBus | None, target: SimBus, subject: str, payload: bytes) -> None:
+        """It comes at `at`, unless the target's connection is another one by then; perhaps a copy of something old."""
+        self.world.at(at, self._arrives, source, target, target.connection, subject, payload)
+
+    def _arrives(self, source: SimBus | None, target: SimBus, connection: int, subject: str, payload: bytes) -> None:
+        if target.cut or target.deaf or target.connection != connection:
+            if source is not None:
+                self._hinder(source, target, self.world.now)
             return
-        delay = rng.randint(*air.delay)
-        if air.slow and rng.random() < air.slow:
-            delay += rng.randint(*air.slow_by)
-        at = max(world.now + delay, handle.last_from.get(process.pid, 0) + 1)
-        handle.last_from[process.pid] = at
-        world.at(at, handle.arrives, subject, payload)
+        target.arrives(subject, payload)
+
+    def _hinder(self, source: SimBus, target: SimBus, until: int) -> None:
+        names = (source.process.name, target.process.name)
+        self._hindered[names] = max(until, self._hindered.get(names, LONG_AGO))
 
 
 class SimBus:
@@ -84,10 +137,17 @@ class SimBus:
         self.bus = bus
         self.air = air
         self.url = f"simbus://{bus.name}"
-        self.cut = False
-        """Nothing passes to it or from it."""
+        self.connection = 1
+        self.deaf = False
+        """Nothing reaches it, and nobody is told."""
+        self.mute = False
+        """Nothing that it publishes reaches anybody, itself included, and it is not told."""
+        self.keeps = False
+        """What can't be sent is kept, and sent when the connection is there again."""
         self.last_from: dict[int, int] = {}
         """By publisher: when its last message arrives here."""
+        self._cut = False
+        self._kept: list[tuple[str, bytes]] = []
         self._listeners: dict[int, tuple[str, Callable[[bytes], None]]] = {}
         self._arrived: deque[tuple[str, bytes]] = deque()
         self._numbers = 0
@@ -97,13 +157,46 @@ class SimBus:
         bus.handles.append(self)
         process.at_kill.append(self._drop)
 
+    @property
+    def cut(self) -> bool:
+        """There is no connection: nothing passes to it or from it. Healed, it is another connection."""
+        return self._cut
+
+    @cut.setter
+    def cut(self, cut: bool) -> None:
+        healed, self._cut = self._cut and not cut, cut
+        if healed:
+            self.connection += 1
+            kept, self._kept = self._kept, []
+            for subject, payload in kept:
+                self.bus.carry(self, subject, payload)
+
+    @property
+    def epoch(self) -> int:
+        """See `pares.ledger.Reconnecting`."""
+        return 0 if self._cut else self.connection
+
+    @property
+    def waiting(self) -> int:
+        """How many messages have come that no listener has been given yet."""
+        return len(self._arrived)
+
+    @property
+    def well(self) -> bool:
+        return not (self._cut or self.deaf or self.mute)
+
     def publish(self, subject: str, payload: bytes) -> None:
         self.process.cross("publish")
         if self._closed:
             raise ClosedError(f"{self.url} was closed: open it again")
-        if self.cut:
+        if not self._cut:
+            self.bus.publish(self, subject, payload)
+        elif self.keeps:
+            self._kept.append((subject, payload))
+            for tell in self.bus.sent:
+                tell(self.process, subject, payload)
+        else:
             raise LedgerUnavailable(f"{self.url}: no connection")
-        self.bus.publish(self.process, subject, payload)
 
     def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
         self.process.cross("listen")
@@ -122,8 +215,10 @@ class SimBus:
 
     def arrives(self, subject: str, payload: bytes) -> None:
         """A message comes to the process. By the hub."""
-        if not self._closed and self.process.alive and not self.cut:
+        if self._task is not None and not self._closed and self.process.alive:
             self._arrived.append((subject, payload))
+            for tell in self.bus.came:
+                tell(self.process, payload)
             self._wake()
 
     def _stop(self, number: int) -> None:
@@ -146,8 +241,8 @@ class SimBus:
         process = self.process
         while not self._closed:
             while self._arrived:
-                subject, payload = self._arrived.popleft()
                 process.cross("message")
+                subject, payload = self._arrived.popleft()
                 for number, (wanted, on_message) in list(self._listeners.items()):
                     if wanted == subject and number in self._listeners:
                         try:
