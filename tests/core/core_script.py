@@ -17,13 +17,13 @@ from typing import Any, Final
 from unittest.mock import patch
 
 import msgspec
+from core_stage import Actor, Stage
 from msgspec import Struct
 
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import BadRecord, Seat, decode
 from pares.sim import scene as scenes
-from pares.testing import Actor, Stage
 
 NUMBERS: Final = {"session", "weight", "overlap", "settle", "barrier_timeout", "drift", "latency", "timeout"}
 WHOLE: Final = {

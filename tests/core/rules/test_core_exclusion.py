@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from core_stage import Stage
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pares.sim.checker import Broken
 from pares.sim.mutants import MUTANTS, applied
-from pares.testing import Stage
 
 DRIFT = 0.1
 RATES = st.sampled_from([1 - DRIFT, 1.0, 1 + DRIFT])

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from core_authors import Pen, began, world_of
+from core_stage import Stage
 
 from pares.core.wire import fold, records
 from pares.core.wire.forgetting import GRACE
 from pares.core.wire.world import FORGET, World
-from pares.testing import Stage
 
 
 @pytest.mark.parametrize("members", [1, 3])

@@ -1,11 +1,11 @@
 """Every bug that the simulation has found in the kernel stays a scenario."""
 
 import pytest
+from core_stage import Stage
 
 from pares.core.wire.records import Snapshot
 from pares.sim.checker import Broken
 from pares.sim.checkers.agreement import Agreement
-from pares.testing import Stage
 
 
 def test_a_group_that_lives_long_enough_writes_snapshots() -> None:
