@@ -29,3 +29,17 @@ def test_a_yield_says_when_the_belief_ended_and_not_when_the_group_took_the_part
     assert isinstance(record, Yield)
     assert record.led
     assert abs(record.ended - ended) <= 1
+
+
+def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced_in() -> None:
+    """Given back and given again before the barrier had returned: nobody else will lead there."""
+    bench = leading(Fast(settings()))
+    bench.step(ev.Revoked((0,)))
+    bench.step(ev.Assigned((0,)))
+    assert of(bench.step(ev.Jumped("replaced")), ev.Follow)[0].fenced
+    bench.logs, bench.ends = [[]], [0]
+    bench.step(ev.Attached(0, 0))
+    for _ in range(40):
+        bench.wait(20)
+        bench.go()
+    assert bench.leading()
