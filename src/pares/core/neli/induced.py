@@ -362,7 +362,7 @@ class Induced(Writing):
         self._fence(part, event.why, now, effects)
         part.forget_log()
         part.broke_until = now + self._blind_ns()
-        if standing is Phase.STOPPING or not part.assigned:
+        if not part.assigned:
             part.phase = Phase.IDLE
         elif standing is not Phase.IDLE:
             self._want(part, now)

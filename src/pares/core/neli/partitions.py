@@ -165,7 +165,8 @@ class Holding:
             for seat in part.seats:
                 effects += [ev.Follow(seat, part.token, why, False, now), ev.Barrier(seat, part.token, why)]
         elif part.phase is not Phase.STOPPING:
-            part.ended_at = now
+            if part.phase is Phase.LEADING:
+                part.ended_at = now
             self._through(part, why, now)
 
     def _drop(self, part: Part, why: str, now: int, effects: list[ev.Effect]) -> None:

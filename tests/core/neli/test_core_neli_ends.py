@@ -1,0 +1,45 @@
+"""How a tenure ends that nobody reads the end of at once: what its yield says, and what its owner does next."""
+
+from __future__ import annotations
+
+from neli_bench import MS, leading, of
+from neli_bench import config as settings
+
+from pares.core import events as ev
+from pares.core.neli.fast import Fast
+from pares.core.wire.neli_records import Announce, Pulse, Yield, decode
+
+
+def test_a_yield_says_when_the_belief_ended_and_not_when_the_group_took_the_partition() -> None:
+    """Fenced, and superseded since: a later end would overlap with what the other one says of itself."""
+    bench = leading(Fast(settings()))
+    token, until = bench.leading()["0"], bench.until()
+    bench.wait(400)
+    (follow,) = of(bench.step(ev.Tick(bench.wall_us)), ev.Follow)
+    assert (follow.fenced, follow.at) == (True, until)
+    other = token + 10 + bench.write(Announce, "new~1", b=token + 10)
+    bench.wait(400)
+    bench.write(Pulse, "new~1", term=other, lead=True)
+    bench.read()
+    bench.wait(400)
+    bench.step(ev.Revoked((0,)))
+    ended = bench.wall_us // 1000 - (bench.now - until) // MS
+    bench.go()
+    record = decode(bench.logs[0][-1][2])
+    assert isinstance(record, Yield)
+    assert record.led
+    assert abs(record.ended - ended) <= 1
+
+
+def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced_in() -> None:
+    """Given back and given again before the barrier had returned: nobody else will lead there."""
+    bench = leading(Fast(settings()))
+    bench.step(ev.Revoked((0,)))
+    bench.step(ev.Assigned((0,)))
+    assert of(bench.step(ev.Jumped("replaced")), ev.Follow)[0].fenced
+    bench.logs, bench.ends = [[]], [0]
+    bench.step(ev.Attached(0, 0))
+    for _ in range(40):
+        bench.wait(20)
+        bench.go()
+    assert bench.leading()
