@@ -25,7 +25,7 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "lock-before-beliefs": (0, "beliefs end before locks"),
     "unready-is-ready": (0, "an unready member leads nothing"),
     "anchor-not-read": (15, "tokens grow"),
-    "one-term-is-prolonged": (28, "roles are led"),
+    "one-term-is-prolonged": (5, "it goes on"),
 }
 STRUCK: dict[str, tuple[str, range, int, str]] = {
     "lapses-are-kept": ("lock", range(60, 72), 25, "somebody leads in the end"),

@@ -15,6 +15,10 @@ from pares.sim.outcome import Outcome
 UNSTOPPABLE: Final = "the simulation goes on"
 
 
+PROBES: Final = (0.4, 0.7)
+"""At which parts of the calm something is measured."""
+
+
 class Play:
     """`stage` is there before anything happens, for scenarios that do something of their own."""
 
@@ -37,7 +41,10 @@ class Play:
         stage.storm()
         world.run(int(plan.storm * plan.unit))
         self._calm()
-        world.run(int((plan.storm + plan.calm) * plan.unit) + 2 * plan.barrier_timeout_ns)
+        length = int(plan.calm * plan.unit) + 2 * plan.barrier_timeout_ns
+        for part in PROBES:
+            world.after(int(part * length), self._probe)
+        world.run(world.now + length)
         for promise in stage.promises:
             promise.end()
         stage.end()
@@ -65,6 +72,26 @@ class Play:
         if not any(user.running for user in stage.own):
             stage.own[0].start()
         stage.disturbed()
+
+    def _probe(self) -> None:
+        """In the calm one thing happens, and nothing else: so that it can be seen how long it takes, and what it moves."""
+        stage, rng = self.stage, self.rng
+        holders = [user for user in stage.own if user.running and not user.over and user.beliefs]
+        if not holders:
+            return
+        holder = rng.choice(holders)
+        kind = rng.choice(("crash", "crash", "close", "hand over", "join"))
+        stage.world.told(None, f"measured: {kind} {holder.name}")
+        if kind == "crash":
+            stage.world.kill(holder.process)
+        elif kind == "close":
+            holder.close()
+        elif kind == "hand over":
+            roles = [held.seat[1] for held in stage.sight.of_process(holder.process) if stage.judged(held)]
+            role = rng.choice(roles or stage.roles)
+            holder.ask(lambda member: member.hand_over(role), kind)
+        else:
+            stage.add().start()
 
     def play(self) -> Outcome:
         stage = self.stage

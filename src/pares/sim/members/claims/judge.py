@@ -63,7 +63,7 @@ class Judge:
 
     def _landed(self, entries: list[EntryTuple]) -> None:
         for entry in entries:
-            landed = self._fold(entry)
+            landed = self._fold(entry, self.world.now)
             if landed is None:
                 continue
             if self.world.trace.told:
@@ -73,8 +73,8 @@ class Judge:
             for call in self.landed:
                 call(landed)
 
-    def _fold(self, entry: EntryTuple) -> Landed | None:
-        """None: of another group."""
+    def _fold(self, entry: EntryTuple, at: int) -> Landed | None:
+        """What stands there since `at`; None: of another group."""
         judge = self.judge
         changes = judge.feed([entry])
         counted = judge.world.last == entry[0]
@@ -84,7 +84,7 @@ class Judge:
             record = None
         if record is not None and record.g != self.group:
             return None
-        landed = Landed(self.world.now, entry[0], entry[2], record, counted, changes)
+        landed = Landed(at, entry[0], entry[2], record, counted, changes)
         for promise in self.folding:
             promise.landed(landed)
         return landed
@@ -96,5 +96,6 @@ class Judge:
         self.judge.attach(0, 0)
         for promise in self.folding:
             promise.anew()
-        for entry in self.log.entries(self.partition):
-            self._fold(entry)
+        partition = self.log.partitions[self.partition]
+        for entry in partition.entries():
+            self._fold(entry, partition.arrived(entry[0]) or 0)

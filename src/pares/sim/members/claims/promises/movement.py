@@ -64,7 +64,7 @@ class Movement(Promise):
                 self._count(change)
             elif not balance:
                 self.moved, self.allowed = 0, None
-            if calm:
+            if calm and (balance or isinstance(record, Claim)):
                 self.came_to[change.seat] = change.holder
 
     def _calm(self) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pares.core.reasons import ASKED, BALANCE, CLOSED, DRAINED, HANDED_OVER, STEPPED_DOWN
+from pares.core.wire.changes import SeatChanged
+from pares.core.wire.records import Release, Transfer
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Landed
 from pares.sim.members.promises.base import Promise
-from pares.sim.members.promises.work import Work
 from pares.sim.members.sight import Held, Seat
 
 if TYPE_CHECKING:
@@ -40,18 +41,22 @@ class Speed(Promise):
         """When each member was heard last, and how long it said that its next word takes."""
         self.began_at: dict[Seat, int] = {}
         self.last_start = 0
-        self.measured: dict[str, int] = {"takeover": 0, "handover": 0}
+        self.over: dict[tuple[str, int], Held] = {}
+        """Terms that have ended while nothing was the matter, by member and token."""
         self.took: list[tuple[str, int, int]] = []
         """What was measured: which, how long it took, and how long it may take."""
         stage.judge.landed.append(self._landed)
         stage.sight.began.append(self._began)
         stage.sight.ended.append(self._ended)
-        self.world.on_end.append(self._crash)
+        self.world.on_end.insert(0, self._crash)  # before the sight forgets what it believed
         self.world.on_start.append(self._started)
 
     def _landed(self, landed: Landed) -> None:
-        if landed.counted and landed.record is not None:
-            self.last_words[landed.record.m] = (landed.at, landed.record.s * MS)
+        record = landed.record
+        if landed.counted and record is not None:
+            self.last_words[record.m] = (landed.at, record.s * MS)
+            if isinstance(record, Release | Transfer):
+                self._gives(landed, record)
 
     def _started(self, process: Process) -> None:
         self.last_start = self.world.now
@@ -75,14 +80,20 @@ class Speed(Promise):
             self._expect("takeover", held, within)
 
     def _ended(self, held: Held) -> None:
-        """By plan: from then on the work of the term is waited for."""
-        if not held.process.alive or not self.stage.judged(held) or held.term.why not in MOVED or not self._calm():
+        if held.process.alive and self.stage.judged(held) and self._calm():
+            self.over[held.term.member, held.token] = held
+
+    def _gives(self, landed: Landed, record: Release | Transfer) -> None:
+        """By plan: it says so as soon as the work of the term is over, and then the next one begins."""
+        held = self.over.pop((record.m, record.token), None)
+        if held is None or held.over_at is None or record.why not in MOVED or self.stage.disturbed_at > held.over_at:
             return
-        state = self.ground.judge.judge.world.seats.get(held.seat[1:])
-        if state is None or (state.holder, state.token) != (held.term.member, held.token):
-            return  # it has lost the seat meanwhile
-        user = self.stage.user_of(held.process)
-        if user is not None and self._heirs(held) and not self._ghosts(held):
+        if not any(type(change) is SeatChanged for change in landed.changes):
+            return  # it had lost the seat meanwhile
+        key = (held.seat[1], held.seat[2], held.token)
+        work_over = max(held.over_at, self.stage.work.finished.get((held.process, key), 0))
+        self._judge("word of a handover", held, landed.at - work_over, self.ground.rounds(5))
+        if self._heirs(held) and not self._ghosts(held):
             self._expect("handover", held, self.ground.rounds(8))
 
     def _calm(self, but: Process | None = None) -> bool:
@@ -119,28 +130,16 @@ class Speed(Promise):
         self.world.after(within, self._due, what, held, self.world.now, within)
 
     def _due(self, what: str, held: Held, since: int, within: int) -> None:
-        if self.stage.disturbed_at > since or not self.ground.judge.judge.world.open(held.seat[1:]):
-            return
         began = self.began_at.get(held.seat, -1)
-        work = self._work_over_at(held) if what == "handover" else since
-        if began <= since and self.world.now < work + within:
-            self.world.at(work + within, self._due, what, held, since, within)  # it began when the work was over
-            return
-        if began <= since:
-            raise self.broken(
-                f"the {what} after {held} has taken {(self.world.now - max(since, work)) / 1e6:.3f} ms, "
-                f"{within / 1e6:.3f} ms are allowed"
-            )
-        self.measured[what] += 1
-        self.took.append((what, began - max(since, min(work, began)), within))
+        if self.stage.disturbed_at <= since and self.ground.judge.judge.world.open(held.seat[1:]):
+            self._judge(what, held, (began if began > since else self.world.now + 1) - since, within)
 
-    def _work_over_at(self, held: Held) -> int:
-        """When the last of it was over; now, while some of it runs."""
-        key = (held.seat[1], held.seat[2], held.token)
-        work: Work = self.stage.work
-        if any(running.process is held.process and running.key == key for running in work.running):
-            return self.world.now + MS
-        return work.finished.get((held.process, key), 0)
+    def _judge(self, what: str, held: Held, took: int, within: int) -> None:
+        if took > within:
+            raise self.broken(
+                f"the {what} after {held} has taken {took / 1e6:.3f} ms, {within / 1e6:.3f} ms are allowed"
+            )
+        self.took.append((what, took, within))
 
     def _began(self, held: Held) -> None:
         self.began_at[held.seat] = self.world.now

@@ -41,16 +41,16 @@ class Pauses(OfRecords):
         elif isinstance(record, Resume):
             pause = self.pauses.pop(record.pause, None)
             if pause is not None:
-                self._check_length(record, pause)
+                self._check_length(record, pause, landed.at)
         there = set(self.folded.pauses)
         if isinstance(record, Pause | Resume) and set(self.pauses) != there:
             raise self.broken(f"in force are the pauses at {sorted(self.pauses)}, but the world has {sorted(there)}")
 
-    def _check_length(self, record: Resume, pause: _Paused) -> None:
+    def _check_length(self, record: Resume, pause: _Paused, at: int) -> None:
         """A member that ends it unasked must have measured its whole length since reading it, at best on a fast clock."""
         if self.stage.asked(record.m, "resume"):
             return
-        measured = (self.world.now - pause.at) * (1 + self.stage.plan.drift)
+        measured = (at - pause.at) * (1 + self.stage.plan.drift)
         if measured < (pause.ms - 1) * MS:
             raise self.broken(
                 f"{record.m} ends the pause at {record.pause} after {measured / 1e6:.1f} ms, {pause.ms} ms were asked for"
