@@ -12,8 +12,9 @@ from typing import Any, Final
 from pares.core.events import Acked, Effect, Failed
 from pares.core.lease import MS
 from pares.core.neli.config import Config
-from pares.core.neli.partition import STANDING, Part, Phase
+from pares.core.neli.partition import Part
 from pares.core.neli.partitions import Holding
+from pares.core.neli.phases import SEEKING, STANDING, Phase
 from pares.core.wire import neli_records
 from pares.core.wire.neli_records import (
     NAMES,
@@ -91,11 +92,11 @@ class Writing(Holding):
             return
         if self.numbered and self._say_roles(part, now, effects, at_ms):
             return  # before it leads, so that it leads them at once
-        claims = self._claims(now) if part.phase is Phase.WANTED else None
+        claims = self._claims(now) if part.phase in SEEKING else None
         if claims is not None:
             part.wanted_at = now
             wakes.append(claims.until(self.config.drift))
-        elif part.phase is Phase.WANTED and self._may_announce(part):
+        elif part.phase in SEEKING and self._may_announce(part):
             self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
             return
         if not self.live or not part.track.entered or not part.attached:

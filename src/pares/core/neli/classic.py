@@ -30,14 +30,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
-from pares.core.events import Barrier, Effect, Follow, Lost, Revoked
+from pares.core.events import Effect
 from pares.core.lease import MS
 from pares.core.neli.budget import Share
 from pares.core.neli.config import Config
 from pares.core.neli.induced import Induced
-from pares.core.neli.partition import STANDING, Part, Phase
+from pares.core.neli.partition import Part
 from pares.core.neli.partition_log import Tenure
-from pares.core.reasons import CLOSED, LOST, REVOKED, ROLE_ADDED, SUPERSEDED
+from pares.core.neli.phases import EXCLUSIVE, NON_EXCLUSIVE, STANDING, Phase
 from pares.core.wire.neli_records import Announce, Beacon, InductionRecord
 from pares.core.wire.reader import EntryLike
 
@@ -54,6 +54,7 @@ class Neli(Induced):
 
     def __init__(self, config: Config) -> None:
         self.exclusive = config.exclusive
+        self.table = EXCLUSIVE if config.exclusive else NON_EXCLUSIVE
         self.within_ms = config.threshold_ms + (config.error_ms if config.exclusive else 0)
         check_threshold(config)
         # Where T + e must stay below the session T is given, and the budget yields; else T follows the beacons.
@@ -174,74 +175,6 @@ class Neli(Induced):
         if self._clock_is_wrong:
             self._report("clock-error", self._clock_is_wrong, effects)
             self._clock_is_wrong = ""
-
-    # Non-exclusive: nobody stops before another leads -----------------------------------------------------------------------
-
-    def _revoked(self, event: Revoked, now: int, effects: list[Effect]) -> None:
-        if self.exclusive:
-            super()._revoked(event, now, effects)
-            return
-        for part in self._parts(event.partitions):
-            part.assigned, part.answer = False, True
-            self._linger(part, REVOKED)
-            self._answer(part, effects)
-        self._answer_for_unknown(event, effects)
-
-    def _lost(self, event: Lost, now: int, effects: list[Effect]) -> None:
-        if self.exclusive:
-            super()._lost(event, now, effects)
-            return
-        for part in self._parts(event.partitions):
-            part.assigned = False
-            self._linger(part, LOST)
-            self._answer(part, effects)
-
-    def _give_up(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
-        """A member that closes lets its successor lead first, if there is one."""
-        if self.exclusive:
-            super()._give_up(part, why, now, effects)
-        else:
-            self._linger(part, why)
-
-    def _expire(self, part: Part, now: int, effects: list[Effect]) -> None:
-        """A member that closes and has no successor ends by plan."""
-        if self.closing and part.phase is Phase.LINGERING and now >= part.until:
-            self._end_by_plan(part, CLOSED, now, effects)
-            return
-        super()._expire(part, now, effects)
-
-    def _end_by_plan(self, part: Part, why: str, now: int, effects: list[Effect]) -> None:
-        part.ended_at = now
-        for seat in part.seats:
-            effects += [Follow(seat, part.token, why, False, now), Barrier(seat, part.token, why)]
-        self._done(part, why)
-
-    def _begin_anew(self, part: Part, now: int, effects: list[Effect]) -> None:
-        """Nobody waits for the barrier; the next announcement is read back in a moment, in which nobody leads."""
-        if self.exclusive:
-            super()._begin_anew(part, now, effects)
-        elif part.phase is Phase.LEADING:
-            self._end_by_plan(part, ROLE_ADDED, now, effects)
-            self._want(part, now)
-
-    def _linger(self, part: Part, why: str) -> None:
-        if part.phase is Phase.LEADING:
-            part.phase = Phase.LINGERING
-        elif part.phase not in (Phase.LINGERING, Phase.STOPPING):
-            self._done(part, why)
-
-    def _rival(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
-        if self.exclusive or part.phase in (Phase.GRACE, Phase.WANTED):
-            super()._rival(part, rival, now, effects)
-
-    def _rival_leads(self, part: Part, rival: str, now: int, effects: list[Effect]) -> None:
-        """Another leads: this one may stop, and takes its time for the barrier, for which nobody waits."""
-        if self.exclusive or part.phase not in (Phase.LEADING, Phase.LINGERING):
-            super()._rival_leads(part, rival, now, effects)
-            return
-        self._end_by_plan(part, f"{SUPERSEDED} by {rival}", now, effects)
-        if part.assigned:
-            part.phase = Phase.SUPERSEDED
 
 
 def check_threshold(config: Config) -> None:

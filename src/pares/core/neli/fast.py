@@ -30,8 +30,9 @@ from pares.core.lease import MS, challenge_ns, lease_ns
 from pares.core.neli.budget import Share
 from pares.core.neli.config import Config
 from pares.core.neli.induced import Induced
-from pares.core.neli.partition import STANDING, Part
+from pares.core.neli.partition import Part
 from pares.core.neli.partition_log import Tenure
+from pares.core.neli.phases import EXCLUSIVE, STANDING
 from pares.core.wire.neli_records import Announce, InductionRecord, Pulse
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import MAX_DUE_MS
@@ -44,6 +45,7 @@ class Fast(Induced):
     """One incarnation of a member that runs Fast NELI. Feed it events, carry out its effects, in order."""
 
     name = "fast-neli"
+    table = EXCLUSIVE
 
     def __init__(self, config: Config) -> None:
         self.within_ms = config.threshold_ms

@@ -39,9 +39,10 @@ from pares.core.coexistence import refusal
 from pares.core.lease import MS
 from pares.core.neli.appends import LOOKS, Writing
 from pares.core.neli.config import Config
-from pares.core.neli.partition import BELIEVING, STANDING, Part, Phase
+from pares.core.neli.partition import Part
 from pares.core.neli.partition_log import Tenure
-from pares.core.reasons import CLOSED, REVOKED, SUPERSEDED
+from pares.core.neli.phases import AT_BARRIER, BELIEVING, SEEKING, STANDING, On, Phase
+from pares.core.reasons import CLOSED, LEASE_RAN_OUT, REVOKED, SUPERSEDED
 from pares.core.wire.neli_records import (
     Announce,
     Beacon,
@@ -82,7 +83,7 @@ class Induced(Writing):
         """Whether it should hear (`Read`) that there is nothing new in a partition: while something is waited for there, and
         now and then."""
         part = self.parts[partition]
-        waits = not self.live or part.phase in (Phase.WANTED, Phase.GRACE) or not part.quiet
+        waits = not self.live or part.phase in (*SEEKING, Phase.GRACE) or not part.quiet
         return waits or now >= part.heard_at + self.within_ms * MS // 4
 
     def leader(self, role: str) -> Tenure | None:
@@ -131,18 +132,18 @@ class Induced(Writing):
             self._advance(part, now, effects)
             if self.config.seats > 1:
                 self._reseat(part, now, effects)
-            self._retake(part, now, wakes)
+            self._retake(part, now, effects, wakes)
             if part.in_flight is None:
                 if now < part.retry_at:
                     wakes.append(part.retry_at)
                 else:
                     self._write(part, event.wall_us, now, effects, wakes)
             self._answer(part, effects)
-            if part.phase in (*BELIEVING, Phase.STOPPING):
+            if part.phase in (*BELIEVING, *AT_BARRIER):
                 wakes.append(part.until)
-            if part.phase is Phase.STOPPING:
+            if part.phase in AT_BARRIER:
                 wakes.append(part.barrier_until)
-            if part.phase is Phase.WANTED and 0 < part.looks < LOOKS:
+            if part.phase in SEEKING and 0 < part.looks < LOOKS:
                 wakes.append(now + MS)
             if part.phase is Phase.GRACE and self._waits_until(part) > now:
                 wakes.append(self._waits_until(part))
@@ -201,11 +202,11 @@ class Induced(Writing):
         elif isinstance(record, Announce):
             token = record.b + entry[0]
             if mine:
-                self._announced(part, record.n, token, entry[1], now)
+                self._announced(part, record.n, token, entry[1], now, effects)
             else:
-                self._rival(part, record.m, now, effects)
+                part.on(On.RIVAL, now, effects, f"{SUPERSEDED} by {record.m}")
         elif not mine and isinstance(record, Pulse | Beacon) and record.lead and record.term > part.token:
-            self._rival_leads(part, record.m, now, effects)
+            part.on(On.RIVAL_LEADS, now, effects, f"{SUPERSEDED} by {record.m}")
 
     # Roles and their numbers ----------------------------------------------------------------------------------------------
 
@@ -263,40 +264,24 @@ class Induced(Writing):
         self.numbered = self.numbered and not any(part.track.hashed for part in self.parts)
         self._place()
 
-    def _announced(self, part: Part, n: int, token: int, stamp_ms: int, now: int) -> None:
+    def _announced(self, part: Part, n: int, token: int, stamp_ms: int, now: int, effects: list[ev.Effect]) -> None:
         """An announcement of this member has been read back, and counts."""
         part.stands = token
-        if n != part.announced or part.phase not in (Phase.WANTED, Phase.SUPERSEDED):
-            # One of unknown outcome that came late, or one that nobody wants any more.
-            if part.phase in (Phase.IDLE, Phase.SUPERSEDED):
-                part.owed, part.led = REVOKED if part.phase is Phase.IDLE else SUPERSEDED, False
-            return
+        late = SUPERSEDED if part.phase is Phase.SUPERSEDED else REVOKED
         claims = self._claims(now)
-        if claims is not None:  # it joined before that: now it goes on, or takes its join back
-            self._done(part, f"beside {claims}"[:500])
-            self._want(part, now)
+        if n != part.announced:  # one of unknown outcome that came late
+            part.on(On.OUTDATED, now, effects, late)
+        elif claims is not None and part.assigned:
+            part.on(On.BESIDE_CLAIMS, now, effects, f"beside {claims}")
+        else:
+            part.on(On.ANNOUNCED, now, effects, late)
+        if part.phase is not Phase.GRACE:
             return
         track = part.track
-        part.token, part.led, part.until, part.phase, part.had = token, False, 0, Phase.GRACE, True
         others = [t for t in track.open.values() if t.token < token and t.member != self.me]
         part.before = {t.token: self._ready_at(part, t, stamp_ms, now) for t in others}
         blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
         part.blind_until = max(part.broke_until, blind_until)
-
-    def _rival(self, part: Part, rival: str, now: int, effects: list[ev.Effect]) -> None:
-        """Another's announcement stands after this member's own."""
-        why = f"{SUPERSEDED} by {rival}"
-        if part.phase in STANDING:
-            self._fence(part, why, now, effects)
-            self._done(part, why)
-            if part.assigned:
-                part.phase = Phase.SUPERSEDED
-        elif part.phase is Phase.WANTED and part.had:
-            part.phase = Phase.SUPERSEDED
-
-    def _rival_leads(self, part: Part, rival: str, now: int, effects: list[ev.Effect]) -> None:
-        """Another leads, by a later tenure: nothing more than its announcement said, where that was read."""
-        self._rival(part, rival, now, effects)
 
     def _look_around(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """What the log says of others that can't be: another protocol, another number of partitions."""
@@ -358,14 +343,10 @@ class Induced(Writing):
 
     def _jumped(self, event: ev.Jumped, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[event.partition]
-        standing, names = part.phase, list(self.numbering.of)
-        self._fence(part, event.why, now, effects)
+        names = list(self.numbering.of)
+        part.on(On.REPLACED, now, effects, event.why)
         part.forget_log()
         part.broke_until = now + self._blind_ns()
-        if not part.assigned:
-            part.phase = Phase.IDLE
-        elif standing is not Phase.IDLE:
-            self._want(part, now)
         self._answer(part, effects)
         if part.number == 0 and self.numbered and self.live:
             self._numbers_broke(names, event.why, now, effects)
@@ -382,9 +363,7 @@ class Induced(Writing):
             if part.number == 0:
                 continue
             part.broke_until = max(part.broke_until, self.parts[0].broke_until)
-            if part.phase in (*BELIEVING, Phase.GRACE):
-                self._fence(part, why, now, effects)
-                self._want(part, now)
+            part.on(On.RENUMBERED, now, effects, why, owed=LEASE_RAN_OUT)
 
 
 HANDLERS: Final[dict[type, str]] = {

@@ -1,44 +1,23 @@
-"""One partition as one member has it: what it may believe there, what it has written, what it owes.
+"""One partition as one member has it: its phase, what the member may believe there, what it has written, and what it owes.
 
-    IDLE         the group does not give it to this member
-    WANTED       it does; an announcement is due, or under way
-    GRACE        announced and read back: waits until nobody before it can believe any more
-    LEADING      the belief
-    LINGERING    NELE: taken away, and believed in until another leads or the threshold has passed
-    STOPPING     revoked: the belief is over, the barrier still runs
-    SUPERSEDED   the group still gives it to this member, but another has announced itself after it
-
-A tenure is begun by an announcement and never resumed: after a fence there is a new announcement, with a new token.
+What happens to it comes by `on`, and what follows from that stands in the tables of `phases`.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any, Final
 
-from pares.core.events import Append
+from pares.core import events as ev
 from pares.core.lease import MS, Sent
 from pares.core.neli.partition_log import Track
+from pares.core.neli.phases import AT_BARRIER, AT_REST, BELIEVING, GIVEN, SEEKING, Act, Impossible, On, Phase, Table
 from pares.core.wire import neli_records
 from pares.core.wire.records import Seat
 
 FIRST_PAUSE: Final = 10 * MS
 """After an append that failed, before the next one; twice as long each time."""
 LONGEST_PAUSE: Final = 500 * MS
-
-
-class Phase(Enum):
-    IDLE = "idle"
-    WANTED = "wanted"
-    GRACE = "grace"
-    LEADING = "leading"
-    LINGERING = "lingering"
-    STOPPING = "stopping"
-    SUPERSEDED = "superseded"
-
-
-STANDING: Final = (Phase.GRACE, Phase.LEADING, Phase.LINGERING, Phase.STOPPING)
-"""A tenure of this member is announced, and its beats speak for it."""
+IMPOSSIBLE: Final = (Phase.IDLE,)
 AWAITED: Final = (
     neli_records.Announce,
     neli_records.PartitionCount,
@@ -48,28 +27,26 @@ AWAITED: Final = (
     neli_records.Place,
 )
 """Kinds of records that have an effect only once they are read back."""
-BELIEVING: Final = (Phase.LEADING, Phase.LINGERING)
 
 
 class Part:
-    """The state of one partition. What happens to it is decided in `induced`; here is what it remembers, and its appends."""
+    """The state of one partition, what follows from what happens to it, and its appends."""
 
-    def __init__(self, number: int, group: str) -> None:
+    def __init__(self, number: int, group: str, table: Table, barrier_ms: int) -> None:
         self.number = number
         self.group = group
+        self._table = table
+        self._barrier_ns = barrier_ms * MS
         self.track = Track(group)
         self.sent = Sent()
         self.attached = False
         self.heard_at = -1
         """When its log was last read, with or without anything new."""
         self.phase = Phase.IDLE
-        self.assigned = False
         self.looks = 0
         """How often its log was read since it became wanted."""
         self.wanted_at = 0
         """Since when, by the stopwatch, it is wanted and nobody is in the way of an announcement."""
-        self.had = False
-        """A tenure of it was announced since the group gave it to this member."""
         self.token = 0
         self.led = False
         """The tenure `token` has come to lead."""
@@ -106,6 +83,7 @@ class Part:
         self.returning: set[Seat] = set()
         """Whose barriers have not returned yet."""
         self.why = ""
+        """Of the barrier that runs."""
         self.barrier_until = 0
         self.announced = 0
         """The number of the newest announcement."""
@@ -121,9 +99,69 @@ class Part:
         self._unread_since = 0
         self._before = 0
 
+    # What happens ------------------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        what: On,
+        now: int,
+        effects: list[ev.Effect],
+        why: str = "",
+        *,
+        at: int | None = None,
+        owed: str | None = None,
+    ) -> None:
+        """`why`: what effects say of it. `at`: when the belief ended, if that was before `now`. `owed`: what the `yield` says,
+        if that is something else."""
+        row = self._table.get(self.phase, {}).get(what, IMPOSSIBLE)
+        if row is IMPOSSIBLE:
+            raise Impossible(f"partition {self.number} is {self.phase.value}, and {what.value}")
+        if row is None:
+            return
+        phase, *acts = row
+        for act in acts:
+            self._act(act, now if at is None else at, effects, why, owed or why)
+        self.phase = phase
+        if phase in AT_REST:
+            self.seats, self.ended, self.returning, self.before = [], set(), set(), {}
+        if phase in SEEKING:
+            self.looks, self.wanted_at = 0, now
+        if Act.STOP in acts and not self.returning:
+            self.on(On.RETURNED, now, effects, why)  # there was nothing to stop
+
+    def _act(self, act: Act, at: int, effects: list[ev.Effect], why: str, owed: str) -> None:
+        if act is Act.LEAD:
+            self.led, self.beat_now, self.began_at = True, True, at
+            effects += [ev.Lead(seat, self.token, self.until, why) for seat in self.seats]
+        elif act is Act.BEGIN:
+            self.token, self.led, self.until = self.stands, False, 0
+        elif act is Act.OWE:
+            if self.stands:
+                self.owed = owed[:500]
+        elif act is Act.FENCE:
+            seats = self.seats
+            if self.phase in AT_BARRIER:
+                seats = [seat for seat in seats if seat in self.returning]
+            else:
+                self.ended_at = at
+            effects += [ev.Follow(seat, self.token, why, True, at) for seat in seats]
+        else:
+            self.ended_at = at
+            for seat in self.seats:
+                effects += [ev.Follow(seat, self.token, why, False, at), ev.Barrier(seat, self.token, why)]
+            if act is Act.STOP:
+                self.returning, self.why, self.barrier_until = set(self.seats), why, at + self._barrier_ns
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group gives it to this member."""
+        return self.phase in GIVEN
+
     # Appends -----------------------------------------------------------------------------------------------------------
 
-    def write(self, kind: type[Any], me: str, base: int, due_ms: int, ticket: int, now: int, **fields: Any) -> Append:
+    def write(
+        self, kind: type[Any], me: str, base: int, due_ms: int, ticket: int, now: int, **fields: Any
+    ) -> ev.Append:
         """Number, content and time of a record are fixed here, and never change (R4)."""
         n = self.sent.next_number()
         payload = neli_records.encode(
@@ -134,7 +172,7 @@ class Part:
         self._awaited = kind in AWAITED
         if kind is neli_records.Announce:
             self.announced = n
-        return Append(ticket, (payload,), self.number)
+        return ev.Append(ticket, (payload,), self.number)
 
     def acked(self, offset: int, now: int) -> None:
         if self._awaited and offset >= self.track.position:

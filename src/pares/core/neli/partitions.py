@@ -12,8 +12,9 @@ from pares.core.coexistence import Other
 from pares.core.lease import MS
 from pares.core.neli.config import Config
 from pares.core.neli.numbering import Numbering
-from pares.core.neli.partition import BELIEVING, Part, Phase
+from pares.core.neli.partition import Part
 from pares.core.neli.partition_log import Tenure
+from pares.core.neli.phases import AT_BARRIER, BELIEVING, SEEKING, On, Phase, Table
 from pares.core.neli.role_mapping import partition_of_number, role_number, seat_of_partition
 from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_ADDED, ROLE_REMOVED
 from pares.core.wire.records import Seat
@@ -25,10 +26,13 @@ SILENT: Final = "silent"
 class Holding:
     """The part of `induced.Induced` that neither reads nor writes records."""
 
+    table: Table
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.me = config.id
-        self.parts = [Part(number, config.group) for number in range(config.partitions)]
+        numbers = range(config.partitions)
+        self.parts = [Part(number, config.group, self.table, config.barrier_ms) for number in numbers]
         self.closing = False
         self.over = False
         self.live = False
@@ -61,21 +65,18 @@ class Holding:
 
     def _expire(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
-        if part.phase in BELIEVING and now >= part.until:
-            self._fence(part, LEASE_RAN_OUT, min(now, part.until), effects)
-            self._want(part, now)
-        elif part.phase is Phase.STOPPING and now >= part.until:
-            self._fence(part, LEASE_RAN_OUT, now, effects)
-            self._through(part, LEASE_RAN_OUT, now)
+        if self.closing and part.phase is Phase.LINGERING:
+            part.on(On.UNFOLLOWED, now, effects, CLOSED)
+        elif part.phase in BELIEVING:
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT, at=part.until)
+        elif part.phase in AT_BARRIER:
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
 
     def _advance(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """From waiting to leading."""
-        if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self._good(part, now):
-            return
-        part.phase, part.led, part.beat_now, part.began_at = Phase.LEADING, True, True, now
-        part.seats = self._seats_of(part)
-        why = SILENT if self._follows_silence(part, now) else "assigned"
-        effects += [ev.Lead(seat, part.token, part.until, why) for seat in part.seats]
+        if part.phase is Phase.GRACE and now >= self._waits_until(part) and self._good(part, now):
+            part.seats = self._seats_of(part)
+            part.on(On.READY, now, effects, SILENT if self._follows_silence(part, now) else "assigned")
 
     def _follows_silence(self, part: Part, now: int) -> bool:
         """Whether a tenure before this one was never closed. To be told, no more: nothing is decided by it."""
@@ -97,7 +98,7 @@ class Holding:
         else has announced itself there."""
         found: dict[Seat, int] = {}
         for part in self.parts:
-            if not self.live or self.closing or not part.assigned or part.phase not in (Phase.WANTED, Phase.GRACE):
+            if not self.live or self.closing or part.phase not in (*SEEKING, Phase.GRACE):
                 continue
             since = max(part.wanted_at, self._waits_until(part) if part.phase is Phase.GRACE else 0)
             found |= dict.fromkeys(self._seats_of(part), since)
@@ -111,88 +112,60 @@ class Holding:
         others = [at for (number, token), at in list(self._others.items()) if token in self.parts[number].track.open]
         return max([part.ready_at, *others])
 
-    def _retake(self, part: Part, now: int, wakes: list[int]) -> None:
+    def _retake(self, part: Part, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         """The group still gives this member what another has announced itself for: the other may be gone."""
         if part.phase is not Phase.SUPERSEDED:
             return
         rival = part.track.open.get(part.track.newest)
         at = now if rival is None or rival.member == self.me else rival.read_at + self._silence_ns(rival)
         if now >= at:
-            self._want(part, now)
+            part.on(On.RIVAL_SILENT, now, effects)
         else:
             wakes.append(at)
 
     def _overdue_barrier(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
         """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
-        if part.phase is Phase.STOPPING and now >= part.barrier_until:
-            self._fence(part, BARRIER_TIMED_OUT, now, effects)
-            self._through(part, BARRIER_TIMED_OUT, now)
+        if part.phase in AT_BARRIER and now >= part.barrier_until:
+            part.on(On.OVERDUE, now, effects, BARRIER_TIMED_OUT)
 
     # The group -----------------------------------------------------------------------------------------------------------
 
     def _assigned(self, event: ev.Assigned, now: int, effects: list[ev.Effect]) -> None:
+        if self.closing:
+            return
         for part in self._parts(event.partitions):
-            part.assigned = True
-            if part.phase in (Phase.IDLE, Phase.SUPERSEDED, Phase.LINGERING) and not self.closing:
-                if part.phase is Phase.LINGERING:
-                    part.phase = Phase.LEADING  # it came back before anybody else had announced itself
-                    self._reseat(part, now, effects)
-                else:
-                    part.had = False
-                    self._want(part, now)
+            part.on(On.ASSIGNED, now, effects)
+            self._reseat(part, now, effects)  # it may have come back before anybody else had announced itself
 
     def _revoked(self, event: ev.Revoked, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
-            part.assigned, part.answer = False, True
-            self._give_up(part, REVOKED, now, effects)
+            part.answer = True
+            part.on(On.REVOKED, now, effects, REVOKED)
             self._answer(part, effects)
-        self._answer_for_unknown(event, effects)
-
-    def _answer_for_unknown(self, event: ev.Revoked, effects: list[ev.Effect]) -> None:
         effects += [ev.Yielded(number) for number in event.partitions if number >= len(self.parts)]
 
     def _lost(self, event: ev.Lost, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
-            part.assigned = False
-            self._drop(part, LOST, now, effects)
+            part.on(On.LOST, now, effects, LOST)
             self._answer(part, effects)
-
-    def _give_up(self, part: Part, why: str, now: int, effects: list[ev.Effect]) -> None:
-        """By plan: the belief is over, the barrier may take its time."""
-        if part.phase is Phase.LEADING and part.seats:
-            part.phase, part.returning, part.why, part.ended_at = Phase.STOPPING, set(part.seats), why, now
-            part.barrier_until = now + self.config.barrier_ms * MS
-            for seat in part.seats:
-                effects += [ev.Follow(seat, part.token, why, False, now), ev.Barrier(seat, part.token, why)]
-        elif part.phase is not Phase.STOPPING:
-            if part.phase is Phase.LEADING:
-                part.ended_at = now
-            self._through(part, why, now)
-
-    def _drop(self, part: Part, why: str, now: int, effects: list[ev.Effect]) -> None:
-        """At once: others may lead already."""
-        self._fence(part, why, now, effects)
-        self._done(part, why)
 
     def _lapsed(self, event: ev.Lapsed, now: int, effects: list[ev.Effect]) -> None:
         """The belief ran out before its renewal could be carried out: as in `_expire`."""
         part = self.parts[self.partition(*event.seat)]
         if part.phase in BELIEVING and part.token == event.token:
-            self._fence(part, LEASE_RAN_OUT, now, effects)
-            self._want(part, now)
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
 
     def _work_over(self, event: ev.WorkOver, now: int, effects: list[ev.Effect]) -> None:
         part = self.parts[self.partition(*event.seat)]
-        if part.phase is Phase.STOPPING and part.token == event.token:
+        if part.phase in AT_BARRIER and part.token == event.token:
             part.returning.discard(event.seat)
             if not part.returning:
-                self._through(part, part.why, now)
+                part.on(On.RETURNED, now, effects, part.why)
 
     def _close(self, event: ev.Close, now: int, effects: list[ev.Effect]) -> None:
         self.closing = True
         for part in self.parts:
-            part.assigned = False
-            self._give_up(part, CLOSED, now, effects)
+            part.on(On.REVOKED, now, effects, CLOSED)
             self._answer(part, effects)
 
     # Roles ---------------------------------------------------------------------------------------------------------------
@@ -264,7 +237,9 @@ class Holding:
             return
         seats = self._seats_of(part)
         if not part.ended.isdisjoint(seats):
-            self._begin_anew(part, now, effects)
+            # Its next term needs a token above that of the last one: so the tenure ends by plan, with all roles of the
+            # partition, and another one is announced. In NELE there is a moment without a leader.
+            part.on(On.ROLE_BACK, now, effects, ROLE_ADDED)
             return
         for seat in part.seats:
             if seat not in seats:
@@ -275,12 +250,6 @@ class Holding:
         part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
         part.seats = seats
 
-    def _begin_anew(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
-        """A role that was removed is there again: its next term needs a token above that of the last one, so the tenure ends by
-        plan, with all the roles of the partition, and another one is announced."""
-        if part.phase is Phase.LEADING:
-            self._give_up(part, ROLE_ADDED, now, effects)
-
     # Ends ----------------------------------------------------------------------------------------------------------------
 
     def _answer(self, part: Part, effects: list[ev.Effect]) -> None:
@@ -288,38 +257,10 @@ class Holding:
             part.answer = False
             effects.append(ev.Yielded(part.number))
 
-    def _fence(self, part: Part, why: str, at: int, effects: list[ev.Effect]) -> None:
-        """The belief is over and nothing waits: where a barrier still runs, it is told so."""
-        seats: list[Seat] = []
-        if part.phase in BELIEVING:
-            seats, part.ended_at = part.seats, at
-        elif part.phase is Phase.STOPPING:
-            seats = [seat for seat in part.seats if seat in part.returning]
-        effects += [ev.Follow(seat, part.token, why, True, at) for seat in seats]
-
-    def _done(self, part: Part, why: str) -> None:
-        """This member has nothing more to do here; if a tenure of its own stands, it says so."""
-        part.phase, part.seats, part.ended, part.returning, part.before = Phase.IDLE, [], set(), set(), {}
-        if part.stands:
-            part.owed = why[:500]
-
-    def _through(self, part: Part, why: str, now: int) -> None:
-        """As `_done`, of a tenure that was given up: if the partition is this member's all the same, there is to be another."""
-        self._done(part, why)
-        if part.assigned and not self.closing:
-            self._want(part, now)
-
-    def _want(self, part: Part, now: int) -> None:
-        part.seats, part.ended, part.returning, part.before = [], set(), set(), {}
-        part.phase = Phase.WANTED if part.assigned and not self.closing else Phase.IDLE
-        part.looks, part.wanted_at = 0, now
-        if part.phase is Phase.IDLE and part.stands:
-            part.owed = LEASE_RAN_OUT
-
     def _end(self, end: ev.Closed | ev.Restart | ev.Stop, why: str, now: int, effects: list[ev.Effect]) -> None:
         for part in self.parts:
-            self._fence(part, why, now, effects)
-            part.phase, part.seats, part.owed = Phase.IDLE, [], None
+            part.on(On.ENDED, now, effects, why)
+            part.owed = None
             self._answer(part, effects)
         self.over = True
         effects.append(end)
@@ -330,7 +271,7 @@ class Holding:
         mine = {role for role in list(part.track.roles) if self._belongs(role, part)}
         if self.config.seats > 1:
             for other in self.parts:
-                if other is not part and other.phase in (*BELIEVING, Phase.STOPPING):
+                if other is not part and other.phase in (*BELIEVING, *AT_BARRIER):
                     mine -= {role for role, _ in other.seats}
         return [(role, index) for role in sorted(mine)]
 

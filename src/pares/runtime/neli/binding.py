@@ -16,8 +16,8 @@ from pares.core.neli.classic import Neli
 from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
-from pares.core.neli.partition import BELIEVING, STANDING
 from pares.core.neli.partitions import SILENT
+from pares.core.neli.phases import BELIEVING, STANDING
 from pares.core.reasons import STEPPED_DOWN
 from pares.ledger import Entry, Ledger, ManyAtOnce
 from pares.ledger.retention import Trimming

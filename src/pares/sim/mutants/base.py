@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-Patch = tuple[Any, str, Any]
+Patch = tuple[Any, Any, Any]
 """Whose attribute, which one, and what it is while the mutant is in force. A dict's key is an attribute too."""
 
 

@@ -17,9 +17,9 @@ from pares.core.neli.budget import Share
 from pares.core.neli.classic import Neli
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
-from pares.core.neli.partition import BELIEVING, STANDING, Phase
 from pares.core.neli.partition_log import Track, Writer
 from pares.core.neli.partitions import Holding
+from pares.core.neli.phases import EXCLUSIVE, NON_EXCLUSIVE, STANDING, Act, On, Phase, Row, Table
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.neli.process import NeliProcess
@@ -51,7 +51,8 @@ def _from_reading() -> list[Patch]:
 
 def _no_announcement() -> list[Patch]:
     """The old owner does not look at its successor's announcement."""
-    return [(Induced, "_rival", lambda *_: None), (Induced, "_rival_leads", lambda *_: None)]
+    deaf = dict.fromkeys((On.RIVAL, On.RIVAL_LEADS))
+    return [(EXCLUSIVE, phase, rows | deaf) for phase, rows in EXCLUSIVE.items()]
 
 
 def _no_grace() -> list[Patch]:
@@ -63,13 +64,12 @@ def _no_grace() -> list[Patch]:
 
 def _resume() -> list[Patch]:
     """After a fence the old term goes on, with its old token."""
+    return _otherwise(EXCLUSIVE, {On.RAN_OUT: (Phase.GRACE, Act.FENCE)})
 
-    def expire(self: Induced, part: Any, now: int, effects: list[Any]) -> None:
-        if part.phase in BELIEVING and now >= part.until:
-            self._fence(part, "lease ran out", now, effects)  # pyright: ignore[reportPrivateUsage]
-            part.phase, part.before = Phase.GRACE, {}
 
-    return [(Holding, "_expire", expire)]
+def _otherwise(table: Table, rows: dict[On, Row | None]) -> list[Patch]:
+    """A leader does something else when that happens."""
+    return [(table, Phase.LEADING, table[Phase.LEADING] | rows)]
 
 
 def _local_time() -> list[Patch]:
@@ -109,24 +109,25 @@ def _long_threshold() -> list[Patch]:
 
 def _stop_at_once() -> list[Patch]:
     """NELE: who loses a partition stops before anybody else leads."""
-    return [(Neli, "_rival", Induced.__dict__["_rival"]), (Neli, "_revoked", Holding.__dict__["_revoked"])]
+    lingering = NON_EXCLUSIVE[Phase.LINGERING] | {On.RIVAL: (Phase.IDLE, Act.FENCE, Act.OWE)}
+    return [
+        *_otherwise(NON_EXCLUSIVE, {On.RIVAL: (Phase.SUPERSEDED, Act.FENCE, Act.OWE)}),
+        (NON_EXCLUSIVE, Phase.LINGERING, lingering),
+    ]
 
 
 def _revoked_is_lost() -> list[Patch]:
     """The group is let go on before the barrier has returned, and the log is told that the work is over."""
-    given = Holding.__dict__["_give_up"]
-
-    def give_up(self: Induced, part: Any, why: str, now: int, effects: list[Any]) -> None:
-        given(self, part, why, now, effects)
-        if part.stands:
-            part.owed = why
 
     def answer(self: Induced, part: Any, effects: list[Any]) -> None:
         if part.answer and part.owed is None:
             part.answer = False
             effects.append(Yielded(part.number))
 
-    return [(Holding, "_give_up", give_up), (Holding, "_answer", answer)]
+    return [
+        *_otherwise(EXCLUSIVE, {On.REVOKED: (Phase.STOPPING, Act.STOP, Act.OWE)}),
+        (Holding, "_answer", answer),
+    ]
 
 
 def _no_budget() -> list[Patch]:
