@@ -145,9 +145,8 @@ class Surface:
             yield f"{path}: one of {parts}"
 
     def _function(self, name: str, function: Any, *, bound: bool) -> str:
-        plain = inspect.unwrap(function)
-        word = "async def" if inspect.iscoroutinefunction(plain) else "def"
-        return f"{word} {name}{self.spelling.signature(plain, bound=bound)}"
+        word = "async def" if inspect.iscoroutinefunction(function) else "def"
+        return f"{word} {name}{self.spelling.signature(function, bound=bound)}"
 
     def _bases(self, kind: type) -> str:
         """The nearest ancestors that have a public name, or are another library's."""

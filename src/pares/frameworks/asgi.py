@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar, Unpack, overload
 from pares.core.errors import ConfigError
 from pares.ledger import Bus, Ledger
 from pares.runtime import aio
-from pares.runtime.config.arguments import MemberSettings, check_arguments
+from pares.runtime.config.arguments import MemberSettings
+from pares.runtime.member import check_arguments
 from pares.runtime.probes import HealthApp, health_app
 from pares.runtime.work.tasks import check_every
 

@@ -14,7 +14,8 @@ from typing import Any, Final, Unpack
 from pares.core.errors import CapabilityError
 from pares.ledger import Bus, Ledger
 from pares.runtime import Member
-from pares.runtime.config.arguments import MemberSettings, check_arguments
+from pares.runtime.config.arguments import MemberSettings
+from pares.runtime.member import check_arguments
 
 try:
     from celery.signals import before_task_publish, worker_process_init, worker_process_shutdown

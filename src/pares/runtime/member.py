@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, get_args
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
 from pares.core.claims.tenure import MAX_WHY
 from pares.core.errors import ConfigError
@@ -14,24 +15,23 @@ from pares.core.reasons import CLOSED
 from pares.core.wire.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
+from pares.runtime.config.arguments import AnySettings
 from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
-from pares.runtime.config.protocols import AllCall, Protocol, moved_keywords, protocol_of
+from pares.runtime.config.protocols import TRAITS, Protocol, check_moved, moved_keywords, protocol_of
 from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
-from pares.runtime.driver.build import Engine, Medium, assemble, check_own, open_medium
 from pares.runtime.driver.inbox import Inbox
+from pares.runtime.driver.kit import Contender, Engine, Medium, Parts
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
 from pares.runtime.here import here
 from pares.runtime.host import DeathLock
+from pares.runtime.kits import kit_of
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work.barriers import Barriers, Callback
 from pares.runtime.work.readiness import Readiness
 from pares.runtime.work.tasks import Background, only_while
-
-if TYPE_CHECKING:
-    from pares.runtime.config.arguments import AnySettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -114,10 +114,11 @@ class Member:
         for what, call in (("barrier", barrier), ("on_lost", on_lost), ("ready", ready)):
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
-        _, own = protocol_of(protocol)
+        kind, own = protocol_of(protocol)
+        traits, kit = TRAITS[kind], kit_of(kind)
         self._host = here()
         self._now = self._host.now
-        checked = settings(self._host, **given, retention=None, any_rank=isinstance(own, AllCall))
+        checked = settings(self._host, **given, retention=None, any_rank=traits.any_rank)
         checked["ready"] = ready is None
         if connect not in CONNECT:
             raise ConfigError(f"connect is {connect!r}: give 'now' or 'background'")
@@ -132,19 +133,23 @@ class Member:
         self._until = self._life.beliefs.until
         self._asks = ready, session
 
+        parts = Parts(own, checked, given, self._inbox, self._life, self._host, contender)
+        asked = given | {"declared": len(checked["roles"])}
+
         def opens() -> Medium:
-            return open_medium(ledger, options, own, given | {"declared": len(checked["roles"])}, self._host)
+            kit.check(given)
+            return kit.open(ledger, options or {}, asked, self._host)
 
         def build(medium: Medium) -> Engine:
-            return assemble(own, medium.ledger, checked, given, self._inbox, self._life, self._host)
+            return kit.assemble(parts, medium.ledger)
 
         if connect == "background":
             from pares.runtime.driver.connecting import connecting
 
-            check_own(own, given)
-            eligible_for = checked["eligible"] if own is None or isinstance(own, AllCall) else None
-            asked = (self.name, eligible_for, checked["session_ms"] / 1000)
-            self._adopt(None, connecting(self._life, *asked, opens, build, self._adopt, self._host))
+            kit.check(given)
+            eligible_for = None if traits.partitions else checked["eligible"]
+            asked_for = (self.name, eligible_for, checked["session_ms"] / 1000)
+            self._adopt(None, connecting(self._life, *asked_for, opens, build, self._adopt, self._host))
         else:
             medium = opens()
             try:
@@ -479,6 +484,18 @@ class Member:
         """In a forked child, before anything else runs there."""
         self._life.die_in_child()
         self._loop.close_in_child()
+
+
+def check_arguments(*args: object, **settings: Any) -> None:
+    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved."""
+    check_moved(settings)
+    inspect.signature(Member).bind(*args, **settings)
+
+
+def contender(ledger: Ledger, **settings: Any) -> Contender:
+    """A member of the claims protocol, for protocols whose groups rest on such a group."""
+    made = Member(ledger, **settings)
+    return Contender(made, made._loop.read_first, made._view.paused)  # pyright: ignore[reportPrivateUsage]
 
 
 def _reason(why: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.runtime import aio
+from pares.runtime.config.arguments import arguments_of
 from pares.runtime.config.numbers import whole
 from pares.testing.fake import FakeMember as SyncFakeMember
 from pares.testing.fake import check_call
@@ -28,7 +29,7 @@ class FakeMember(aio.Member):
     `pares.aio.Member`, such as `pares.frameworks.asgi.Lifespan`.
     """
 
-    @aio._arguments_of(SyncFakeMember.__init__)  # pyright: ignore[reportPrivateUsage]
+    @arguments_of(SyncFakeMember.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # pyright: ignore[reportMissingSuperCall]
         self._fake = SyncFakeMember(*args, **kwargs)
         self._behind(lambda: self._fake)

@@ -9,7 +9,6 @@ from typing import Any, Final, TypedDict, Unpack
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.events import WorkOver
 from pares.core.wire.records import check_name
-from pares.runtime.config.arguments import check_arguments
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.protocols import Protocol, protocol_of
 from pares.runtime.config.settings import Eligible, Roles, settings
@@ -17,7 +16,7 @@ from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.driver.view import WorldView
 from pares.runtime.here import here
-from pares.runtime.member import Member
+from pares.runtime.member import Member, check_arguments
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers, Callback
 from pares.testing.puppet import Puppet

@@ -14,7 +14,7 @@ from runtime_tools import CALM, PATIENCE, until
 import pares
 from pares import aio
 from pares.core.errors import ClosedError, ConfigError, LeadershipLost
-from pares.runtime import aio as module
+from pares.runtime.aio import member as module
 
 
 def test_a_life(url: str) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, Concatenate, ParamSpec, TypedDict
 
-from pares.runtime.config.protocols import Protocol, check_moved
+from pares.runtime.config.protocols import Protocol
 from pares.runtime.config.settings import Connect, Eligible, Roles
-from pares.runtime.member import Member
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Callback
+
+P = ParamSpec("P")
 
 
 class SettingsOfOneRole(TypedDict, total=False):
@@ -51,7 +52,12 @@ class AnySettings(MemberSettings, total=False):
     group: str
 
 
-def check_arguments(*args: object, **settings: Any) -> None:
-    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved."""
-    check_moved(settings)
-    inspect.signature(Member).bind(*args, **settings)
+def arguments_of(
+    like: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """For editors, type checkers and `help`: the function takes what `like` takes."""
+
+    def decorate(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        return functools.wraps(like)(function)
+
+    return decorate

@@ -172,6 +172,8 @@ class Traits(Struct, frozen=True, kw_only=True):
     """One leader at most, unless an overlap is asked for."""
     overlap: bool = False
     """Takes an `overlap`."""
+    any_rank: bool = False
+    """Ranks are any integers, and not the small ones that a join has room for."""
 
     @property
     def partitions(self) -> bool:
@@ -191,7 +193,7 @@ TRAITS: Final[dict[str, Traits]] = {
         Traits(name="nele", settings=Nele, mode=MODES["nele"], exclusive=False, overlap=True),
         Traits(name="neli", settings=Neli, mode=MODES["neli"]),
         Traits(name="fast-neli", settings=FastNeli, mode=MODES["fast-neli"]),
-        Traits(name="allcall", settings=AllCall, on_log=False, exclusive=False),
+        Traits(name="allcall", settings=AllCall, on_log=False, exclusive=False, any_rank=True),
     )
 }
 """All protocols, in the order in which they are named to users."""

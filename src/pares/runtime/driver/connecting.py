@@ -15,7 +15,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, P
 from pares.core.events import Close, Closed, Declare, Event, Stop
 from pares.core.wire.records import Seat
 from pares.runtime.driver.answers import Answer, Answers
-from pares.runtime.driver.build import Engine, Medium
+from pares.runtime.driver.kit import Engine, Medium
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.host import DeathLock, Empty, Host, Mailbox, Task
 from pares.runtime.views import Holder, Peer

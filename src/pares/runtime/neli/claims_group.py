@@ -8,21 +8,20 @@ broker's, exclusive by proof, also where a member can't hear; a death that can b
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
 from pares.core.wire.records import MAX_NAME
 from pares.ledger import Group, Ledger
 from pares.runtime.config.settings import LONGEST_BARRIER
+from pares.runtime.driver.kit import Contender
 from pares.runtime.events import Acquired, Event, Fenced, Revoked
 from pares.runtime.here import here
 from pares.runtime.host import Flag, Host
-
-if TYPE_CHECKING:
-    from pares.runtime.member import Member
-    from pares.runtime.views import Peer
+from pares.runtime.views import Peer
 
 SUFFIX: Final = "/partitions"
 CALLBACK_LIMIT: Final = 300.0
@@ -32,27 +31,29 @@ LOOK_EVERY: Final = 0.25
 """Seconds between two looks at whether the assignment is in reach."""
 
 Told = Callable[[Sequence[int]], None]
+Contend = Callable[..., Contender]
+"""See `driver.kit.Parts.contender`."""
 
 
-def group_of(ledger: Ledger, seats: int = 1, **settings: Any) -> Group:
+def group_of(ledger: Ledger, contend: Contend, seats: int = 1, **settings: Any) -> Group:
     """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`. With several seats it is
     always by claims: no broker's assignment keeps the partitions of one role apart, least of all by host."""
-    return ledger if isinstance(ledger, Group) and seats == 1 else ClaimsGroup(ledger, seats, **settings)
+    return ledger if isinstance(ledger, Group) and seats == 1 else ClaimsGroup(ledger, contend, seats, **settings)
 
 
 class ClaimsGroup:
     """Assigns partitions by claims in the ledger's log.
 
-    `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for the assignment. `callback_limit`: seconds that
-    `on_revoked` may take. `seats`: partitions are as many
+    `contend`: makes a member of the claims protocol. `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for
+    the assignment. `callback_limit`: seconds that `on_revoked` may take. `seats`: partitions are as many
     blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
     there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
     of the claims protocol (docs/guarantees.md).
     """
 
-    def __init__(self, ledger: Ledger, seats: int = 1, **settings: Any) -> None:
+    def __init__(self, ledger: Ledger, contend: Contend, seats: int = 1, **settings: Any) -> None:
         self._host = here()
-        self._ledger = ledger
+        self._contend = functools.partial(contend, ledger)
         self._seats = seats
         self._settings = {"session": 1.0, "drift": 0.1, **settings}
 
@@ -73,7 +74,7 @@ class ClaimsGroup:
             )
         told = (on_assigned, on_revoked, on_lost)
         settings = self._settings if session is None else self._settings | {"session": session}
-        return ClaimsMembership(self._ledger, group, partitions, told, settings, self._host, self._seats)
+        return ClaimsMembership(self._contend, group, partitions, told, settings, self._host, self._seats)
 
 
 class _Call:
@@ -93,7 +94,7 @@ class ClaimsMembership:
 
     def __init__(
         self,
-        ledger: Ledger,
+        contend: Contend,
         group: str,
         partitions: int,
         callbacks: tuple[Told, Told, Told],
@@ -101,8 +102,6 @@ class ClaimsMembership:
         host: Host,
         seats: int = 1,
     ) -> None:
-        from pares.runtime.member import Member  # which makes use of this file
-
         self._host = host
         self._on_assigned, self._on_revoked, self._on_lost = callbacks
         self._calls: deque[_Call] = deque()
@@ -121,8 +120,7 @@ class ClaimsMembership:
         self._limit: float = min(settings.pop("callback_limit", CALLBACK_LIMIT), LONGEST_BARRIER)
         self._block = partitions // seats
         """Partition `number` is seat `number // block` of role `number % block`."""
-        self._member: Member = Member(
-            ledger,
+        self._contender = contend(
             group=group + SUFFIX,
             roles=[str(number) for number in range(self._block)],
             seats=seats,
@@ -130,6 +128,7 @@ class ClaimsMembership:
             barrier_timeout=self._limit,
             **settings,
         )
+        self._member = self._contender.member
 
     @property
     def reassignment_bound(self) -> float:
@@ -141,7 +140,7 @@ class ClaimsMembership:
         return self._limit
 
     def read_first(self, answer: Callable[[bool], object]) -> None:
-        self._member._loop.read_first(answer)  # pyright: ignore[reportPrivateUsage]
+        self._contender.read_first(answer)
 
     @property
     def joined(self) -> bool:
@@ -211,8 +210,7 @@ class ClaimsMembership:
 
     def paused(self, number: int) -> bool:
         """Whether nobody is to have the partition for now, as far as was read."""
-        view = self._member._view  # pyright: ignore[reportPrivateUsage]
-        return view.paused(str(number % self._block))
+        return self._contender.paused(str(number % self._block))
 
     def resume(self, number: int | None) -> None:
         self._member.resume(None if number is None else str(number % self._block))

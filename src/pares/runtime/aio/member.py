@@ -1,8 +1,4 @@
-"""The same member for asyncio: the same names with `async with`, `async for` and `await`.
-
-Leadership is kept by the member's own thread, so an event loop that is blocked for a while loses nothing but time to notice:
-the check stays right, and a body that runs past the end of its term is cancelled as soon as the event loop runs again.
-"""
+"""A member for asyncio: see the package."""
 
 from __future__ import annotations
 
@@ -16,146 +12,42 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from pares.core.errors import ClosedError
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
-from pares.runtime.config.arguments import AnySettings, check_arguments
+from pares.runtime.aio.term import Term, changes, waker
+from pares.runtime.config.arguments import AnySettings, arguments_of
 from pares.runtime.config.environment import Environment
-from pares.runtime.config.settings import Spread
 from pares.runtime.driver.requests import UnknownRole
 from pares.runtime.here import here
 from pares.runtime.member import Member as SyncMember
-from pares.runtime.term import Term as SyncTerm
-from pares.runtime.views import Health, Holder, Peer, State
-from pares.runtime.work.barriers import Body
+from pares.runtime.member import check_arguments
+from pares.runtime.views import State
 from pares.runtime.work.tasks import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _arguments_of(
-    like: Callable[Concatenate[Any, P], None],
-) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """For editors, type checkers and `help`: the function takes what `like` takes."""
+def _same(method: Callable[Concatenate[SyncMember, P], R]) -> Callable[Concatenate[Member, P], R]:
+    """The plain member's method, which needs no waiting."""
 
-    def decorate(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
-        return functools.wraps(like)(function)
+    @functools.wraps(method)
+    def call(self: Member, *args: P.args, **kwargs: P.kwargs) -> R:
+        found: Callable[P, R] = getattr(self._member, method.__name__)  # pyright: ignore[reportPrivateUsage]
+        return found(*args, **kwargs)
 
-    return decorate
-
-
-class Term:
-    """A term. ``async with term:`` cancels its body when the term ends, and leaves quietly.
-
-    Promised and not promised: as `pares.Term`. The body is also what a planned handover waits for.
-    """
-
-    def __init__(self, term: SyncTerm, member: SyncMember) -> None:
-        self._term = term
-        self._member = member
-        self._watch: asyncio.Task[None] | None = None
-        self._body: Body | None = None
-        self._cancelled = False
-        self._before = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._term)
-
-    def __repr__(self) -> str:
-        return repr(self._term)
-
-    @property
-    def role(self) -> str:
-        """The role that it is a term of."""
-        return self._term.role
-
-    @property
-    def seat(self) -> int:
-        """The seat's index within the role."""
-        return self._term.seat
-
-    @property
-    def token(self) -> int:
-        """The fencing token: greater than that of every earlier term of this seat."""
-        return self._term.token
-
-    @property
-    def key(self) -> tuple[str, int, int]:
-        """Role, seat and token."""
-        return self._term.key
-
-    @property
-    def member(self) -> str:
-        """The member's id."""
-        return self._term.member
-
-    @property
-    def why(self) -> str:
-        """Why the term ended; empty while it lasts."""
-        return self._term.why
-
-    def remaining(self) -> float:
-        """Seconds that the belief lasts if nothing renews it."""
-        return self._term.remaining()
-
-    def check(self) -> None:
-        """Raises `LeadershipLost` if the term is over."""
-        self._term.check()
-
-    async def wait_lost(self, timeout: float | None = None) -> bool:
-        """Waits until the term is over, `timeout` seconds at most. Whether it is."""
-        loop = asyncio.get_running_loop()
-        end = None if timeout is None else loop.time() + timeout
-        changed = asyncio.Event()
-        listener = functools.partial(_wake, loop, changed)
-        beliefs = self._member._life.beliefs  # pyright: ignore[reportPrivateUsage]
-        beliefs.listeners.append(listener)
-        try:
-            while self._term:
-                left = self._term.remaining() + 0.001
-                if end is not None:
-                    left = min(left, end - loop.time())
-                    if left <= 0:
-                        return False
-                changed.clear()
-                try:
-                    await asyncio.wait_for(changed.wait(), left)
-                except TimeoutError:
-                    pass
-            return True
-        finally:
-            beliefs.listeners.remove(listener)
-
-    async def __aenter__(self) -> Self:
-        task = asyncio.current_task()
-        assert task is not None
-        self._body = self._member._barriers.begin(self._term.key)  # pyright: ignore[reportPrivateUsage]
-        self._before, self._cancelled = task.cancelling(), False
-        self._watch = asyncio.create_task(self._cancel_when_lost(task))
-        return self
-
-    async def _cancel_when_lost(self, task: asyncio.Task[Any]) -> None:
-        await self.wait_lost()
-        self._cancelled = True
-        task.cancel()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if self._body is not None:
-            self._member._barriers.finish(self._body)  # pyright: ignore[reportPrivateUsage]
-        if self._watch is not None:
-            self._watch.cancel()
-        task = asyncio.current_task()
-        if not self._cancelled or task is None:
-            return False
-        # Our own request is taken back, also when the body has swallowed it. Others may want this task cancelled too: then
-        # the cancellation goes on (asyncio counts the requests, as in asyncio.timeout).
-        return task.uncancel() <= self._before and kind is asyncio.CancelledError
+    return call
 
 
-def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    # An event loop that was closed has nobody left to wake, and may be closed at any moment.
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(event.set)
+def _waiting(
+    method: Callable[Concatenate[SyncMember, P], R],
+) -> Callable[Concatenate[Member, P], Coroutine[Any, Any, R]]:
+    """The plain member's method, which may wait for the log."""
+
+    @functools.wraps(method)
+    async def call(self: Member, *args: P.args, **kwargs: P.kwargs) -> R:
+        found: Callable[P, R] = getattr(self._member, method.__name__)  # pyright: ignore[reportPrivateUsage]
+        return await asyncio.to_thread(found, *args, **kwargs)
+
+    return call
 
 
 def _this_task() -> int:
@@ -170,7 +62,7 @@ class Member:
     plain callables, called on threads as by `pares.Member`.
     """
 
-    @_arguments_of(SyncMember.__init__)
+    @arguments_of(SyncMember.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check_arguments(*args, **kwargs)
         self._behind(functools.partial(SyncMember, *args, **kwargs))
@@ -306,54 +198,28 @@ class Member:
         return self.term(role) if newer() else None
 
     async def _until(self, what: Callable[[], bool], timeout: float | None) -> bool:
-        loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
-        listener = functools.partial(_wake, loop, changed)
         beliefs = self._member._life.beliefs  # pyright: ignore[reportPrivateUsage]
-        beliefs.listeners.append(listener)
-        try:
+        with changes(beliefs) as changed, contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while not what() and self._member.state not in ("closed", "failed"):
                     changed.clear()
                     if not what():
                         await changed.wait()
-        except TimeoutError:
-            pass
-        finally:
-            beliefs.listeners.remove(listener)
         return what()
 
-    def members(self) -> list[Peer]:
-        """The members of the group, as far as this member has read."""
-        return self._member.members()
+    # The rest is the plain member's. Whatever waits for the log waits on a thread.
 
-    def leader(self, role: str) -> Holder | None:
-        """The holder of `role`, as far as this member has read; None if nobody does."""
-        return self._member.leader(role)
-
-    def leaders(self, role: str) -> list[Holder]:
-        """The holders of the seats of `role`, in the order of the seats."""
-        return self._member.leaders(role)
-
-    def roles(self) -> dict[str, int]:
-        """The group's roles and how many seats each has."""
-        return self._member.roles()
-
-    def partition(self, role: str, seat: int = 0) -> int:
-        """The partition that `role` belongs to: as `pares.Member.partition`."""
-        return self._member.partition(role, seat)
-
-    def health(self) -> Health:
-        """How this member is: for probes and metrics. Never waits."""
-        return self._member.health()
-
-    async def add_role(self, name: str, seats: int = 1, weight: float = 1, spread: Spread = "host") -> None:
-        """Adds a role for the whole group, or changes it; as `pares.Member.add_role`."""
-        await asyncio.to_thread(self._member.add_role, name, seats, weight, spread)
-
-    async def remove_role(self, name: str) -> None:
-        """Removes a role; as `pares.Member.remove_role`."""
-        await asyncio.to_thread(self._member.remove_role, name)
+    members = _same(SyncMember.members)
+    leader = _same(SyncMember.leader)
+    leaders = _same(SyncMember.leaders)
+    roles = _same(SyncMember.roles)
+    partition = _same(SyncMember.partition)
+    health = _same(SyncMember.health)
+    add_role = _waiting(SyncMember.add_role)
+    remove_role = _waiting(SyncMember.remove_role)
+    drain = _waiting(SyncMember.drain)
+    pause = _waiting(SyncMember.pause)
+    resume = _waiting(SyncMember.resume)
 
     async def hand_over(self, role: str, to: str | None = None, why: str = "") -> None:
         """Hands the seat of `role` to the member `to`, or to whom placement names; as `pares.Member.hand_over`."""
@@ -366,18 +232,6 @@ class Member:
         """Gives `role` (None: everything) to somebody else; as `pares.Member.step_down`."""
         self._member.step_down(role)
 
-    async def drain(self) -> None:
-        """Hands everything over and takes nothing more; as `pares.Member.drain`."""
-        await asyncio.to_thread(self._member.drain)
-
-    async def pause(self, role: str | None = None, *, seconds: float) -> None:
-        """Nobody holds `role` (None: any) for `seconds`, or until `resume`; as `pares.Member.pause`."""
-        await asyncio.to_thread(lambda: self._member.pause(role, seconds=seconds))
-
-    async def resume(self, role: str | None = None) -> None:
-        """Ends the pauses of `role` (None: those of the whole group)."""
-        await asyncio.to_thread(self._member.resume, role)
-
     def mark(self, term: Term, mark: int) -> None:
         """Writes down how far the work of this term has come."""
         self._member.mark(term._term, mark)  # pyright: ignore[reportPrivateUsage]
@@ -385,8 +239,7 @@ class Member:
     async def events(self) -> AsyncIterator[told.Event]:
         """What happens to this member and its group, from the first step of the iteration on."""
         come = asyncio.Event()
-        wake = functools.partial(_wake, asyncio.get_running_loop(), come)
-        events = self._member._life.journal.events(wake)  # pyright: ignore[reportPrivateUsage]
+        events = self._member._life.journal.events(waker(come))  # pyright: ignore[reportPrivateUsage]
         while (found := events.take()) is not None:
             for event in found:
                 yield event

@@ -1,0 +1,173 @@
+"""What a protocol brings, so that members run it and others look on at its groups or steer them: one `Kit` for each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from pares.core.errors import CapabilityError, ConfigError
+from pares.core.wire.changes import Change
+from pares.core.wire.world import World
+from pares.ledger import Bus, Ledger, Log
+from pares.runtime.config.protocols import ProtocolSettings
+from pares.runtime.driver.binding import Drives
+from pares.runtime.driver.inbox import Inbox
+from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.view import View
+from pares.runtime.host import Host
+from pares.runtime.views import Health, Holder, Peer, State
+
+log: Final = logging.getLogger("pares.member")
+
+Disagreement = dict[str, dict[str | None, list[str]]]
+"""By role: of each leader that members name, the members that name it."""
+
+
+class Medium(NamedTuple):
+    """What a member writes to."""
+
+    ledger: Any
+    """A `Ledger`, or a bus."""
+    own: bool
+    """It was opened here, so it is closed with the member."""
+
+
+class Engine(NamedTuple):
+    """What drives a member."""
+
+    loop: Drives
+    view: View
+    eligible: tuple[str, ...] | None
+    """The roles that it may lead; None: any."""
+    session: float
+
+
+class Contends(Protocol):
+    """A `Member`, as far as a protocol makes use of one that runs the claims protocol."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def state(self) -> State: ...
+
+    def members(self) -> list[Peer]: ...
+
+    def health(self) -> Health: ...
+
+    def hand_over(self, role: str, to: str | None = None, why: str = "") -> None: ...
+
+    def pause(self, role: str | None = None, *, seconds: float) -> None: ...
+
+    def resume(self, role: str | None = None) -> None: ...
+
+    def close(self, timeout: float | None = None) -> None: ...
+
+
+class Contender(NamedTuple):
+    """Such a member, and what else there is to ask of it."""
+
+    member: Contends
+    read_first: Callable[[Callable[[bool], object]], None]
+    paused: Callable[[str], bool]
+
+
+class Parts(NamedTuple):
+    """What a member is put together from, whatever its protocol."""
+
+    own: ProtocolSettings | None
+    """The settings of its protocol alone (claims has none)."""
+    checked: dict[str, Any]
+    """All others, as `settings.settings` gives them."""
+    given: dict[str, Any]
+    """The same, as they were given to `Member`."""
+    inbox: Inbox
+    life: Life
+    host: Host
+    contender: Callable[..., Contender]
+    """Makes a member of the claims protocol, with a ledger and settings."""
+
+
+class Watches(Protocol):
+    """What looks on at a group: see `Observer`."""
+
+    @property
+    def adrift(self) -> bool: ...
+
+    @property
+    def world(self) -> World: ...
+
+    def read(self, timeout: float = 0.0) -> list[Change]: ...
+
+    def leaders(self, role: str) -> list[Holder]: ...
+
+    def members(self) -> list[Peer]: ...
+
+    def disagreement(self) -> Disagreement: ...
+
+    def close(self) -> None: ...
+
+
+class Steers(Protocol):
+    """What steers a group: see `Admin`."""
+
+    def roles(self) -> dict[str, int]: ...
+
+    def add_role(self, name: str, seats: int, weight: float, spread: str) -> None: ...
+
+    def remove_role(self, name: str) -> None: ...
+
+    def pause(self, role: str | None, *, seconds: float) -> None: ...
+
+    def resume(self, role: str | None) -> None: ...
+
+    def hand_over(self, role: str, to: str | None, seat: int | None) -> None: ...
+
+    def drain(self, member: str) -> None: ...
+
+    def positions(self) -> dict[tuple[str, int], int]: ...
+
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Kit(Protocol):
+    """One protocol: a module of these functions."""
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """What can be said of a member's settings without a ledger. Raises `ConfigError` and `CapabilityError`."""
+        ...
+
+    def open(
+        self,
+        ledger: str | Ledger | Bus,
+        options: Mapping[str, Any],
+        given: Mapping[str, Any],
+        host: Host,
+    ) -> Medium:
+        """What a member with these settings writes to. Raises as `Member` does."""
+        ...
+
+    def assemble(self, parts: Parts, ledger: Any) -> Engine:
+        """Raises `ConfigError` and `CapabilityError`."""
+        ...
+
+
+def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host) -> Medium:
+    """A log that members can write to: the one of this URL, or this one."""
+    opened = host.open(ledger, **options) if isinstance(ledger, str) else ledger
+    if not isinstance(opened, Log):
+        raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
+    if opened.capabilities.readonly:
+        if opened is not ledger:
+            opened.close()
+        raise CapabilityError(f"{opened.url} is opened read-only, and a member writes: use an Observer to look on")
+    return Medium(opened, opened is not ledger)
+
+
+def keep_retention(checked: dict[str, Any], ledger: Ledger) -> None:
+    """The ledger says how long its records stay."""
+    if ledger.retention is not None:
+        checked["retention_ms"] = int(ledger.retention * 1000)
