@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from pares.sim.engine import MS
-from pares.sim.world.link import Weather
+from pares.sim.members.rare import rare
+from pares.sim.world.link import Weather, slowed
 
 STYLES: Final = ("terms", "background", "only", "wait", "poll")
 """How a user's program does the work of a role."""
@@ -66,6 +67,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """How long somebody stays deaf, mute or cut off, at most."""
     faults: dict[str, float]
     acts: dict[str, float]
+    act_pace: float = 0.5
+    """Acts a session."""
     weathers: tuple[Weather, ...]
     """Each member's."""
     machines: int = 1
@@ -94,6 +97,25 @@ class Plan(Struct, frozen=True, kw_only=True):
     settle: float = 0.5
     neighbours: bool = False
     """Whether each process has a second member, of another group on the same log."""
+    slow: tuple[float, ...] = ()
+    """Each member's round trip, for its whole life, in its own sessions; 0: as its weather has it. Empty: all 0."""
+    warm: tuple[str, ...] = ()
+    """How ready each member is whenever it starts, of `STARTS`. Empty: as `starts` says, until the calm."""
+    warm_up: float = 1.0
+    """How long, at most, until a member of "later" is ready, and one of "flaps" changes its mind, in sessions."""
+    admin: bool = False
+    """Whether there is an administrator, who does most of what users can ask for from outside."""
+    ranks: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+    zones: bool = False
+    eligible: tuple[int, ...] = ()
+    """Each member's rank and weight; whether they name a zone; and of how many of the roles each may hold a seat."""
+    begin: int = 0
+    """Where the log begins."""
+    scale: dict[str, int] = {}
+    """Constants of the format and of the core that are smaller here (`scale.SCALED`): what takes long comes soon."""
+    releases: tuple[tuple[int, int], ...] = ()
+    """(writes, reads) of the releases that members run one after the other while the storm lasts (R11). Empty: this one's."""
 
     @property
     def unit(self) -> int:
@@ -152,30 +174,23 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> Plan:
         wall_spread=rng.choice((0.0, 0.0, 1.0, 3600.0)),
     )
     if not bias:  # a plan that was asked for a trouble of its own gets no other beside it
-        plan = msgspec.structs.replace(plan, **_rare(plan))
+        plan = msgspec.structs.replace(plan, **rare(seed, members, plan.roles, plan.unit, plan.faults, plan.acts))
     changed = {name: value for name, value in bias.items() if name not in ("session_ms", "members", "drift", "weather")}
     if "weather" in bias:
         weathers = (msgspec.structs.replace(weather, **bias["weather"]) for weather in plan.weathers)
         changed["weathers"] = tuple(weathers)
-    return msgspec.structs.replace(plan, **changed) if changed else plan
+    plan = msgspec.structs.replace(plan, **changed) if changed else plan
+    return msgspec.structs.replace(plan, weathers=_slowed(plan)) if any(plan.slow) else plan
 
 
-def _rare(plan: Plan) -> dict[str, Any]:
-    """Troubles of few seeds, each by chance of its own, so that a seed without them is the same whether they exist or not."""
-    found: dict[str, Any] = {}
-    rng = Random(f"{plan.seed}/slow")
-    if rng.random() < 0.2:  # a member that lives, and is slow all its life
-        place, trip = rng.randrange(plan.members), int(rng.uniform(0.15, 1) * plan.unit)
-        weather = msgspec.structs.replace(plan.weathers[place], send=(trip // 2, trip), ack=(trip // 4, trip // 2))
-        weather = msgspec.structs.replace(weather, timeout=3 * trip)
-        found["weathers"] = (*plan.weathers[:place], weather, *plan.weathers[place + 1 :])
-    rng = Random(f"{plan.seed}/neighbours")
-    if rng.random() < 0.2:
-        found["neighbours"] = True
-    rng = Random(f"{plan.seed}/lose_tail")
-    if rng.random() < 0.1:
-        found["faults"] = {**plan.faults, "lose_tail": 1.0}
-    return found
+def _slowed(plan: Plan) -> tuple[Weather, ...]:
+    """Where the time is lost differs from one slow member to another."""
+    shares = Random(f"{plan.seed}/shares")
+    found: list[Weather] = []
+    for place, weather in enumerate(plan.weathers):
+        trip, share = plan.slow[place % len(plan.slow)], shares.choice((0.1, 0.5, 0.9))
+        found.append(slowed(weather, int(trip * plan.sessions[place] * MS), share) if trip else weather)
+    return tuple(found)
 
 
 def _some(rng: Random, kinds: tuple[str, ...], most: int) -> dict[str, float]:

@@ -9,6 +9,7 @@ from pares.sim.checker import Broken
 from pares.sim.engine import SECOND
 from pares.sim.members.plan import Plan
 from pares.sim.members.protocols import PROTOCOLS
+from pares.sim.members.scale import shrunk
 from pares.sim.members.stage import Stage
 from pares.sim.outcome import Outcome
 
@@ -56,7 +57,8 @@ class Play:
         world.told(None, "the calm begins")
         for user in stage.own:
             process = user.process
-            user.ready = True
+            user.turns_ready()
+            user.usual_barrier()
             if process is None or not process.alive:
                 if self.rng.random() < 0.6:
                     user.start()
@@ -65,7 +67,7 @@ class Play:
             process.starving = 0.0
             process.disarm()
             stage.calm_down(user)
-            if process.raised or user.draining:
+            if process.raised or user.draining or user.stopped:
                 world.kill(process)
                 user.start()
             process.well_since = world.now
@@ -96,7 +98,7 @@ class Play:
     def play(self) -> Outcome:
         stage = self.stage
         broken = what = ""
-        with stage.world.playing() as world:
+        with shrunk(self.plan.scale), stage.playing(), stage.world.playing() as world:
             try:
                 self.run()
             except Broken as error:

@@ -7,6 +7,7 @@ are made with, which promises hold and what may befall them. `pares.sim.members.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -86,8 +87,10 @@ class Stage:
         self._asked: set[tuple[str, str]] = set()
         self.renewed: list[Callable[[], object]] = []
         """Called when what members stand on has been replaced, or has lost what it had acknowledged."""
-        self.trip = max(w.send[1] + w.ack[1] + w.read[1] + w.lag for w in plan.weathers)
-        """What an append and its reading back take, when nothing goes wrong."""
+        slow = plan.slow or (0.0,)
+        quick = [w for place, w in enumerate(plan.weathers) if not slow[place % len(slow)]] or plan.weathers
+        self.trip = max(w.send[1] + w.ack[1] + w.read[1] + w.lag for w in quick)
+        """What an append and its reading back take, when nothing goes wrong, of members that are not slow all their life."""
         self.set_up()
         self.promises: list[Promised] = [made(self) for made in self.promised]
         self.world.on_hindered.append(self._hindered)
@@ -113,6 +116,14 @@ class Stage:
 
     def storm(self) -> None:
         """Whatever befalls it begins."""
+
+    def environment(self) -> dict[str, str]:
+        """Of a process that starts now."""
+        return {}
+
+    def playing(self) -> AbstractContextManager[None]:
+        """What holds while it is played."""
+        return nullcontext()
 
     def calm_down(self, user: Someone) -> None:
         """What its ways have suffered is over; its process runs on."""

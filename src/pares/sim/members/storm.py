@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pares.sim.faults.random_events import Chance
+from pares.sim.engine import MS
+from pares.sim.members.claims.intruders import Intruders
+from pares.sim.members.crowds import Crowds
+from pares.sim.members.striking import Striking
 from pares.sim.members.users import User
 from pares.sim.world.faults import Strike
 from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
-    from pares.runtime.member import Member
     from pares.sim.members.claims.ground import Ground
 
 SOON: Final = 400
@@ -30,47 +31,27 @@ KINDS: Final = (
 """Calls of which one may be chosen by its kind."""
 
 
-class Storm(Chance[User]):
+class Storm(Striking):
     """Draws faults at random times, until it is over."""
 
     def __init__(self, stage: Ground) -> None:
-        self.stage = stage
-        self.world = stage.world
-        self.plan = plan = stage.plan
+        super().__init__(stage)
         self.replaced = False
-        until = int(plan.storm * plan.unit)
-        super().__init__(
-            stage.world, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
-        )
-
-    def own(self) -> list[User]:
-        return self.stage.own
+        self.families = (Crowds(self), Intruders(self))
+        """What befalls many, or one again and again; and what others write."""
 
     def happen(self, kind: str) -> None:
         self.stage.disturbed()
-        getattr(self, f"_{kind}")()
+        owner = next((family for family in self.families if hasattr(family, kind)), None)
+        getattr(self, f"_{kind}")() if owner is None else getattr(owner, kind)()
 
     # Processes -------------------------------------------------------------------------------------------------------
-
-    def _again(self, user: User) -> None:
-        """Somebody starts it again, or nobody does."""
-        if self.rng.random() < 0.75:
-            self.world.after(self.span(0, 4), user.start)
 
     def _crash(self) -> None:
         user = self.someone()
         if user is not None and user.process is not None:
             self.world.kill(user.process)
-            self._again(user)
-
-    def _half(self) -> None:
-        running = [user for user in self.own() if user.running]
-        self.rng.shuffle(running)
-        running.sort(key=lambda user: not user.beliefs)
-        for user in running[: len(running) // 2]:
-            if user.process is not None:
-                self.world.kill(user.process)
-                self._again(user)
+            self.again(user)
 
     def _arm(self, action: Literal["kill", "freeze", "starve", "raise"], **more: Any) -> User | None:
         user = self.someone()
@@ -84,7 +65,7 @@ class Storm(Chance[User]):
     def _crash_at(self) -> None:
         user = self._arm("kill")
         if user is not None:
-            self._again(user)
+            self.again(user)
             self.world.after(self.span(1, 5), user.start)
 
     def _freeze(self) -> None:
@@ -148,6 +129,13 @@ class Storm(Chance[User]):
         if user is not None and user.process is not None:
             user.process.set_rate(1 + self.plan.drift * self.rng.choice((-1, 1, self.rng.uniform(-1, 1))))
 
+    def _barrier(self) -> None:
+        """The next barriers of somebody are slow, or never return."""
+        user = self.someone(holder=True)
+        if user is not None:
+            user.barrier_time = self.plan.unit * 1000 if self.rng.random() < 0.3 else self.span(0.1, 3)
+            self.world.after(self.span(1, 4), user.usual_barrier)
+
     def _wall(self) -> None:
         user = self.someone()
         if user is not None:
@@ -198,6 +186,10 @@ class Storm(Chance[User]):
     def _one_way(self) -> None:
         self._cut_off(reads=False, writes=False, acks=True)
 
+    def _nothing_back(self) -> None:
+        """What it sends arrives; nothing comes back, and no answers either."""
+        self._cut_off(reads=True, writes=False, acks=True)
+
     def _outage(self) -> None:
         for user in self.own():
             if user.running:
@@ -216,7 +208,9 @@ class Storm(Chance[User]):
     def _replace(self) -> None:
         if not self.replaced:
             self.replaced = True
-            self.stage.log.replace()
+            self.stage.log.replace(same=self.rng.random() < 0.3)
+            for handle in self.world.handles:
+                handle.sever()
             self.world.told(None, "the log is replaced")
 
     def _lose_tail(self) -> None:
@@ -226,52 +220,14 @@ class Storm(Chance[User]):
             self.stage.log.lose_tail(self.rng.randint(1, 12))
             self.world.told(None, "the log has lost its tail")
 
+    def _forgetful(self) -> None:
+        """The log keeps far less than it should: what is older than one of the longest sessions is gone, snapshots too. That
+        is no reason for two to lead: a member that finds no way in knows that it knows nothing (R12)."""
+        longest = max(self.plan.sessions) * MS / (1 - self.plan.drift)
+        self.stage.trim(int(1.1 * longest))
+
     def _trim(self) -> None:
         """Retention: what is older than the log says that it keeps goes."""
         log = self.stage.log
         if log.retention is not None:
-            partition = log.partitions[0]
-            partition.trim(partition.older_than(self.world.now - int(log.retention * 1e9)))
-
-
-class Acts(Chance[User]):
-    """What users do, at random times, until it is over."""
-
-    def __init__(self, stage: Ground) -> None:
-        self.stage = stage
-        plan = stage.plan
-        until = int(plan.storm * plan.unit)
-        super().__init__(stage.world, stage.world.random("acts"), plan.acts, pace=0.5, unit=plan.unit, until=until)
-
-    def own(self) -> list[User]:
-        return self.stage.own
-
-    def happen(self, kind: str) -> None:
-        user = self.someone()
-        if user is None:
-            return
-        self.stage.disturbed()
-        if kind == "drain":
-            user.draining = True
-        user.ask(self._act(kind), kind)
-
-    def _act(self, kind: str) -> Callable[[Member], object]:
-        rng, role = self.rng, self.rng.choice(self.stage.roles)
-        length = rng.uniform(0.5, 3) * self.stage.plan.session_ms / 1000
-        to = rng.choice((None, *(user.name for user in self.own())))
-        acts: dict[str, Callable[[Member], object]] = {
-            "hand_over": lambda member: member.hand_over(role, to),
-            "step_down": lambda member: member.step_down(role),
-            "pause": lambda member: member.pause(role, seconds=length),
-            "resume": lambda member: member.resume(role),
-            "drain": lambda member: member.drain(),
-            "mark": lambda member: _mark(member, role),
-            "ask": lambda member: (member.members(), member.leaders(role), member.roles(), member.health()),
-        }
-        return acts[kind]
-
-
-def _mark(member: Member, role: str) -> None:
-    term = member.term(role)
-    if term is not None:
-        member.mark(term, 1)
+            self.stage.trim(int(log.retention * 1e9))

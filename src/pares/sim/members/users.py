@@ -31,20 +31,24 @@ class BarrierRaised(Exception):
 class User:
     """One place in the group: a program that is started, and started again, under one name."""
 
-    def __init__(self, stage: Stage, place: int, name: str | None = None) -> None:
+    def __init__(self, stage: Stage, place: int, name: str | None = None, member: str | None = None) -> None:
         plan = stage.plan
         self.stage = stage
         self.place = place
         self.name = name or f"m{place}"
+        """Of its process; and its member's, unless that has another's."""
+        self.member_name = member or self.name
         kind = place % plan.members
         self.machine = f"machine-{place % plan.machines}"
         self.session_ms = plan.sessions[kind]
         self.style = plan.styles[kind]
         self.connect: Any = plan.connect[kind]
         self.weather = plan.weathers[kind]
-        self.has_ready = plan.starts[kind] or "ready" in plan.faults
+        self.warm = plan.warm[kind] if plan.warm else ""
+        """How ready it is whenever it starts, of `rare.STARTS`; empty: as `starts` says."""
+        self.has_ready = plan.starts[kind] or "ready" in plan.faults or bool(self.warm)
         self.has_barrier = plan.barrier >= 0
-        self.ready = not plan.starts[kind]
+        self.ready = self._ready_at_start()
         self.unready_since: int | None = None
         """The true time at which its check first said that it is not ready, if that is what it said last."""
         self.rng: Random = stage.world.random(f"user {self.name}")
@@ -57,6 +61,11 @@ class User:
         self.closing: Any = None
         self.starts = 0
         self.draining = False
+        self.barrier_time: int | None = None
+        """How long its barriers take, in nanoseconds, if not as the plan has it."""
+
+    def usual_barrier(self) -> None:
+        self.barrier_time = None
 
     # For the storm ---------------------------------------------------------------------------------------------------
 
@@ -77,15 +86,57 @@ class User:
         if self.running:
             return
         self.starts += 1
-        self.ready, self.unready_since = not self.stage.plan.starts[self.place % self.stage.plan.members], None
+        self.ready, self.unready_since = self._ready_at_start(), None
         self.member, self.ledger, self.closing, self.draining = None, None, None, False
         self.process = self.stage.world.start(
-            self.name, self.main, machine=self.machine, stopwatch=self.stopwatch, wall=self.wall
+            self.name,
+            self.main,
+            machine=self.machine,
+            stopwatch=self.stopwatch,
+            wall=self.wall,
+            env=self.stage.environment(),
         )
         plan = self.stage.plan
         self.process.starving = 0.0 if self.stage.calm else plan.starving
         self.process.starving_by = int(plan.starving_by * plan.unit)
         self.stage.users[self.process] = self
+        if self.warm in ("later", "flaps"):
+            self._warm_up(self.process)
+
+    def _ready_at_start(self) -> bool:
+        plan = self.stage.plan
+        return self.warm == "ready" if self.warm else not plan.starts[self.place % plan.members]
+
+    def _warm_up(self, process: Process) -> None:
+        plan = self.stage.plan
+        self.stage.world.after(int(self.rng.uniform(0.05, 1) * plan.warm_up * plan.unit), self._turn, process)
+
+    def _turn(self, process: Process) -> None:
+        """It is ready now, or not any more. Once that is over it disturbs nobody: whatever others lead is led."""
+        if process is self.process and process.alive:
+            self.ready = self.warm == "later" or not self.ready
+            process.well_since = max(process.well_since, self.stage.world.now)
+            if self.warm == "flaps":
+                self.stage.disturbed()
+                self._warm_up(process)
+
+    def turns_ready(self) -> None:
+        """The storm is over, and so is whatever kept it from being ready; but for those that never are, or now and then."""
+        self.ready = self.ready or self.warm in ("", "ready", "later")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its member has ended by an error, and its process runs on."""
+        if not self.running or self.member is None:
+            return False
+        with self.stage.world.looking():
+            return self.member.state == "failed"
+
+    def replace_stopped(self) -> None:
+        """Its people start its process again, if its member has ended by an error."""
+        if self.stopped and self.process is not None:
+            self.stage.world.kill(self.process)
+            self.start()
 
     def ask(self, act: Callable[[Member], object], what: str) -> None:
         """Something that its user does, on a task of its own."""
@@ -119,7 +170,7 @@ class User:
             self.ledger,
             group=stage.group,
             roles=stage.roles,
-            name=self.name,
+            name=self.member_name,
             host=self.machine,
             barrier=(lambda event: self.barrier(process, event)) if self.has_barrier else None,
             barrier_timeout=plan.barrier_timeout,
@@ -160,6 +211,8 @@ class User:
             return
         key = (event.role, event.seat, event.token)
         length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
+        if self.barrier_time is not None:
+            length = self.barrier_time / 1e9
         if isinstance(event, Acquired):
             process.host.sleep(length)
             if plan.barrier_raises and self.rng.random() < plan.barrier_raises and not self.stage.calm:

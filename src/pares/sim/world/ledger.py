@@ -44,6 +44,7 @@ class SimLedger:
         self.retention = log.retention
         self._weather = weather
         self._closed = False
+        self._severed = False
         self._links: dict[int, Link] = {}
         self._bells: dict[int, list[Bells]] = {}
         self._listening: dict[int, Callable[[list[EntryTuple]], None]] = {}
@@ -84,6 +85,10 @@ class SimLedger:
         for partition, link in enumerate(self.links):
             link.reads_cut = link.writes_cut = link.acks_cut = False
             self._ring(partition)
+
+    def sever(self) -> None:
+        """Its connection breaks: the next read fails, and the one after it has another connection."""
+        self._severed = True
 
     @property
     def is_cut(self) -> bool:
@@ -251,6 +256,9 @@ class SimLedger:
         trip = link.trip()
         if trip:
             self._process.pause(trip)
+        if self._severed:
+            self._severed = False
+            raise LedgerUnavailable(f"{self.url}: the connection is broken")
         if link.unreadable():
             self._process.pause(link.weather.timeout // 4)
             raise LedgerUnavailable(f"{self.url}: nothing answers")

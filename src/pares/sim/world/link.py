@@ -65,6 +65,14 @@ def fair(weather: Weather) -> Weather:
     return msgspec.structs.replace(weather, **chances)
 
 
+def slowed(weather: Weather, trip: int, share: float) -> Weather:
+    """For somebody whose appends take `trip` nanoseconds until they are answered: a share of that until they land. It waits for
+    its answers as long as it must."""
+    away = int(trip * share)
+    sent, answered = (away * 9 // 10, away), ((trip - away) * 9 // 10, trip - away)
+    return msgspec.structs.replace(weather, send=sent, ack=answered, timeout=max(weather.timeout, trip * 3 // 2))
+
+
 class Flight:
     """One append that was sent."""
 

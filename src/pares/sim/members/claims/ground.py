@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pares.core.wire.reader import State
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
@@ -24,13 +25,39 @@ class Ground(Stage):
         plan = self.plan
         # Members of a log that is trimmed know that, and write snapshots in time.
         kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
-        self.log = self.world.log("log", retention=kept)
+        self.log = self.world.log("log", begin=plan.begin, retention=kept)
         self.judge = Judge(self.world, self.log, self.group)
         self.log.renewed.append(self._renewed)
 
     def _renewed(self) -> None:
         for call in self.renewed:
             call()
+
+    def add(self, name: str | None = None, *, like: Any = None, member: str | None = None) -> Any:
+        """`like`: the user as which it is made; `member`: under which name its member joins."""
+        raise NotImplementedError
+
+    def write(self, payload: bytes) -> None:
+        """It stands in the log, whoever has written it."""
+        self.log.partitions[0].append([payload], self.world.now)
+
+    def trim(self, age: int) -> None:
+        """What is older than so many nanoseconds is gone."""
+        partition = self.log.partitions[0]
+        partition.trim(partition.older_than(self.world.now - age))
+        if 0 <= self.judge.judge.world.last < partition.start and not any(self._knows(user) for user in self.own):
+            self.judge.begin_anew()  # nothing of the group is left, in the log or in a member: so nobody knows it
+            self._renewed()
+
+    def _knows(self, user: Someone) -> bool:
+        """Whether its member has read all that was trimmed, and goes on in the judge's world."""
+        if user.process is None or not user.process.alive or user.member is None:
+            return False
+        core: Any = getattr(getattr(user.member._loop, "binding", None), "core", None)  # pyright: ignore[reportPrivateUsage]
+        if core is None or core.reader.state is not State.FOLDING:
+            return False
+        there = core.reader.position >= self.log.partitions[0].start
+        return there and core.reader.world.base == self.judge.judge.world.base
 
     def weather_of(self, user: Someone) -> Weather:
         return fair(user.weather) if self.calm else user.weather
@@ -41,7 +68,18 @@ class Ground(Stage):
 
     def settings(self, user: Someone) -> dict[str, Any]:
         plan = self.plan
+        place = user.place % plan.members
+        unlike: dict[str, Any] = {}
+        if plan.ranks:
+            unlike["rank"] = plan.ranks[place]
+        if plan.weights:
+            unlike["weight"] = plan.weights[place]
+        if plan.zones:
+            unlike["zone"] = f"z{place % 2}"
+        if plan.eligible:
+            unlike["eligible"] = self.roles[: plan.eligible[place]]
         return {
+            **unlike,
             "seats": plan.seats,
             "session": user.session_ms / 1000,
             "overlap": plan.overlap_ms / 1000,
@@ -86,7 +124,10 @@ class Ground(Stage):
     def alike(self) -> bool:
         """Whether all members, and all seats, are alike: then it is plain what placement should do."""
         plan = self.plan
-        return plan.seats == 1 and not plan.acts and not any(plan.starts) and not plan.barrier_raises
+        unlike = any((plan.ranks, plan.weights, plan.zones, plan.eligible, plan.slow, plan.warm))
+        namesakes = "twin" in plan.faults  # whoever has the name of the dead comes before the balance (R8)
+        odd = unlike or namesakes or any(plan.starts)
+        return plan.seats == 1 and not plan.acts and not odd and not plan.barrier_raises
 
     # What promises ask -----------------------------------------------------------------------------------------------
 
@@ -139,7 +180,7 @@ class Ground(Stage):
             if not self.able(user, well_for):
                 continue
             there = world.members.get(user.member.id)
-            if there is None or there.draining:
+            if there is None or there.draining or not world.may_hold(there, role):
                 continue
             holder = world.seats[role, index].holder
             if holder == there.id or not world.holds_in_role(there.id, role):

@@ -99,3 +99,10 @@ class Judge:
         partition = self.log.partitions[self.partition]
         for entry in partition.entries():
             self._fold(entry, partition.arrived(entry[0]) or 0)
+
+    def begin_anew(self) -> None:
+        """Nothing of what was folded is left anywhere."""
+        self.judge = Reader(self.group)
+        self.judge.attach(0, 0)
+        for promise in self.folding:
+            promise.anew()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
+from pares.sim.members.claims.acts import Acts
 from pares.sim.members.claims.ground import Ground
 from pares.sim.members.claims.promises import CLAIMS
+from pares.sim.members.claims.releases import Releases, of_now, released
 from pares.sim.members.plan import Plan
 from pares.sim.members.promises.terms import Terms
 from pares.sim.members.promises.tokens import Tokens
 from pares.sim.members.promises.work import Work
-from pares.sim.members.storm import Acts, Storm
+from pares.sim.members.storm import Storm
 from pares.sim.members.users import User
 
 
@@ -21,11 +25,19 @@ class ClaimsStage(Ground):
         self.tokens = self.promise(Tokens)
         self.work = self.promise(Work)
 
-    def add(self, name: str | None = None) -> User:
-        user = User(self, len(self.own), name)
+    def add(self, name: str | None = None, *, like: User | None = None, member: str | None = None) -> User:
+        """`like`: it is made as that one is; `member`: under which name its member joins."""
+        user = User(self, len(self.own) if like is None else like.place, name, member)
         self.own.append(user)
         return user
 
     def storm(self) -> None:
         Storm(self)
         Acts(self)
+        Releases(self)
+
+    def environment(self) -> dict[str, str]:
+        return of_now(self)
+
+    def playing(self) -> AbstractContextManager[None]:
+        return released(self.plan.releases)

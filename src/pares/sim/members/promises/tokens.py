@@ -33,6 +33,9 @@ class Tokens(Promise):
         if not self.stage.judged(held) or not held.believing() or self.stage.between_logs():
             return  # or it was over before its member could begin it, or belongs to a log that is no more
         before = self.last.get(held.seat)
+        late = held.token < (0 if before is None else before.token) and self.stage.overlap(held.member)
+        if late:  # in overlap mode a member may begin late what another has taken meanwhile: a fence refuses it
+            return
         if before is not None and held.token <= before.token:
             raise self.broken(f"{held} begins after {before}")
         self.last[held.seat] = held

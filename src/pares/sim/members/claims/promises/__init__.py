@@ -11,10 +11,12 @@ from pares.sim.members.claims.promises.handovers import Handovers
 from pares.sim.members.claims.promises.liveness import Liveness
 from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.claims.promises.movement import Movement
+from pares.sim.members.claims.promises.outwaited import OutWaited
 from pares.sim.members.claims.promises.population import Population
 from pares.sim.members.claims.promises.rates import Rates
 from pares.sim.members.claims.promises.speed import Speed
 from pares.sim.members.claims.promises.taken import Taken
+from pares.sim.members.claims.promises.told import Told
 from pares.sim.members.claims.records.counting import Counting
 from pares.sim.members.claims.records.marks import Marks
 from pares.sim.members.claims.records.pauses import Pauses
@@ -35,6 +37,8 @@ CLAIMS: Final[tuple[type[Promise], ...]] = (
     Tokens,
     Locks,
     Challengers,
+    OutWaited,
+    Told,
     Readiness,
     Handovers,
     Failures,

@@ -3,6 +3,8 @@
 * When a living member gives its lock up, none of its terms may be believed: others can prove it dead from then on.
 * A member whose lock was lost by somebody's mistake (A3) finds that out before it appends anything else.
 * No belief outlives the loop that prolongs it.
+* A member that begins anew lets go of the lock of the incarnation that is over: whoever waits for that has proof (R8).
+* What is believed stands in the table that a fork looks through: else its child would believe, too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pares.core.wire.records import BadRecord, decode
 from pares.sim.members.promises.base import Promise
 
 if TYPE_CHECKING:
+    from pares.runtime.member import Member
     from pares.sim.members.stage import Stage
     from pares.sim.world.death import DeathLock
     from pares.sim.world.process import Process
@@ -24,6 +27,8 @@ class Locks(Promise):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
+        self.ids: dict[Member, str] = {}
+        """Under which id each member goes."""
         self.world.locks.given_up.append(self._given_up)
         self.world.on_sent.append(self._sent)
         stage.sight.looked.append(self._looked)
@@ -47,10 +52,24 @@ class Locks(Promise):
                 lock.looked = False
 
     def _looked(self, process: Process) -> None:
+        for member in self.stage.sight.members[process]:
+            self._anew(member)
         for held in self.stage.sight.open[process].values():
+            table = held.member._life.beliefs.terms  # pyright: ignore[reportPrivateUsage]
+            if table.get(held.term.role) is not held.term and held.believing():
+                raise self.broken(f"{held} believes for {held.left():.3f} ms more, and a fork would not find it")
             thread: Any = held.member._loop.thread  # pyright: ignore[reportPrivateUsage]
             if not thread.is_alive() and held.believing():
                 raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
+
+    def _anew(self, member: Member) -> None:
+        before = self.ids.get(member)
+        if before == member.id:
+            return
+        self.ids[member] = member.id
+        lock = None if before is None else self.world.locks.of(before)
+        if lock is not None and not lock.free:
+            raise self.broken(f"{before} is over, {member.id} has begun in its place, and its lock is held")
 
 
 def _writer(payload: bytes) -> str:

@@ -8,44 +8,25 @@ from typing import Any, Final
 from pares.core.events import Follow, Lead, Read
 from pares.runtime import term
 from pares.runtime.claims import binding as claims
+from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver import beliefs, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
+from pares.sim.members.mutants.troubles import CALMLY, FROZEN, MOVED, STARVED
 from pares.sim.mutants.base import Mutant, Patch
 
-FROZEN: Final[dict[str, Any]] = {"faults": {"freeze": 1.0, "freeze_at": 1.0, "starve_at": 1.0}, "pace": 1.5}
-"""Members that stand still and wake up again."""
-STARVED: Final[dict[str, Any]] = {"faults": {"starve_at": 1.0}, "pace": 3.0, "starving": 0.0, "overlap_ms": 0}
-"""Tasks that come back late, one at a time."""
 REVIVED: Final[dict[str, Any]] = {
     **STARVED,
     "pace": 5.0,
     "styles": ("wait", "wait", "terms", "wait", "poll"),
     "members": 2,
     "roles": 3,
-    "acts": {},
     "barrier": -1.0,
     "session_ms": 100,
     "calm": 2.0,
     "storm": 20.0,
 }
-"""The same, often, and programs that ask for a term again when it was over."""
-MOVED: Final[dict[str, Any]] = {
-    "faults": {"close": 1.0},
-    "acts": {"hand_over": 1.0, "step_down": 1.0},
-    "pace": 1.0,
-    "overlap_ms": 0,
-}
-"""Roles that move by plan."""
-CALMLY: Final[dict[str, Any]] = {
-    "slow": 0.0,
-    "unknown": 0.0,
-    "lost": 0.0,
-    "silent": 0.0,
-    "unreadable": 0.0,
-    "torn": 0.0,
-}
-"""A weather in which little goes wrong."""
+"""Tasks come back late often, and programs ask for a term again when it was over."""
 
 
 def _believes_while_failing() -> list[Patch]:
@@ -239,7 +220,7 @@ def _lapses_are_kept() -> list[Patch]:
     return [(life.Life, "_renewed", untold)]
 
 
-def _anchor_not_read() -> list[Patch]:
+def _foreign_log_folded_on() -> list[Patch]:
     """Neither the log's identity is looked at, nor after an outage the last entry that was read."""
 
     def trusting(self: logs.Logs, number: int = 0) -> Iterator[tuple[Any, int | None]]:
@@ -247,6 +228,66 @@ def _anchor_not_read() -> list[Patch]:
         return iter(())
 
     return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting)]
+
+
+def _anchor_not_read() -> list[Patch]:
+    def trusting(self: logs.Logs, number: int) -> Iterator[tuple[Any, int | None]]:
+        self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
+        return iter(())
+
+    return [(logs.Logs, "_check", trusting)]
+
+
+def _old_lock_kept() -> list[Patch]:
+    """A member that begins anew keeps the lock of the incarnation before."""
+
+    def kept(self: Incarnation) -> None:
+        if self is not current.get(id(self)):
+            return
+        abandon(self)
+
+    abandon = Incarnation.abandon
+    current: dict[int, Incarnation] = {}
+    close = claims.ClaimsBinding.close
+
+    def closes(self: claims.ClaimsBinding, *, left: bool) -> None:
+        current[id(self.incarnation)] = self.incarnation
+        try:
+            close(self, left=left)
+        finally:
+            current.clear()
+
+    return [(Incarnation, "abandon", kept), (claims.ClaimsBinding, "close", closes)]
+
+
+def _follow_of_any_term() -> list[Patch]:
+    """The end of one term ends whatever term there is of that role."""
+    follow = beliefs.Beliefs.follow
+
+    def any_term(self: beliefs.Beliefs, effect: Follow) -> Any:
+        held = self.terms.get(effect.seat[0])
+        if held is None:
+            return None
+        return follow(self, Follow(held.key[:2], held.token, effect.why, effect.fenced, effect.at))
+
+    return [(beliefs.Beliefs, "follow", any_term)]
+
+
+def _forgotten_before_its_end() -> list[Patch]:
+    """A term is taken out of the table, and ended afterwards."""
+
+    def early(self: beliefs.Beliefs, effect: Follow) -> Any:
+        with self._lock:  # pyright: ignore[reportPrivateUsage]
+            held = self.terms.get(effect.seat[0])
+            if held is None or held.key != (*effect.seat, effect.token):
+                return None
+            del self.terms[effect.seat[0]]
+            self.until.pop(effect.seat[0], None)
+            self._begun.pop(effect.seat[0], None)  # pyright: ignore[reportPrivateUsage]
+        held._end(effect.why)  # pyright: ignore[reportPrivateUsage]
+        return held
+
+    return [(beliefs.Beliefs, "follow", early)]
 
 
 def _renew_forgets_the_others() -> list[Patch]:
@@ -259,7 +300,7 @@ def _renew_forgets_the_others() -> list[Patch]:
     return [(beliefs.Beliefs, "_renew", one)]
 
 
-RUNTIME: Final = (
+DRIVER: Final = (
     Mutant(
         "believes-while-failing",
         "R4",
@@ -267,7 +308,9 @@ RUNTIME: Final = (
         _believes_while_failing,
         {"faults": {"raise_at": 1.0}, "pace": 1.5, "proof": True},
     ),
-    Mutant("renewal-revives", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, REVIVED),
+    Mutant(
+        "revives-what-ran-out", "R4", "a renewal revives a term that was seen to be over", _renewal_revives, REVIVED
+    ),
     Mutant(
         "lock-not-looked-at",
         "A3",
@@ -285,13 +328,13 @@ RUNTIME: Final = (
     Mutant("barrier-returns-early", "R5", "a planned end waits for no work", _barrier_returns_early, MOVED),
     Mutant("callback-not-awaited", "R5", "a planned end does not wait for the barrier", _callback_not_awaited, MOVED),
     Mutant(
-        "read-judged-by-an-old-clock",
+        "judged-before-the-fetch",
         "R4",
         "what was read is judged by a stopwatch that was read before the fetch",
         _read_judged_by_an_old_clock,
-        {**FROZEN, "overlap_ms": 0},
+        FROZEN,
     ),
-    Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, {**FROZEN, "overlap_ms": 0}),
+    Mutant("tick-before-read", "R4", "a round ticks before it reads", _tick_before_read, FROZEN),
     Mutant(
         "follow-leaves-the-deadline", "R4", "a term is ended, and `holds` goes on", _follow_forgets_the_deadline, MOVED
     ),
@@ -335,11 +378,33 @@ RUNTIME: Final = (
         },
     ),
     Mutant(
+        "foreign-log-folded-on",
+        "R12",
+        "a log that took the place of another is read on",
+        _foreign_log_folded_on,
+        {"faults": {"replace": 3.0, "outage": 1.0}, "pace": 1.0},
+    ),
+    Mutant(
         "anchor-not-read",
         "R12",
-        "another log is read on as if it were the one before",
+        "the last entry is not read again after an outage",
         _anchor_not_read,
-        {"faults": {"replace": 3.0, "outage": 1.0}, "pace": 1.0},
+        {"faults": {"replace": 3.0, "lose_tail": 1.0, "cut": 1.0}, "pace": 1.5, "proof": False},
+    ),
+    Mutant(
+        "old-lock-kept",
+        "R8",
+        "a member that begins anew keeps the lock of the incarnation before",
+        _old_lock_kept,
+        {"faults": {"replace": 1.0, "lose_lock": 1.0, "cut": 1.0}, "pace": 1.0, "proof": True},
+    ),
+    Mutant("follow-of-any-term", "R4", "the end of one term ends the next one too", _follow_of_any_term, MOVED),
+    Mutant(
+        "forgotten-before-its-end",
+        "R4",
+        "a term is taken out of the table before it is ended: a fork may come in between",
+        _forgotten_before_its_end,
+        MOVED,
     ),
     Mutant(
         "one-term-is-prolonged",
@@ -349,4 +414,3 @@ RUNTIME: Final = (
         {"roles": 3, "faults": {}, "acts": {}, "weather": CALMLY},
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in RUNTIME}

@@ -1,0 +1,42 @@
+"""The end of a term reaches its user: a lease that has run out is told, also where nobody asks the term (R4).
+
+The member's loop needs its turn for that, so what holds it up is added: an append, or a read, that nobody answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pares.sim.engine import MS
+from pares.sim.members.promises.base import Promise
+from pares.sim.members.sight import Held
+
+if TYPE_CHECKING:
+    from pares.sim.members.claims.ground import Ground
+    from pares.sim.world.process import Process
+
+
+class Told(Promise):
+    name = "the end of a term is told"
+
+    def __init__(self, stage: Ground) -> None:
+        super().__init__(stage)
+        self.ground = stage
+        plan = stage.plan
+        self.late = 4 * max(weather.timeout for weather in plan.weathers) + 12 * stage.trip + 200 * MS
+        stage.sight.looked.append(self._looked)
+
+    def _looked(self, process: Process) -> None:
+        known = self.stage.sight.open[process]
+        if not known or process.raised or process.starving:
+            return
+        for held in known.values():
+            if held.until and process.reading() >= held.until:
+                self._ran_out(process, held)
+
+    def _ran_out(self, process: Process, held: Held) -> None:
+        since = max(process.stopwatch.when(held.until), process.well_since, process.starved_at)
+        if held.member.group == self.stage.group and self.world.now > since + self.late and not process.frozen:
+            raise self.broken(
+                f"the lease of {held} ran out {(self.world.now - since) / 1e6:.0f} ms ago, and its user was not told"
+            )

@@ -1,0 +1,262 @@
+"""Mutants of what members do for each other: obituaries (R7), placement (R13), rates (R16), who is given things and who lets go
+(R6, R18 to R20)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pares.core.claims import decisions, tick
+from pares.core.claims import tick as living
+from pares.core.claims.pace import Pace
+from pares.core.claims.placement import _Placement  # pyright: ignore[reportPrivateUsage]
+from pares.core.claims.silence import Stopwatches
+from pares.core.lease import MS
+from pares.core.wire import fold, forgetting
+from pares.core.wire.world import World
+from pares.sim.members.mutants.troubles import QUIET
+from pares.sim.mutants.base import Mutant, Patch
+
+
+def _obituary_without_proof() -> list[Patch]:
+    bury = tick.Living._bury  # pyright: ignore[reportPrivateUsage]
+
+    def guess(self: tick.Living, now: int) -> None:
+        """Overdue is taken for dead."""
+        world = self.reader.world
+        self._dead |= {  # pyright: ignore[reportPrivateUsage]
+            id: 0 for id, m in world.members.items() if id not in self.moves.alive and m.lock is not None
+        }
+        bury(self, now)
+
+    return [(tick.Living, "_bury", guess)]
+
+
+def _everything_moves() -> list[Patch]:
+    """Seats are dealt out anew at every change, instead of moving the surplus."""
+    keeps = _Placement._keeps  # pyright: ignore[reportPrivateUsage]
+
+    def dealt(self: _Placement, seat: Any) -> bool:
+        return seat.pinned and keeps(self, seat)
+
+    return [(_Placement, "_keeps", dealt)]
+
+
+def _no_budget() -> list[Patch]:
+    def careless(world: Any, me: str, session_ms: int, alive: Any, *, hurry: bool = False) -> int:
+        return max(1, session_ms // 4) if world.held.get(me) else session_ms
+
+    return [(tick, "beat_ms", careless)]
+
+
+def _not_ready_is_given() -> list[Patch]:
+    """Neither the fold nor placement asks whether a member is ready."""
+    may_take, begin = fold.may_take, _Placement.__init__
+
+    def careless(world: World, member: Any, seat: Any) -> bool:
+        with _all_ready(world):
+            return may_take(world, member, seat)
+
+    def anybody(self: _Placement, world: World, *more: Any) -> None:
+        with _all_ready(world):
+            begin(self, world, *more)
+
+    return [(fold, "may_take", careless), (decisions, "may_take", careless), (_Placement, "__init__", anybody)]
+
+
+@contextmanager
+def _all_ready(world: World) -> Generator[None, None, None]:
+    unready, world.unready = world.unready, {}
+    try:
+        yield
+    finally:
+        world.unready = unready
+
+
+def _slow_holds_on() -> list[Patch]:
+    """A holder whose round trips are too long keeps what it holds."""
+    return [(Pace, "slow", property(lambda self: False))]
+
+
+def _ghosts_are_waited_for() -> list[Patch]:
+    """Nobody asks who has outlived a silent holder, and each in line is waited for in turn."""
+
+    def wait(self: decisions.Moves, world: World, seat: Any, designated: str | None, crew: Any, step: int) -> int:
+        able = [id for id in self.crew if id != designated and world.may_hold(world.members[id], seat[0])]
+        return (2 + (able.index(self.me) if self.me in able else len(able))) * step
+
+    return [(Stopwatches, "survivors", lambda self, holder, among: frozenset()), (decisions.Moves, "_wait", wait)]
+
+
+def _unshown_is_given() -> list[Patch]:
+    """A member that writes is handed things, whether it has shown that it reads or not."""
+    return [
+        (Stopwatches, "heard", lambda self, alive: frozenset(alive)),
+        (Pace, "shown", lambda self, now, due_ms: True),
+    ]
+
+
+def _losses_are_nothing() -> list[Patch]:
+    """A lease that ran out says nothing, and a trip near the limit is as good as any."""
+
+    def ran_out(self: Pace, now: int) -> None:
+        pass
+
+    short = Pace._short  # pyright: ignore[reportPrivateUsage]
+    return [(Pace, "ran_out", ran_out), (Pace, "_well_inside", short)]
+
+
+def _nobody_is_superseded() -> list[Patch]:
+    """Incarnations are remembered beside their successors."""
+
+    def keep(world: World, offset: int, name: str, changes: Any) -> None:
+        pass
+
+    return [(fold, "supersede", keep), (forgetting, "supersede", keep)]
+
+
+def _the_silent_stay() -> list[Patch]:
+    """Nobody says that they are to be forgotten."""
+    return [(living.Living, "_forget", lambda self, now: None)]
+
+
+def _forgotten_at_once() -> list[Patch]:
+    """A member that holds nothing is called silent a moment after its last record."""
+    whole = Stopwatches.silent
+
+    def hasty(self: Stopwatches, world: World, now: int, beat_ms: int) -> list[tuple[int, str]]:
+        longest = max(member.session_ms for member in world.members.values())
+        return [(min(at, now), id) for at, id in whole(self, world, now + 2 * longest * MS, beat_ms)]
+
+    return [(Stopwatches, "silent", hasty)]
+
+
+NEAR: Final[dict[str, Any]] = {
+    **QUIET,
+    "members": 3,
+    "roles": 3,
+    "seats": 1,
+    "session_ms": 1000,
+    "sessions": (1000,) * 3,
+    "drift": 0.01,
+    "rates": (1.0,) * 3,
+    "slow": (0.5, 0.0, 0.5),
+    "storm": 3.0,
+    "calm": 50.0,
+    "settle": 0.2,
+    "barrier": -1.0,
+}
+"""Two of three are near the limit of what lets them lead, and nothing else happens."""
+NAMES: Final[dict[str, Any]] = {
+    **QUIET,
+    "faults": {"names": 1.0},
+    "members": 3,
+    "storm": 60.0,
+    "proof": False,
+    "scale": {"keep": 4},
+}
+
+GROUP: Final = (
+    Mutant(
+        "not-ready-is-given",
+        "R19",
+        "seats are given to members that are not ready",
+        _not_ready_is_given,
+        {"members": 4, "warm": ("never", "later", "ready", "ready"), "acts": {}, "calm": 16.0},
+    ),
+    Mutant(
+        "slow-holds-on",
+        "R18",
+        "a holder that can't lead keeps its seats",
+        _slow_holds_on,
+        {
+            **QUIET,
+            "members": 3,
+            "roles": 1,
+            "seats": 1,
+            "slow": (0.9, 0.9, 0.0),
+            "calm": 30.0,
+        },
+    ),
+    Mutant(
+        "losses-are-nothing",
+        "R18",
+        "a member near the limit takes its seats back each time",
+        _losses_are_nothing,
+        NEAR,
+    ),
+    Mutant(
+        "ghosts-are-waited-for",
+        "R20",
+        "each of those that died with the leader is waited for",
+        _ghosts_are_waited_for,
+        {"faults": {"half": 1.0}, "members": 8, "roles": 1, "seats": 1, "pace": 0.1, "acts": {}, "proof": False},
+    ),
+    Mutant(
+        "unshown-is-given",
+        "R6",
+        "a member that writes and does not read is handed things",
+        _unshown_is_given,
+        {"faults": {"deaf": 1.0, "cut": 1.0, "one_way": 1.0}, "pace": 1.5, "acts": {}},
+    ),
+    Mutant(
+        "nobody-is-superseded",
+        "R20",
+        "an incarnation is remembered beside its successors",
+        _nobody_is_superseded,
+        {**QUIET, "faults": {"loop": 3.0}, "storm": 40.0, "proof": False, "scale": {"keep": 1000}},
+    ),
+    Mutant(
+        "the-silent-stay",
+        "R20",
+        "members that are silent and hold nothing are remembered, whatever their number",
+        _the_silent_stay,
+        NAMES,
+    ),
+    Mutant(
+        "forgotten-at-once",
+        "R20",
+        "a member that holds nothing is forgotten without being out-waited",
+        _forgotten_at_once,
+        {**NAMES, "scale": {"keep": 0}, "members": 5},
+    ),
+    Mutant(
+        "obituary-without-proof",
+        "R7",
+        "a member that is overdue is declared dead",
+        _obituary_without_proof,
+        {"faults": {"freeze": 1.0}, "proof": True, "overlap_ms": 0},
+    ),
+    Mutant(
+        "everything-moves",
+        "R13",
+        "placement moves more than the surplus",
+        _everything_moves,
+        {
+            "faults": {"crash": 1.0},
+            "acts": {},
+            "seats": 1,
+            "members": 5,
+            "roles": 6,
+            "pace": 0.2,
+        },
+    ),
+    Mutant(
+        "no-budget",
+        "R16",
+        "standbys beat as often as they like",
+        _no_budget,
+        {
+            "faults": {"wall": 1.0},
+            "acts": {},
+            "members": 8,
+            "roles": 1,
+            "seats": 1,
+            "session_ms": 20,
+            "sessions": (20,) * 8,
+            "storm": 100.0,
+            "pace": 0.01,
+        },
+    ),
+)

@@ -1,0 +1,37 @@
+"""What strikes users at random times: whom, and how long something lasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pares.sim.faults.random_events import Chance
+from pares.sim.members.users import User
+
+if TYPE_CHECKING:
+    from pares.sim.members.claims.ground import Ground
+
+
+class Striking(Chance[User]):
+    """Of one stage, until its storm is over. A class that derives from it says what happens."""
+
+    def __init__(self, stage: Ground) -> None:
+        self.stage = stage
+        self.world = stage.world
+        self.plan = plan = stage.plan
+        self.struck: User | None = None
+        """The user that everything befalls now, whoever it would befall else."""
+        until = int(plan.storm * plan.unit)
+        super().__init__(
+            stage.world, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
+        )
+
+    def own(self) -> list[User]:
+        return self.stage.own
+
+    def someone(self, *, holder: bool | None = None) -> User | None:
+        return self.struck or super().someone(holder=holder)
+
+    def again(self, user: User) -> None:
+        """Somebody starts it again, or nobody does."""
+        if self.rng.random() < 0.75:
+            self.world.after(self.span(0, 4), user.start)
