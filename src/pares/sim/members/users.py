@@ -36,6 +36,8 @@ class User:
         self.stage = stage
         self.place = place
         self.name = name or f"m{place}"
+        self.group = stage.group
+        self.roles: tuple[str, ...] = stage.roles
         kind = place % plan.members
         self.machine = f"machine-{place % plan.machines}"
         self.session_ms = plan.sessions[kind]
@@ -117,8 +119,8 @@ class User:
         self.ledger = stage.medium(process, self)
         member = self.member = Member(
             self.ledger,
-            group=stage.group,
-            roles=stage.roles,
+            group=self.group,
+            roles=self.roles,
             name=self.name,
             host=self.machine,
             barrier=(lambda event: self.barrier(process, event)) if self.has_barrier else None,
@@ -127,7 +129,7 @@ class User:
             connect=self.connect,
             **stage.settings(self),
         )
-        for role in stage.roles:
+        for role in self.roles:
             host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
         if plan.neighbours:
             other = Member(
@@ -154,12 +156,16 @@ class User:
             self.unready_since = self.stage.world.now
         return self.ready
 
+    def barrier_takes(self) -> float:
+        """How long the next barrier takes, in seconds."""
+        return self.rng.uniform(0, self.stage.plan.barrier) * self.stage.plan.session_ms / 1000
+
     def barrier(self, process: Process, event: Event) -> None:
         plan, work = self.stage.plan, self.stage.work
         if not isinstance(event, Acquired | Revoked):
             return
         key = (event.role, event.seat, event.token)
-        length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
+        length = self.barrier_takes()
         if isinstance(event, Acquired):
             process.host.sleep(length)
             if plan.barrier_raises and self.rng.random() < plan.barrier_raises and not self.stage.calm:
