@@ -47,11 +47,13 @@ class Sent:
     Number, content and time are fixed before the first append, and never change (R4).
     """
 
-    __slots__ = ("_records", "counted", "n")
+    __slots__ = ("_past", "_records", "counted", "n")
 
     def __init__(self) -> None:
         self.n = 0
         """The last number used."""
+        self._past = 0
+        """Records up to this number are of a log that is no more: they may stand in the one after it, or not."""
         self._records: dict[int, tuple[int, bytes]] = {}
         self.counted: int | None = None
         """When the newest record that was read back, and counted, was handed over; None before the first."""
@@ -66,6 +68,8 @@ class Sent:
 
     def read_back(self, n: int, payload: bytes) -> bool:
         """The record `n` of this id has been read, and counted. False: this incarnation never wrote it (R8)."""
+        if n <= self._past:
+            return True
         sent = self._records.get(n)
         if sent is None or sent[1] != payload:
             return False
@@ -78,3 +82,8 @@ class Sent:
         """The records after `n` are not in the log and never will be."""
         for later in [k for k in self._records if k > n]:
             del self._records[later]
+
+    def forget_log(self) -> None:
+        """It is another log from here on, or the same one without its tail: what was handed over before is proof of nothing."""
+        self._past, self.counted = self.n, None
+        self._records.clear()

@@ -43,3 +43,41 @@ def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced
         bench.wait(20)
         bench.go()
     assert bench.leading()
+
+
+def test_a_log_that_lost_its_tail_is_led_anew_though_a_members_own_records_stand_in_it_still() -> None:
+    """They are read a second time; that is no sign that this process was cloned."""
+    bench = leading(Fast(settings()))
+    bench.wait(60)
+    bench.go()
+    token = bench.leading()["0"]
+    bench.step(ev.Jumped("it lost its tail"))
+    bench.logs[0].pop()
+    bench.ends[0] -= 1
+    bench.step(ev.Attached(0, bench.ends[0]))
+    for _ in range(40):
+        bench.wait(20)
+        bench.go()
+    assert not of(bench.effects, ev.Stop)
+    assert bench.leading()["0"] > token
+
+
+def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_next() -> None:
+    """Its token is of the old log's base: by it the next term would have a lesser one than the term before."""
+    bench = leading(Fast(settings()))
+    token = bench.leading()["0"]
+    bench.step(ev.Revoked((0,)))
+    bench.step(ev.WorkOver(("0", 0), token))
+    bench.go()
+    bench.step(ev.Assigned((0,)))
+    bench.read()
+    bench.read()
+    (put,) = (put for put in bench.tick() if isinstance(decode(put.payloads[0]), Announce))
+    bench.step(ev.Jumped("replaced"))
+    bench.logs, bench.ends = [[]], [0]
+    bench.step(ev.Attached(0, 0))
+    bench.put(put)
+    for _ in range(40):
+        bench.wait(20)
+        bench.go()
+    assert bench.leading()["0"] > token

@@ -212,6 +212,8 @@ class Part:
         # The group has them all the same, and somebody is to say so there.
         self.add |= dict.fromkeys(self.track.roles)
         self.track = Track(self.group)
+        self.sent.forget_log()
+        self.announced = -1 if self.announced else 0  # one that is on its way has a token of the log before this one
         self.attached, self.wide, self._unread, self.stands, self.owed = False, False, -1, 0, None
 
     @property

@@ -90,8 +90,10 @@ class Logs:
 
     def _look(self) -> Iterator[tuple[Any, int | None]]:
         now = self._now()
-        if now < self._looked_at + LOOK_EVERY and not self._away:
-            return
+        if now >= self._looked_at + LOOK_EVERY or self._away:
+            yield from self._look_now(now)
+
+    def _look_now(self, now: int) -> Iterator[tuple[Any, int | None]]:
         self._looked_at = now
         before, self._identity = self._identity, self._ledger.identity()
         if before and self._identity != before:
@@ -115,7 +117,13 @@ class Logs:
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:
-            yield follows.jumps(number, str(error)), None
+            # By the identity first: else a log that is another one is found out twice, and is begun anew the second time.
+            replaced = False
+            for jump in self._look_now(self._now()):
+                replaced = True
+                yield jump
+            if not replaced and follows.me == me:
+                yield follows.jumps(number, str(error)), None
 
     def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
         """After it was out of reach: the last entry that was read is to be there, byte for byte."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+from pares.core.neli.protocols import MODES
 from pares.sim.members.claims.stage import ClaimsStage
 from pares.sim.members.mutants import MUTANTS
+from pares.sim.members.neli.plan import draw as draw_neli
+from pares.sim.members.neli.stage import NeleStage, NeliStage
 from pares.sim.members.plan import Plan, draw
 from pares.sim.members.stage import Stage
 from pares.sim.mutants.base import Mutant
@@ -21,4 +25,11 @@ class Played(NamedTuple):
     mutants: Mapping[str, Mutant]
 
 
-PROTOCOLS: Final[dict[str, Played]] = {"claims": Played(draw, ClaimsStage, MUTANTS)}
+def _neli(mode: str) -> Played:
+    return Played(partial(draw_neli, mode), NeliStage if MODES[mode].exclusive else NeleStage, {})
+
+
+PROTOCOLS: Final[dict[str, Played]] = {
+    "claims": Played(draw, ClaimsStage, MUTANTS),
+    **{mode: _neli(mode) for mode in MODES},
+}

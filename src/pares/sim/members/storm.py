@@ -157,11 +157,12 @@ class Storm(Striking):
         if user is not None:
             self.block(user, **what)
 
-    def block(self, user: User, **what: bool) -> None:
+    def block(self, user: User, *, only: int | None = None, **what: bool) -> None:
+        """`only`: of this partition."""
         ledger, process = user.ledger, user.process
         if ledger is None or process is None:
             return
-        ledger.cut(**what)
+        ledger.cut(only=only, **what)
         self.world.told(process, f"cut off: {', '.join(name for name in what if what[name])}")
         process.well_since = NEVER
 

@@ -38,6 +38,8 @@ class User:
         self.name = name or f"m{place}"
         """Of its process; and its member's, unless that has another's."""
         self.member_name = member or self.name
+        self.group = stage.group
+        self.roles: tuple[str, ...] = stage.roles
         kind = place % plan.members
         self.machine = f"machine-{place % plan.machines}"
         self.session_ms = plan.sessions[kind]
@@ -168,8 +170,8 @@ class User:
         self.ledger = stage.medium(process, self)
         member = self.member = Member(
             self.ledger,
-            group=stage.group,
-            roles=stage.roles,
+            group=self.group,
+            roles=self.roles,
             name=self.member_name,
             host=self.machine,
             barrier=(lambda event: self.barrier(process, event)) if self.has_barrier else None,
@@ -178,7 +180,7 @@ class User:
             connect=self.connect,
             **stage.settings(self),
         )
-        for role in stage.roles:
+        for role in self.roles:
             host.spawn(lambda role=role: self._works(process, member, role), f"{self.style} {role}")
         if plan.neighbours:
             other = Member(
@@ -205,12 +207,16 @@ class User:
             self.unready_since = self.stage.world.now
         return self.ready
 
+    def barrier_takes(self) -> float:
+        """How long the next barrier takes, in seconds."""
+        return self.rng.uniform(0, self.stage.plan.barrier) * self.stage.plan.session_ms / 1000
+
     def barrier(self, process: Process, event: Event) -> None:
         plan, work = self.stage.plan, self.stage.work
         if not isinstance(event, Acquired | Revoked):
             return
         key = (event.role, event.seat, event.token)
-        length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
+        length = self.barrier_takes()
         if self.barrier_time is not None:
             length = self.barrier_time / 1e9
         if isinstance(event, Acquired):

@@ -48,6 +48,8 @@ class SimLedger:
         self._links: dict[int, Link] = {}
         self._bells: dict[int, list[Bells]] = {}
         self._listening: dict[int, Callable[[list[EntryTuple]], None]] = {}
+        self.misled_at = -1
+        """The true time at which a reader last went on, unknowingly, in a log that is another one than before."""
         process.world.handles.append(self)
         process.at_kill.append(self._drop)
 
@@ -55,8 +57,8 @@ class SimLedger:
         return f"<SimLedger {self.url} of {self._process.name}>"
 
     def broker_time(self) -> bool:
-        """Entries are stamped by the log, whose clock is right."""
-        return True
+        """Whether entries are stamped by the log, whose clock is right."""
+        return self.log.stamped
 
     # For scenarios ---------------------------------------------------------------------------------------------------
 
@@ -74,9 +76,9 @@ class SimLedger:
         for link in self._links.values():
             link.weather = weather
 
-    def cut(self, *, reads: bool = True, writes: bool = True, acks: bool = True) -> None:
-        """From now on these don't pass, until `heal`."""
-        for link in self.links:
+    def cut(self, *, reads: bool = True, writes: bool = True, acks: bool = True, only: int | None = None) -> None:
+        """From now on these don't pass, until `heal`; to and from the partition `only`, if one is named."""
+        for link in self.links if only is None else [self._link(only)]:
             link.reads_cut |= reads
             link.writes_cut |= writes
             link.acks_cut |= acks
@@ -172,14 +174,16 @@ class SimLedger:
         deadline = process.deadline(timeout) or 0
         while True:
             self._reach(link)
-            log = link.log
-            if offset < log.start:
+            log, task = link.log, process.world.task()
+            if not log.start <= offset <= log.end:
+                link.generations[task] = log.generation
                 self._back(link)
-                raise gap(self.url, partition, offset, log.start)
-            if offset > log.end:
-                self._back(link)
+                if offset < log.start:
+                    raise gap(self.url, partition, offset, log.start)
                 raise rewound(self.url, partition, offset, log.end)
             found = link.fetch(offset, max_records)
+            if found and link.generations.setdefault(task, log.generation) != log.generation:
+                self.misled_at = process.world.now
             self._back(link)
             if found or process.reading() >= deadline:
                 process.cross("read:fetched")
@@ -191,6 +195,7 @@ class SimLedger:
         link = self._open(partition)
         self._reach(link)
         found = link.log.start
+        link.generations[self._process.world.task()] = link.log.generation
         self._back(link)
         return found
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from pares.sim.engine import MS
 from pares.sim.log import EntryTuple
 from pares.sim.world.log import Partition
-from pares.sim.world.scheduler import Scheduler
+from pares.sim.world.scheduler import Scheduler, Task
 
 Span = tuple[int, int]
 
@@ -104,11 +104,15 @@ class Link:
         self.held: list[Flight] = []
         self.fate = ""
         """What befalls the next append, if a scenario says so: one of `FATES`."""
+        self.fates: dict[bytes, str] = {}
+        """The same of the next append that begins so."""
+        self.generations: dict[Task, int] = {}
+        """Of the log that each reader knows to read."""
 
     def send(self, payloads: tuple[bytes, ...], on_answer: Callable[[], object]) -> Flight:
         world, weather, rng = self._world, self.weather, self._rng
         flight = Flight(payloads, on_answer)
-        fate, self.fate = self.fate or self._draw(), ""
+        fate, self.fate = self.fate or self._asked(payloads[0]) or self._draw(), ""
         if self.holding:
             self.held.append(flight)
         elif fate == "lost":
@@ -142,6 +146,10 @@ class Link:
             world.after(delay + rng.randint(*weather.send), self._copy, payloads)
         if weather.copied and rng.random() < weather.copied:
             world.after(delay + rng.randint(*weather.late_by), self._copy, (rng.choice(flight.payloads),))
+
+    def _asked(self, payload: bytes) -> str:
+        beginning = next((begins for begins in self.fates if payload.startswith(begins)), None)
+        return "" if beginning is None else self.fates.pop(beginning)
 
     def _draw(self) -> str:
         weather = self.weather

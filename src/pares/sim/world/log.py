@@ -15,14 +15,15 @@ from pares.sim.log import EntryTuple, SimLog
 class Partition(SimLog):
     """`SimLog`, whose entries can be taken back from its end."""
 
-    def __init__(self, begin: int = 0) -> None:
+    def __init__(self, begin: int = 0, wrong_ms: Callable[[], int] | None = None) -> None:
         super().__init__(begin)
+        self.wrong_ms = wrong_ms
         self.lost = 0
         """How often that has happened."""
 
     def stamp_ms(self, now: int) -> int:
-        """By a wall clock that is right."""
-        return WallClock.EPOCH_US // 1_000 + now // 1_000_000
+        """By a wall clock that is right; or by that of whoever writes."""
+        return WallClock.EPOCH_US // 1_000 + now // 1_000_000 + (0 if self.wrong_ms is None else self.wrong_ms())
 
     def lose_tail(self, count: int) -> None:
         """The last `count` entries are gone, though they were acknowledged; their offsets are given out again."""
@@ -36,13 +37,23 @@ class Partition(SimLog):
 
 
 class SharedLog:
-    """All partitions. `url` names it in messages."""
+    """All partitions. `url` names it in messages. `wrong_ms`: by how many milliseconds the next entry's time is wrong, where
+    writers stamp their entries; None: the log does it."""
 
-    def __init__(self, name: str, partitions: int = 1, *, begin: int = 0, retention: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        begin: int = 0,
+        retention: float | None = None,
+        wrong_ms: Callable[[], int] | None = None,
+    ) -> None:
         self.name = name
         self.url = f"sim://{name}"
         self.retention = retention
-        self.partitions = [Partition(begin) for _ in range(partitions)]
+        self.wrong_ms = wrong_ms
+        self.partitions = [Partition(begin, wrong_ms) for _ in range(partitions)]
         self.renewed: list[Callable[[], object]] = []
         """Called when another log has come to stand in the place of this one, or it has lost its tail."""
 
@@ -52,7 +63,11 @@ class SharedLog:
 
     def grow(self, partitions: int) -> None:
         while len(self.partitions) < partitions:
-            self.partitions.append(Partition())
+            self.partitions.append(Partition(0, self.wrong_ms))
+
+    @property
+    def stamped(self) -> bool:
+        return self.wrong_ms is None
 
     def entries(self, partition: int = 0) -> list[EntryTuple]:
         return self.partitions[partition].entries()
@@ -61,6 +76,15 @@ class SharedLog:
         """Deleted, and made anew; with `same` its identity does not show it."""
         for partition in self.partitions:
             partition.replace(same=same)
+        self._tell()
+
+    def replace_one(self, partition: int, *, same: bool = False) -> None:
+        self.partitions[partition].replace(same=same)
+        self._tell()
+
+    def forget(self, partition: int) -> None:
+        """It loses all that stands in it, whatever its retention."""
+        self.partitions[partition].trim(self.partitions[partition].end)
         self._tell()
 
     def lose_tail(self, count: int, partition: int = 0) -> None:

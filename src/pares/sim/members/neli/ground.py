@@ -1,0 +1,107 @@
+"""What members stand on that share out the partitions of a log: those, and a broker's coordinator where there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.sim.engine import MS
+from pares.sim.members.claims.ground import LOOK_EVERY, Ground
+from pares.sim.members.neli.judge import InductionJudge
+from pares.sim.members.neli.plan import NeliPlan
+from pares.sim.members.sight import Held
+from pares.sim.world.group import Broker, Coordinator
+from pares.sim.world.ledger import SimLedger
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.sim.members.stage import Someone
+    from pares.sim.world.process import Process
+
+KEPT: Final = 4.0
+"""Seconds that a log keeps at least where it forgets: whoever leads writes the roles down again every second, at the most."""
+
+
+class NeliGround(Ground):
+    """`unwanted`: roles that somebody has removed, of which nobody asks who leads them."""
+
+    plan: NeliPlan
+
+    def __init__(self, plan: NeliPlan, *, told: bool = False) -> None:
+        self.unwanted: set[str] = set()
+        self.next_door: list[Any] = []
+        """Users in groups of their own on the same log, whom nothing befalls."""
+        super().__init__(plan, told=told)
+        if plan.numbers:
+            self.roles = tuple(str(number) for number in range(plan.roles))
+
+    def set_up(self) -> None:
+        plan = self.plan
+        kept = max(10 * plan.session_ms / 1000, KEPT) if "trim" in plan.faults else None
+        chance, spread = self.world.random("stamps"), int(plan.wall_spread * 1000)
+        wrong = None if plan.stamped else lambda: chance.randint(-spread, spread)
+        self.log = self.world.log("log", partitions=plan.partitions, retention=kept, wrong_ms=wrong)
+        self.judge: Any = InductionJudge(self.world, self.log)
+        self.log.renewed.append(self._renewed)
+        self.broker = Broker(self.world, self.log, session=plan.session_ms / 1000, delay=plan.group_delay)
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.broker.coordinator(self.group)
+
+    def medium(self, process: Process, user: Someone) -> SimLedger:
+        if not self.plan.native:
+            return super().medium(process, user)
+        return self.broker.ledger(process, self.weather_of(user), has_bell=self.plan.bells)
+
+    def settings(self, user: Someone) -> dict[str, Any]:
+        plan = self.plan
+        found = {"seats": plan.seats, "session": user.session_ms / 1000, "drift": plan.drift, "protocol": plan.own}
+        return found if plan.native else found | {"settle": plan.settle * plan.session_ms / 1000}
+
+    # What promises ask -----------------------------------------------------------------------------------------------
+
+    @property
+    def longest(self) -> int:
+        """Nanoseconds for which anybody may be waited for."""
+        plan = self.plan
+        return int(max(plan.session_ms, plan.threshold_ms + plan.error_ms) * MS / (1 - plan.drift))
+
+    def overlap(self, member: Member) -> int:
+        return 0 if self.plan.law.exclusive or member.group != self.group else self.plan.threshold
+
+    def excused(self, one: Held, other: Held) -> bool:
+        """Of the group that claims make of the partitions: as ever. Else: one of them went on reading, and did not know it, in
+        another log than before (A1)."""
+        if one.seat[0] != self.group:
+            return super().excused(one, other)
+        return not self.plan.law.exclusive or self.misled(one) or self.misled(other)
+
+    def misled(self, held: Held) -> bool:
+        user = self.user_of(held.process)
+        ledger = None if user is None else user.ledger
+        return ledger is not None and ledger.misled_at >= 0 and self.world.now <= ledger.misled_at + 2 * self.longest
+
+    def between_logs(self) -> bool:
+        return self.judge.renewed_at >= 0 and self.world.now < self.judge.renewed_at + 3 * self.longest + LOOK_EVERY
+
+    def tokens_may_fall(self) -> bool:
+        return True
+
+    def seats(self) -> list[tuple[str, int]]:
+        return [(role, seat) for role in self.roles if role not in self.unwanted for seat in range(self.plan.seats)]
+
+    def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
+        """Of one role a member leads one seat."""
+        return [
+            user.member.id
+            for user in self.own
+            if self.able(user, well_for)
+            and self.quick(user)
+            and not any(held.seat[:2] == (self.group, role) for held in self.sight.of_process(user.process))
+        ]
+
+    def near(self, user: Someone) -> bool:
+        weather, plan = self.weather_of(user), self.plan
+        trip = weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
+        shortest = min(plan.threshold_ms - plan.error_ms, plan.session_ms) * MS * (1 - plan.drift) / (1 + plan.drift)
+        return trip < shortest / 5 and super().near(user)

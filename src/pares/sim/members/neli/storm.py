@@ -1,0 +1,139 @@
+"""What befalls a group that shares out partitions: see `members.storm`. One method a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pares.sim.members.storm import Acts, Storm
+from pares.sim.members.users import User
+from pares.sim.world.group import BrokerLedger, SimMembership
+
+if TYPE_CHECKING:
+    from pares.runtime.member import Member
+    from pares.sim.members.neli.ground import NeliGround
+
+MOST_PARTITIONS: Final = 6
+FOREVER: Final = 3600.0
+ANNOUNCES: Final = b'{"k":"announce"'
+GARBAGE: Final = (b"", b"{", b"\xff", b'{"k":"announce"}', b'{"k":"beacon","m":7}', b"[" * 1000)
+
+
+class NeliStorm(Storm):
+    stage: NeliGround
+
+    # The logs --------------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        """Copies of what stood in a log, of any age, land again."""
+        partition = self.rng.choice(self.stage.log.partitions)
+        entries = partition.entries()
+        for _ in range(self.rng.randint(1, 6)):
+            if entries:
+                payload = self.rng.choice(entries)[2]
+                self.world.after(self.span(0, 1), lambda payload=payload: partition.append([payload], self.world.now))
+
+    def _garbage(self) -> None:
+        self.rng.choice(self.stage.log.partitions).append(GARBAGE, self.world.now)
+
+    def _replace_one(self) -> None:
+        """Another log takes the place of one partition's; its name may be the same."""
+        if not self.replaced:
+            self.replaced = True
+            number = self.rng.randrange(len(self.stage.log.partitions))
+            self.stage.log.replace_one(number, same=self.rng.random() < 0.3)
+            self.world.told(None, f"partition {number} is replaced")
+
+    def _forget(self) -> None:
+        """One partition's log loses all that stands in it, against A1; its place goes on."""
+        number = self.rng.randrange(len(self.stage.log.partitions))
+        self.stage.log.forget(number)
+        self.world.told(None, f"partition {number} forgets everything")
+
+    def _trim(self) -> None:
+        log = self.stage.log
+        if log.retention is not None:
+            for partition in log.partitions:
+                partition.trim(partition.older_than(self.world.now - int(log.retention * 1e9)))
+
+    def _grow(self) -> None:
+        """The topic grows, and somebody comes who knows that."""
+        log = self.stage.log
+        if len(log.partitions) < MOST_PARTITIONS and len(log.partitions) % self.plan.seats == 0:
+            log.grow(len(log.partitions) + self.plan.seats)
+            self.stage.judge.listen()
+            self.world.told(None, f"there are {len(log.partitions)} partitions")
+            self._crash()
+
+    def _late_announcement(self) -> None:
+        """Somebody's next announcement is reported as failed, and lands late: when another one may stand in the log."""
+        user = self.someone()
+        if user is not None and user.ledger is not None:
+            for link in user.ledger.links:
+                link.fates[ANNOUNCES] = "unknown"
+            if user.process is not None:
+                self.world.told(user.process, "its next announcements are late")
+
+    # Barriers --------------------------------------------------------------------------------------------------------
+
+    def _barrier(self) -> None:
+        """Somebody's next barriers are slow, or never return."""
+        user = self.someone()
+        if user is not None:
+            user.held_up = FOREVER if self.rng.random() < 0.3 else self.span(0.1, 3) / 1e9  # type: ignore[attr-defined]
+
+    # The group -------------------------------------------------------------------------------------------------------
+
+    def _cut_group(self) -> None:
+        """Somebody can't hear its group, or be heard, and the partitions' logs serve it as before."""
+        self._part_from_group()
+
+    def _oblivious(self) -> None:
+        self._part_from_group(oblivious=True)
+
+    def _cut_all(self) -> None:
+        self._part_from_group(log=True)
+
+    def _part_from_group(self, *, oblivious: bool = False, log: bool = False) -> None:
+        user = self.someone()
+        ledger = None if user is None else user.ledger
+        if user is None or ledger is None or user.process is None:
+            return
+        if isinstance(ledger, BrokerLedger):
+            ledger.group_cut, ledger.oblivious = True, oblivious
+            self.world.told(user.process, f"cut off its group{', and does not notice' if oblivious else ''}")
+            self.block(user, reads=log, writes=log, acks=log)
+        elif len(ledger.links) > 1:  # claims share out in partition 0
+            self.block(user, only=0, reads=True, writes=True, acks=True)
+
+    def _shuffle(self) -> None:
+        self.stage.coordinator.shuffle()
+
+    def _lie(self) -> None:
+        """The group's word means nothing: a partition is given to whomever, or declared lost to whoever has it."""
+        user = self.someone()
+        member = None if user is None else membership_of(user)
+        if member is not None:
+            number = self.rng.randrange(len(self.stage.log.partitions))
+            self.stage.coordinator.lie(member, number, lost=self.rng.random() < 0.5)
+
+
+def membership_of(user: User) -> SimMembership | None:
+    """Its place in a broker's group, if it has one."""
+    ledger = user.ledger
+    there = ledger.memberships if isinstance(ledger, BrokerLedger) else []
+    return next((membership for membership in reversed(there) if membership.alive), None)
+
+
+class NeliActs(Acts):
+    stage: NeliGround
+
+    def _act(self, kind: str) -> Callable[[Member], object]:
+        if kind != "roles":
+            return super()._act(kind)
+        role = self.rng.choice(self.stage.roles)
+        self.stage.unwanted.add(role)
+        another = self.someone()
+        if another is not None:  # somebody wants it back after a while
+            self.stage.world.after(self.span(0, 3), another.ask, lambda member: member.add_role(role), f"adds {role}")
+        return lambda member: member.remove_role(role)
