@@ -51,7 +51,10 @@ class AnySettings(MemberSettings, total=False):
     group: str
 
 
-def check_arguments(*args: object, **settings: Any) -> None:
-    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved."""
+def check_arguments(*args: object, **settings: Any) -> dict[str, Any]:
+    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved.
+    Returns all that it has, with what those are that were not given."""
     check_moved(settings)
-    inspect.signature(Member).bind(*args, **settings)
+    bound = inspect.signature(Member).bind(*args, **settings)
+    bound.apply_defaults()
+    return bound.arguments
