@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CHECKED = (
     "README.md",
     "docs/guide.md",
+    "docs/testing.md",
     "docs/operating.md",
     "docs/choosing.md",
     "docs/guarantees.md",

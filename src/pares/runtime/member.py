@@ -486,10 +486,13 @@ class Member:
         self._loop.close_in_child()
 
 
-def check_arguments(*args: object, **settings: Any) -> None:
-    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved."""
+def check_arguments(*args: object, **settings: Any) -> dict[str, Any]:
+    """Raises for arguments that `Member` has not, where they are written: `TypeError`, or `ConfigError` for one that moved.
+    Returns all that it has, with what those are that were not given."""
     check_moved(settings)
-    inspect.signature(Member).bind(*args, **settings)
+    bound = inspect.signature(Member).bind(*args, **settings)
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def contender(ledger: Ledger, **settings: Any) -> Contender:

@@ -1,10 +1,12 @@
-"""For tests of code that uses pares, and of pares itself.
+"""For tests of code that uses pares.
 
-* `Stage`: members on a simulated ledger, in virtual time. Crashes, freezes and cuts happen when the test says so; a minute
-  passes in milliseconds; one seed is one history, with a trace that reads like a play.
-* `FakeMember`: a double for `pares.Member` whose leadership the test decides.
+* `Stage`: whole processes in virtual time, with real members and your own code. Crashes, freezes and cuts happen when the test
+  says so; a minute passes in milliseconds; one seed is one history, with a trace that can be read.
+* `FakeMember`: a double for `pares.Member` whose leadership the test decides, for a unit test.
 * `pares.testing.aio.FakeMember`: the same for asyncio, a double for `pares.aio.Member`.
 * `pares.testing.plugin`: pytest fixtures `pares_stage` and `pares_member`.
+
+A stage needs the extra: pip install 'pares[testing]'.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pares.testing.actor import Actor
     from pares.testing.fake import FakeMember
-    from pares.testing.stage import Actor, Stage
+    from pares.testing.stage import Stage
 
 __all__ = ["Actor", "FakeMember", "Stage"]
 
@@ -25,7 +28,13 @@ def __getattr__(name: str) -> object:
 
         return FakeMember
     if name in ("Actor", "Stage"):
-        from pares.testing import stage
+        try:
+            from pares.testing import stage
+        except ModuleNotFoundError as error:
+            if error.name != "greenlet":
+                raise
+            text = f"pares.testing.{name} needs greenlet: pip install 'pares[testing]'"
+            raise ImportError(text, name="greenlet") from error
 
         return getattr(stage, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

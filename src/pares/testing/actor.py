@@ -1,189 +1,206 @@
-"""One process on the stage, by name: what happens to it, what can be seen of it, and what its user asks of it."""
+"""One process on a stage, by name: what befalls it, and what can be seen of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
-from pares.core import events as ev
 from pares.core.errors import ConfigError
-from pares.core.wire.records import Seat
-from pares.sim.engine import SECOND
-from pares.sim.trace import seat_name
-from pares.sim.wire import FATES
+from pares.runtime.member import Member
+from pares.runtime.neli.claims_group import SUFFIX
+from pares.sim.engine import SECOND, Stopwatch, WallClock
+from pares.sim.world.faults import Strike
+from pares.sim.world.process import Process
+from pares.testing import virtual
+from pares.testing.network import Network
+from pares.testing.theatre import Theatre
 
-if TYPE_CHECKING:
-    from pares.testing.stage import Stage
+T = TypeVar("T")
+State = Literal["waiting", "running", "joining", "live", "frozen", "closing", "closed", "failed", "dead"]
 
 
 class Actor:
-    """One process on the stage: what happens to it, and what its user asks of it. Made by `Stage.member`.
+    """A process: a name, a machine, clocks, a way to its ledgers; and a program, which may be started again. Made by
+    `Stage.start` and `Stage.member`."""
 
-    This is one that runs claims; those of other protocols are in `shared_out` and `calling`, and refuse what these have not."""
-
-    process: Any
-
-    def __init__(self, stage: Stage, process: Any) -> None:
-        self._stage = stage
-        self.process = process
+    def __init__(
+        self, theatre: Theatre, name: str, program: Callable[[], object], host: str, watch: Stopwatch, network: Network
+    ) -> None:
+        self._theatre = theatre
+        self.name = name
+        self.host = host
+        self._program = program
+        self._watch = watch
+        self._wall = WallClock()
+        self._network = theatre.networks[name] = network
+        self._process: Process | None = None
+        self._late = 0.0
 
     def __repr__(self) -> str:
-        return f"<Actor {self.id} {self.state}>"
+        return f"<Actor {self.name} {self.state}>"
+
+    # What can be seen ------------------------------------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        return self.process.name
+    def state(self) -> State:
+        """waiting (not started), running (without a member yet), frozen, closed (it has ended), dead (it was killed), or what
+        its member says: joining, live, closing, closed, failed."""
+        process = self._process
+        if process is None:
+            return "waiting"
+        if not process.alive:
+            return "dead" if process.killed else "closed"
+        if process.frozen:
+            return "frozen"
+        members = self._members()
+        return members[0].state if members else "running"
+
+    @property
+    def member(self) -> Member:
+        """The first member that its program has made and not closed; for a `pares.aio.Member`, the one behind it. To look at;
+        what waits is for `do`."""
+        members = self._members()
+        if not members:
+            raise ConfigError(f"{self.name} has no member ({self.state}): let time pass until it has made one")
+        return members[0]
 
     @property
     def id(self) -> str:
-        """`name~1`, after a restart `name~2`, and so on."""
-        return self.process.id
-
-    @property
-    def state(self) -> str:
-        """waiting (not started), joining, live, frozen, dead, closed or failed."""
-        process = self.process
-        if process.incarnations == 0:
-            return "waiting"
-        if not process.running:
-            return "dead"
-        if process.over is not None:
-            return "closed" if type(process.over).__name__ == "Closed" else "failed"
-        if process.frozen:
-            return "frozen"
-        return "live" if process.live else "joining"
-
-    @property
-    def reachable(self) -> bool:
-        """Whether nothing is cut between it and the ledger."""
-        return self.process.reachable
+        """Its member's."""
+        return self.member.id
 
     def holds(self, role: str) -> bool:
-        """What `Member.holds` answers now: by this member's own stopwatch."""
-        return any(self.process.believes(seat) for seat in self.process.beliefs if seat[0] == role)
-
-    def seats(self) -> list[str]:
-        """The seats that this member believes it holds, as `role/index`."""
-        return sorted(seat_name(s) for s in self.process.beliefs if self.process.believes(s))
+        """Whether a member of it believes that it leads `role`, by its own stopwatch: as `Member.holds`, were it asked now."""
+        return any(held.seat[1] == role for held in self._theatre.beliefs(self.name))
 
     def token(self, role: str) -> int | None:
-        """The token of its term, if it believes that it leads."""
-        found = [
-            token for seat, token in self.process.beliefs.items() if seat[0] == role and self.process.believes(seat)
-        ]
-        return found[0] if found else None
+        """The token of its term, if it believes so."""
+        return next((held.token for held in self._theatre.beliefs(self.name) if held.seat[1] == role), None)
 
-    # What happens to it ----------------------------------------------------------------------------------------------
+    def seats(self) -> list[str]:
+        """What it believes that it leads, as `role/index`."""
+        return sorted(f"{held.seat[1]}/{held.seat[2]}" for held in self._theatre.beliefs(self.name))
 
-    def kill(self) -> None:
-        """The process is gone at once. With `proof=True` the others on its host learn of it."""
-        self._stage.scene.kill(self.process)
+    def _members(self) -> list[Member]:
+        process = self._process
+        members: list[Any] = [] if process is None or not process.alive else list(process.host.members.values())
+        return [member for member in members if not member.group.endswith(SUFFIX)]
+
+    # What befalls it -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Its program begins, in a new process."""
+        if self._process is not None and self._process.alive:
+            raise ConfigError(f"{self.name} runs already: kill() or close() it first, or restart() it")
+        self._network.begin()
+        self._process = self._theatre.start(
+            self.name, self._main, machine=self.host, stopwatch=self._watch, wall=self._wall
+        )
+        self._starve()
+
+    def _main(self, process: Process) -> None:
+        try:
+            self._program()
+            virtual.join_all(process)
+        except SystemExit:
+            pass
+
+    def kill(self, *, at: int = 0) -> None:
+        """The process is gone, as by SIGKILL: now, or (`at`) at the so-many-th call from now that its code makes to the world:
+        a clock, a wait, a lock, a ledger. Members of processes of the same host learn of it in milliseconds."""
+        process = self._running()
+        if at:
+            process.arm(Strike("kill", at))
+        else:
+            self._theatre.kill(process)
 
     def restart(self) -> None:
-        """The process starts (again) under its name, as a new incarnation."""
-        self._stage.scene.kill(self.process)
-        self.process.start()
+        """Killed, if it runs, and started again: a new incarnation of the same name."""
+        if self._process is not None and self._process.alive:
+            self.kill()
+        self.start()
 
-    def freeze(self, seconds: float | None = None, *, at: str | None = None) -> None:
-        """It stands still, for `seconds` or until `thaw`. `at`: at the next time that it has "fetched" (and not ticked yet) or
-        "ticked" (and its append has not left yet)."""
-        length = None if seconds is None else int(seconds * SECOND)
-        if at is None:
-            self._stage.scene.freeze(self.process, length)
-        elif at in ("fetched", "ticked") and length is not None:
-            self.process.freeze_at = (at, length)
+    def freeze(self, seconds: float | None = None, *, at: int = 0) -> None:
+        """It stands still, as by SIGSTOP, for `seconds` or until `thaw`, and knows nothing of it. `at`: as of `kill`; where
+        that call asks a clock, after it was read: so what was true a moment ago is acted upon much later."""
+        process = self._running()
+        if not at:
+            self._theatre.freeze(process, None if seconds is None else int(seconds * SECOND))
+        elif seconds is None:
+            raise ConfigError(f"freeze(at={at}): say for how many seconds")
         else:
-            raise ConfigError(f"freeze(at={at!r}, seconds={seconds!r}): give 'fetched' or 'ticked', and how long")
+            process.arm(Strike("freeze", at, length=int(seconds * SECOND), late=True))
 
     def thaw(self) -> None:
-        self._stage.scene.thaw(self.process)
+        """It goes on."""
+        self._theatre.thaw(self._running())
 
-    def cut(self, *, reads: bool = False, writes: bool = False, acks: bool = False, group: bool | None = None) -> None:
-        """From now on it reads nothing, its appends do not arrive, or it is not told that they did; until `heal`. `group` (of
-        NELI): it does not reach the coordinator."""
-        if group is not None:
-            raise ConfigError(
-                "group= is of a stage whose members run NELI or Fast NELI: here nobody shares partitions out"
-            )
-        wire = self.process.wire
-        wire.reads_cut, wire.writes_cut, wire.acks_cut = reads, writes, acks or (reads and writes)
+    def cut(self, *, reads: bool = True, writes: bool = True, acks: bool | None = None) -> None:
+        """From now on it reads nothing, what it writes does not arrive, or (`acks`; None: if both) it is not told that it did;
+        until `heal`. On a bus nothing passes."""
+        self._network.cut(reads=reads, writes=writes, acks=(reads and writes) if acks is None else acks)
         what = [name for name, on in (("reads", reads), ("writes", writes), ("acks", acks)) if on]
-        self._stage.scene.note(self.name, "is cut off", why=" and ".join(what))
+        self._tell(f"is cut off ({', '.join(what)})")
 
     def heal(self) -> None:
-        """It reaches the ledger again; appends that were held land now."""
-        wire = self.process.wire
-        wire.reads_cut = wire.writes_cut = wire.acks_cut = False
-        self._stage.scene.note(self.name, "is healed")
-        self.let_go()
-        self.process.wake(self._stage.scene.engine.now)
+        """It reaches its ledgers again, and is slow no more."""
+        self._network.cut(reads=False, writes=False, acks=False)
+        self._tell("is healed")
+        self.slow()
 
-    def hold(self) -> None:
-        """Its appends leave it, but hang in the air until `let_go`. After the time-out they count as failed for it."""
-        self.process.wire.holding = True
+    def slow(self, ledger: float = 0.0, *, threads: float = 0.0) -> None:
+        """From now on everything takes its ledgers and buses so many seconds longer, there and back; and (`threads`) each of
+        its threads that waits for something goes on up to so many seconds late. With neither it is slow no more."""
+        self._network.slow(ledger)
+        self._late = threads
+        self._starve()
+        if ledger or threads:
+            self._tell(f"is slow: {ledger:g} s to its ledger, {threads:g} s for its threads")
 
-    def let_go(self) -> None:
-        """What hangs in the air lands now, in the order in which it was sent."""
-        wire = self.process.wire
-        held, wire.held, wire.holding = wire.held, [], False
-        for flight in held:
-            wire.land(flight)
-
-    def next_append(self, fate: str) -> None:
-        """What befalls its next append: "lost", "unknown" (reported as failed, lands later), "silent" (lands, and nobody tells
-        it) or "doubled"."""
-        if fate not in FATES:
-            raise ConfigError(f"next_append({fate!r}): choose one of {', '.join(FATES)}")
-        self.process.wire.fate = fate
-
-    def stall(self, seconds: float) -> None:
-        """In its next round so much time passes between the fetch and the tick."""
-        self.process.stall_next = int(seconds * SECOND)
-
-    # What its user asks ----------------------------------------------------------------------------------------------
-
-    def hand_over(self, role: str, to: Actor | None = None, why: str = "") -> None:
-        self._ask(ev.HandOver(role, None if to is None else to.id, why))
-
-    def step_down(self, role: str | None = None) -> None:
-        self._ask(ev.StepDown(role))
-
-    def drain(self) -> None:
-        self._ask(ev.Ask(drain=self.id))
-
-    def ask(self, role: str, to: Actor | None = None, *, index: int = 0) -> None:
-        """As an administrator: this seat is to go elsewhere."""
-        self._ask(ev.Ask(seat=(role, index), to=None if to is None else to.id))
-
-    def pause(self, role: str | None = None, *, seconds: float) -> None:
-        self._ask(ev.PauseFor(int(seconds * 1000), role))
-
-    def resume(self, role: str | None = None) -> None:
-        self._ask(ev.ResumeNow(role))
-
-    def add_role(self, name: str, seats: int = 1, weight: float = 1.0, spread: str = "host") -> None:
-        self._ask(ev.Declare(name, seats, weight, spread))
-
-    def remove_role(self, name: str) -> None:
-        self._ask(ev.Declare(name, removed=True))
-
-    def mark(self, role: str, mark: int, *, index: int = 0) -> None:
-        """The work of its current term has come so far."""
-        token = self.process.beliefs.get((role, index))
-        if token is None:
-            raise ConfigError(f"{self.id} does not lead {role}/{index}: only a holder has marks to write")
-        self._ask(ev.Marked((role, index), token, mark))
-
-    def rewind(self, marks: Mapping[Seat, int]) -> None:
-        self._ask(ev.RewindTo(tuple((role, index, mark) for (role, index), mark in sorted(marks.items()))))
-
-    def ready(self, ready: bool) -> None:
-        self._ask(ev.Ready(ready))
+    def skew(self, *, rate: float | None = None, wall: float | None = None) -> None:
+        """From now on its stopwatch runs at this `rate` (1.05: 5% fast), which members bear within their `drift`; its wall
+        clock is `wall` seconds off, which only NELI minds."""
+        if rate is not None:
+            self._watch.change(self._theatre.now, rate)
+            self._tell(f"has a stopwatch that runs at {rate:g}")
+        if wall is not None:
+            self._wall.offset_us = int(wall * 1e6)
+            self._tell(f"has a wall clock that is off by {wall:g} s")
 
     def close(self) -> None:
-        self._ask(ev.Close())
+        """It begins to end in order, as by SIGTERM with `pares.leave_on_signals()`: its members leave, then it is gone."""
+        process = self._running()
+        process.spawn(lambda: self._theatre.leave(process), "close")
 
-    def _ask(self, event: ev.Event) -> None:
-        if not self.process.running:
-            raise ConfigError(f"{self.name} does not run: start it by restart()")
-        self.process.request(event)
+    def do(self, call: Callable[[Member], T], timeout: float = 30.0) -> T:
+        """Calls `call` with its member on a thread of this process, and lets time pass until that returns: its result, or what
+        it raised. `timeout`: seconds of the stage, after which `TimeoutError` is raised."""
+        process, member = self._running(), self.member
+        done: list[tuple[bool, Any]] = []
+
+        def run() -> None:
+            try:
+                done.append((True, call(member)))
+            except Exception as error:
+                done.append((False, error))
+
+        process.spawn(run, "do")
+        self._theatre.play(timeout, lambda: done or not process.alive, every=0.001)
+        if not done:
+            raise TimeoutError(f"{self!r} has not done that within {timeout:g} s, or was killed")
+        good, found = done[0]
+        if not good:
+            raise found
+        return found
+
+    def _running(self) -> Process:
+        if self._process is None or not self._process.alive:
+            raise ConfigError(f"{self.name} does not run ({self.state}): start() or restart() it")
+        return self._process
+
+    def _starve(self) -> None:
+        if self._process is not None:
+            self._process.starving, self._process.starving_by = float(self._late > 0), int(self._late * SECOND)
+
+    def _tell(self, text: str) -> None:
+        self._theatre.trace.add_line(self._theatre.now, self.name, text)

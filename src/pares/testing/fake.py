@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypedDict, Unpack
+from collections.abc import Iterator
+from typing import Any, Final, Unpack
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.events import WorkOver
 from pares.core.wire.records import check_name
+from pares.runtime.config.arguments import AnySettings
 from pares.runtime.config.numbers import whole
-from pares.runtime.config.protocols import Protocol, protocol_of
-from pares.runtime.config.settings import Eligible, Roles, settings
+from pares.runtime.config.protocols import protocol_of
+from pares.runtime.config.settings import settings as check_settings
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.driver.view import WorldView
 from pares.runtime.here import here
 from pares.runtime.member import Member, check_arguments
 from pares.runtime.term import Term
-from pares.runtime.work.barriers import Barriers, Callback
+from pares.runtime.work.barriers import Barriers
 from pares.testing.puppet import Puppet
 
 _MOVES: Final = ("add_role", "remove_role", "hand_over", "step_down", "drain", "pause", "resume", "mark")
@@ -26,24 +26,16 @@ CAN_FAIL: Final = frozenset((*_MOVES, "pulse", "term", "terms", "wait", "members
 """What `FakeMember.fail` can make raise: the methods of a member that may."""
 BARRIER: Final = 1.0
 """Seconds for which `lead` waits for the barrier."""
+_CHECKED: Final = (
+    *("group", "roles", "seats", "name", "host", "zone", "labels", "rank", "weight", "eligible", "session", "overlap"),
+    *("barrier_timeout", "settle", "drift"),
+)
 
 
 def check_call(call: str) -> None:
     """Raises `ConfigError` for what is no method of a member, or never raises."""
     if call not in CAN_FAIL:
         raise ConfigError(f"call is {call!r}: give one of {', '.join(sorted(CAN_FAIL))}")
-
-
-class Ignored(TypedDict, total=False):
-    """Keywords of `Member` that only matter in a group: checked where they can be, and of no effect here."""
-
-    overlap: float
-    protocol: Protocol
-    settle: float | None
-    drift: float
-    ready: Callable[[], bool] | None
-    lock_folder: str | os.PathLike[str] | None
-    options: Mapping[str, Any] | None
 
 
 class FakeMember(Member):
@@ -61,55 +53,30 @@ class FakeMember(Member):
     """
 
     def __init__(  # pyright: ignore[reportMissingSuperCall] - there is no ledger, and so no loop
-        self,
-        ledger: object = None,
-        *,
-        group: str = "test",
-        roles: Roles = (),
-        seats: int = 1,
-        name: str | None = "fake",
-        host: str | None = None,
-        zone: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        rank: int = 0,
-        weight: float = 1,
-        eligible: Eligible = "*",
-        session: float = 1.0,
-        barrier: Callback | None = None,
-        barrier_timeout: float = 30.0,
-        on_lost: Callable[[Term], object] | None = None,
-        **more: Unpack[Ignored],
+        self, ledger: object = None, **settings: Unpack[AnySettings]
     ) -> None:
-        unknown = more.keys() - Ignored.__optional_keys__
-        if unknown:
-            check_arguments(ledger, group=group, **more)
-        given: dict[str, Any] = {"group": group, "roles": roles, "seats": seats, "name": name, "host": host}
-        given |= {"zone": zone, "labels": labels, "rank": rank, "weight": weight, "eligible": eligible}
-        given |= {"session": session, "barrier_timeout": barrier_timeout, "settle": more.get("settle")}
-        given |= {"overlap": more.get("overlap", 0.0), "drift": more.get("drift", 0.1)}
-        protocol_of(more.get("protocol", "claims"))
+        own: dict[str, Any] = {"group": "test", "name": "fake", "eligible": "*", **settings}
+        given = check_arguments(ledger, **own)
+        protocol_of(given["protocol"])
         self._host = here()
         self._now = self._host.now
-        checked = settings(self._host, **given, retention=None)
+        checked = check_settings(self._host, **{key: given[key] for key in _CHECKED}, retention=None)
         self._own_ledger = False
-        self.group = group
-        self.name = checked["name"]
-        self.session = session
-        self._barrier_timeout = barrier_timeout
-        who = f"fake member {self.name!r} of group {group!r}"
-        self._barriers = Barriers(
-            who, barrier, lambda key: self._puppet.request(WorkOver((key[0], key[1]), key[2])), self._host
-        )
-        self._life = Life(who, self._barriers, on_lost, self._host, lapsed=lambda _: None, give_up=self._give_up)
+        self.group, self.name, self.session = given["group"], checked["name"], given["session"]
+        self._barrier_timeout = given["barrier_timeout"]
+        who = f"fake member {self.name!r} of group {self.group!r}"
+        over = lambda key: self._puppet.request(WorkOver((key[0], key[1]), key[2]))  # noqa: E731
+        self._barriers = Barriers(who, given["barrier"], over, self._host)
+        told: dict[str, Any] = {"lapsed": lambda _: None, "give_up": self._give_up}
+        self._life = Life(who, self._barriers, given["on_lost"], self._host, **told)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until
-        join = {"name": self.name, "session": checked["session_ms"], "rank": rank, "weight": float(weight)}
-        join |= {"host": checked.get("host", ""), "zone": checked.get("zone", ""), "labels": checked.get("labels", {})}
+        join = {key: checked[key] for key in ("name", "host", "zone", "labels", "rank", "weight")}
+        join["session"] = checked["session_ms"]
         declared = {role.name: role.seats for role in checked["roles"]}
-        self._puppet = Puppet(self._life.id, join, declared, group, self._life.carry, self._host)
-        self._loop = self._puppet
+        self._loop = self._puppet = Puppet(self._life.id, join, declared, self.group, self._life.carry, self._host)
         self._view = WorldView(self._puppet, self._life)
-        self._requests = Requests(group, self._life, self._loop, self._view, checked["eligible"], self._host)
+        self._requests = Requests(self.group, self._life, self._loop, self._view, checked["eligible"], self._host)
         with self._host.without_forks():
             self._puppet.start()
             self._host.begin(self)

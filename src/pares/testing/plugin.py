@@ -5,43 +5,62 @@ It must cost little where it is not used, so it loads neither simulator nor doub
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from pares.testing.fake import FakeMember
-    from pares.testing.stage import Stage
+    from pares.testing import FakeMember, Stage
 
-_STAGES = "_pares_stages"
+SHOWN: Final = 300
+"""Lines of a trace that are shown with a failure."""
 
 
 @pytest.fixture
-def pares_stage(request: pytest.FixtureRequest) -> Stage:
-    """An empty `pares.testing.Stage`. When the test fails, its trace is shown with the failure."""
-    from pares.testing.stage import Stage
+def pares_stage() -> Iterator[Stage]:
+    """An empty `pares.testing.Stage`, closed at the end of the test."""
+    from pares.testing import Stage
 
-    stage = Stage()
-    setattr(request.node, _STAGES, stage)
-    return stage
+    with Stage() as stage:
+        yield stage
 
 
 @pytest.fixture
 def pares_member() -> Iterator[FakeMember]:
     """A `pares.testing.FakeMember` that may lead any role, closed at the end of the test."""
-    from pares.testing.fake import FakeMember
+    from pares.testing import FakeMember
 
     member = FakeMember()
     yield member
     member.close(timeout=1.0)
 
 
+def _stages() -> list[Stage]:
+    module = sys.modules.get("pares.testing.stage")
+    return [] if module is None else [*module.failed, *module.opened]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
-    """Adds the trace of the stage to the report of a test that failed."""
+    """Adds the traces of the stages that are open to the report of a test that failed."""
     outcome: Any = yield
     report = outcome.get_result()
-    stage = getattr(item, _STAGES, None)
-    if report.when == "call" and report.failed and stage is not None:
-        report.sections.append(("pares stage", "\n".join(stage.trace)))
+    if report.when == "call" and report.failed:
+        for stage in dict.fromkeys(_stages()):
+            more = len(stage.trace) - SHOWN
+            first = [f"({more} lines before these: stage.trace has them)"] if more > 0 else []
+            report.sections.append((f"pares stage, seed {stage.seed!r}", "\n".join(first + stage.trace[-SHOWN:])))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Closes what the test itself has opened and left open: after its report is made, so that it has the traces."""
+    before = _stages()
+    if before:
+        sys.modules["pares.testing.stage"].failed.clear()
+    yield
+    for stage in _stages():
+        if stage not in before:
+            item.addfinalizer(stage.close)

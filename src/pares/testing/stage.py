@@ -1,54 +1,54 @@
-"""Members on a simulated ledger, in virtual time: `Stage`, which has its `Actor`s.
+"""Whole processes in virtual time: `Stage`.
 
-    stage = Stage()
-    alice = stage.member("alice", roles=["mail"])
-    bob = stage.member("bob", roles=["mail"])
-    stage.run(1)
-    alice.kill()
-    stage.run(2)
-    assert stage.leader("mail") == "bob"
-    print("\\n".join(stage.trace))
+    with Stage() as stage:
+        stage.start("a", outbox, database)       # your own function, which has its `pares.Member`
+        stage.start("b", outbox, database)
+        stage.run(3)
+        stage.kill("a")
+        stage.until(lambda: stage.leader("outbox") == "b")
 
-Promised: the members are the real protocol and write real records; nothing waits; one seed and one script give one trace.
-Not promised: anything about speed. The ledger here answers in as many milliseconds as the stage was told.
+Promised: what runs is `pares.Member` itself, its threads and your code; nothing waits; one seed and one test give one history,
+as far as your code depends on no hashes and on nothing outside of the stage. Whatever URL a process opens, it finds a simulated
+log or bus there, which all processes of the stage share, and nothing real.
+Not promised: anything about speed; and a thread gives way to others only where it calls the world (a clock, a wait, a lock, a
+ledger).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, Self
 
-import msgspec
-
-from pares.core.claims.protocol import Config, RoleSpec
+import pares
 from pares.core.errors import ConfigError
-from pares.core.wire import records
-from pares.core.wire.records import AnyRecord
-from pares.core.wire.world import World
-from pares.runtime.config.protocols import TRAITS, AllCall, Protocol, ProtocolSettings, protocol_of
-from pares.sim.checker import Checker
-from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
-from pares.sim.scene import GROUP, Scene
-from pares.sim.wire import Weather
+from pares.runtime.member import check_arguments
+from pares.sim.engine import SECOND, Stopwatch
 from pares.testing.actor import Actor
+from pares.testing.network import Network
+from pares.testing.theatre import Theatre
 
-if TYPE_CHECKING:
-    from pares.testing.calling import Calling
-    from pares.testing.shared_out import SharedOut
-
-_SECONDS = {"session": "session_ms", "overlap": "overlap_ms", "settle": "settle_ms", "retention": "retention_ms"}
-_KNOWN = {f.name for f in msgspec.structs.fields(Config)} - {"group", "id", "name", "lock"}
+URL: Final = "stage://ledger"
+GROUP: Final = "stage"
+opened: list[Stage] = []
+failed: deque[Stage] = deque(maxlen=4)
+"""Those that are open, and the last that an error has closed: for the pytest plugin."""
 
 
 class Stage:
-    """Members on a simulated ledger. `latency` (seconds) is how long an append, its answer and a delivery take each.
+    """Processes, logs and buses in virtual time. Use it by `with`, or close it; the pytest plugin closes what a test leaves.
 
-    All members of a stage run one protocol: that of the first one. NELI, NELE and Fast NELI share out `partitions` partitions,
-    by a coordinator as Kafka has one; ALLCALL's members call on a bus. `world`, `log`, `write` and the like are of claims.
-
-    `drift` spreads the rates of the members' stopwatches over what they allow; 0 gives everybody a true clock. Times in
-    the trace are true time. `check=True` (the default) raises `pares.sim.checker.Broken` the moment a promise is broken.
+    `seed`: another one is another history. `latency` (seconds): how long an append, its answer, a read's request and its answer
+    each take. `timeout`: seconds after which an append that nobody answers has failed. `drift`: how far stopwatches are from
+    true time, at random: 0.05 for rates from 0.95 to 1.05. `partitions`: how many a log has, unless a URL says so. `patience`:
+    seconds of *real* time after which a process that waits for something real is an error.
     """
+
+    url = URL
+    """For code that is given its ledger's URL. Others do, too: all that processes of a stage open is simulated."""
 
     def __init__(
         self,
@@ -56,240 +56,160 @@ class Stage:
         seed: int | str = 0,
         latency: float = 0.001,
         timeout: float = 0.5,
-        group: str = GROUP,
-        begin: int = 0,
         drift: float = 0.0,
-        check: bool = True,
         partitions: int = 1,
+        patience: float = 5.0,
     ) -> None:
-        each = int(latency * SECOND)
-        self.seed, self.partitions, self.check = seed, partitions, check
-        self.protocol: str | None = None
-        """What its members run; None before there is one."""
-        self._other: SharedOut | Calling | None = None
-        """Where those play who do not run claims."""
-        self._begin = begin
-        weather = Weather(send=(each, each), ack=(each, each), lag=(each, each), timeout=int(timeout * SECOND))
-        self.scene = Scene(seed, group=group, weather=weather, told=True, begin=begin)
+        self.seed = seed
+        self._latency, self._timeout, self._drift = latency, timeout, drift
+        self._theatre = Theatre(seed, partitions, patience)
+        self._rng = self._theatre.random("stage")
         self.actors: dict[str, Actor] = {}
-        self.drift = drift
-        self.rng = self.scene.random("stage")
-        self._strangers: dict[str, int] = {}
-        self.checkers: list[Checker] = []
-        if check:
-            from pares.sim.checkers import always
+        opened.append(self)
 
-            self.checkers = always(self.scene)
-            self.scene.watch(self.checkers)
+    # Processes -------------------------------------------------------------------------------------------------------
 
-    # Members there ----------------------------------------------------------------------------------------------------
-
-    def member(
-        self,
-        name: str,
-        *,
-        roles: Iterable[str] = (),
-        seats: int = 1,
-        session: float = 1.0,
-        eligible: Iterable[str] | None = None,
-        barrier: float | None = 0.0,
-        barrier_timeout: float = 30.0,
-        proof: bool = False,
-        start: bool = True,
-        protocol: Protocol = "claims",
-        **config: Any,
+    def start(
+        self, name: str, program: Callable[..., object], *args: Any, host: str | None = None, **kwargs: Any
     ) -> Actor:
-        """A new process. Times in seconds. `protocol`: as of `pares.Member`, a name or settings such as `pares.Neli(T=0.4)`.
+        """A new process that runs `program(*args, **kwargs)` and ends, as Python does, when that and its threads have returned:
+        members leave. What ends it by an exception is raised by `run`.
 
-        `roles` (with `seats` each) are declared, and are what it is eligible for unless `eligible` says otherwise; with neither
-        it is an administrator. `barrier`: how long its barrier takes; None: it never returns. `proof`: its death can be
-        proven to members of the stage that have `proof` too. Other arguments are those of `pares.Member` (`rank`, `weight`,
-        `host`, `zone`, `overlap`, `settle`, `drift`, `labels`).
+        `host`: its machine; None: one of its own. Only on one machine can deaths be proven (R7); elsewhere silence decides.
         """
-        if name in self.actors:
-            raise ConfigError(f"there is a member {name!r} on the stage already: restart it, or choose another name")
-        law, own = protocol_of(protocol)
-        if self.protocol not in (None, law):
-            raise ConfigError(
-                f"{name!r} is to run {law!r}, and the members on the stage run {self.protocol!r}: a group runs one protocol"
-            )
-        if own is not None:
-            given = {"roles": roles, "seats": seats, "session": session, "eligible": eligible, "proof": proof, **config}
-            actor = self._elsewhere(own).add(name, own, barrier, barrier_timeout, given)
-            self.protocol, self.actors[name] = law, actor
-            if start:
-                actor.process.start()
-            return actor
-        names = tuple(roles)
-        settings: dict[str, Any] = {
-            "roles": tuple(RoleSpec(role, seats) for role in names),
-            "eligible": names if eligible is None else tuple(eligible),
-            "session_ms": round(session * 1000),
-            "barrier_ms": round(barrier_timeout * 1000),
-        }
-        for key, value in config.items():
-            if key in _SECONDS:
-                key, value = _SECONDS[key], round(value * 1000)
-            if key not in _KNOWN:
-                raise ConfigError(f"member() knows no argument {key!r}; see pares.Member for those there are")
-            settings[key] = value
-        offset = self.rng.randint(1, 1000) * SECOND
-        stopwatch = Stopwatch(offset, 1.0 + self.rng.uniform(-self.drift, self.drift))
-        process = self.scene.add(name, settings, stopwatch=stopwatch, wall=WallClock(self.rng.randint(-60, 60) * 10**6))
-        process.proof = proof
-        process.barrier_time = lambda seat, token: None if barrier is None else int(barrier * SECOND)
-        self.protocol = law
-        actor = self.actors[name] = Actor(self, process)
-        if start:
-            process.start()
+        actor = self._add(name, functools.partial(program, *args, **kwargs), host)
+        actor.start()
         return actor
 
-    def _elsewhere(self, own: ProtocolSettings) -> SharedOut | Calling:
-        if self._other is None:
-            if self._begin:
-                raise ConfigError(f"begin={self._begin} is for a log of claims: leave it out")
-            if isinstance(own, AllCall):
-                from pares.testing.calling import Calling
+    def member(self, name: str, *, start: bool = True, **settings: Any) -> Actor:
+        """A new process that does nothing but have a member, with these arguments of `pares.Member`."""
+        given: dict[str, Any] = {"group": GROUP, "name": name, **settings}
+        check_arguments(URL, **given)
 
-                self._other = Calling(self)
-            else:
-                from pares.testing.shared_out import SharedOut
+        def program() -> None:
+            with pares.Member(URL, **given):
+                threading.Event().wait()
 
-                self._other = SharedOut(self)
-        return self._other
+        actor = self._add(name, program, settings.get("host"))
+        if start:
+            actor.start()
+        return actor
 
-    def admin(self, name: str = "admin", **config: Any) -> Actor:
-        """A member that is eligible for nothing, and asks, pauses and rewinds."""
-        return self.member(name, **config)
+    def _add(self, name: str, program: Callable[[], object], host: str | None) -> Actor:
+        if name in self.actors:
+            raise ConfigError(f"there is a process {name!r} on the stage already: restart it, or choose another name")
+        watch = Stopwatch(self._rng.randint(1, 1000) * SECOND, 1 + self._rng.uniform(-self._drift, self._drift))
+        network = Network(self._latency, self._timeout)
+        actor = self.actors[name] = Actor(self._theatre, name, program, host or f"host-{name}", watch, network)
+        return actor
 
     # Time ------------------------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
-        """True time, in seconds since the stage was made."""
-        return self._engine.now / SECOND
-
-    @property
-    def _engine(self) -> Engine:
-        return self.scene.engine if self._other is None else self._other.scene.engine
+        """True time, in seconds since the stage was made, which no process sees."""
+        return self._theatre.now / SECOND
 
     def run(self, seconds: float) -> None:
-        """Lets so much time pass. Raises `Broken` when a promise is broken."""
-        self._engine.run(self._engine.now + int(seconds * SECOND))
+        """Lets so much time pass. Raises what a thread of a process was ended by."""
+        self._theatre.play(seconds)
 
-    # The same by name ------------------------------------------------------------------------------------------------
+    def until(self, condition: Callable[[], object], timeout: float = 60.0) -> None:
+        """Lets time pass until `condition()` is true, at which it looks every 10 ms; after `timeout` seconds it fails, by an
+        `AssertionError`."""
+        if not self._theatre.play(timeout, condition):
+            raise AssertionError(f"not within {timeout:g} s of the stage: {condition}")
 
-    def kill(self, member: Actor | str) -> None:
-        self._actor(member).kill()
+    def close(self) -> None:
+        """All processes are gone, and what code of theirs stood in the middle of is unwound."""
+        if self in opened:
+            opened.remove(self)
+            self._theatre.close()
 
-    def restart(self, member: Actor | str) -> None:
-        self._actor(member).restart()
+    def __enter__(self) -> Self:
+        return self
 
-    def freeze(self, member: Actor | str, seconds: float | None = None) -> None:
-        self._actor(member).freeze(seconds)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            failed.append(self)
+        self.close()
 
-    def thaw(self, member: Actor | str) -> None:
-        self._actor(member).thaw()
+    # What befalls them -----------------------------------------------------------------------------------------------
 
-    def cut(self, member: Actor | str, *, reads: bool = True, writes: bool = True) -> None:
-        self._actor(member).cut(reads=reads, writes=writes)
+    def kill(self, name: Actor | str, *, at: int = 0) -> None:
+        """`Actor.kill` of this process; and so on."""
+        self._actor(name).kill(at=at)
 
-    def heal(self, member: Actor | str | None = None) -> None:
-        """One member, or all of them, reach the ledger again; without a member, a `split` is over too."""
-        if member is None and self._other is not None:
-            self._other.heal()
-        for actor in self.actors.values() if member is None else [self._actor(member)]:
-            if not actor.reachable:
-                actor.heal()
+    def restart(self, name: Actor | str) -> None:
+        self._actor(name).restart()
+
+    def freeze(self, name: Actor | str, seconds: float | None = None, *, at: int = 0) -> None:
+        self._actor(name).freeze(seconds, at=at)
+
+    def thaw(self, name: Actor | str) -> None:
+        self._actor(name).thaw()
+
+    def cut(self, name: Actor | str, *, reads: bool = True, writes: bool = True, acks: bool | None = None) -> None:
+        self._actor(name).cut(reads=reads, writes=writes, acks=acks)
+
+    def slow(self, name: Actor | str, ledger: float = 0.0, *, threads: float = 0.0) -> None:
+        self._actor(name).slow(ledger, threads=threads)
+
+    def skew(self, name: Actor | str, *, rate: float | None = None, wall: float | None = None) -> None:
+        self._actor(name).skew(rate=rate, wall=wall)
+
+    def heal(self, name: Actor | str | None = None) -> None:
+        """One process, or all of them, reach their ledgers again; without a name, a `split` is over too."""
+        if name is None:
+            self.split()
+        for actor in self.actors.values() if name is None else [self._actor(name)]:
+            actor.heal()
 
     def split(self, *sides: Iterable[Actor | str]) -> None:
-        """ALLCALL: members of different sides hear nothing of each other until `heal`; those in no side hear all."""
-        if self.protocol is None or TRAITS[self.protocol].on_log:
-            raise ConfigError(
-                "split() is ALLCALL's, whose members hear each other: with a log, cut members off by cut()"
-            )
-        assert self._other is not None
-        self._other.split([[self._actor(member).name for member in side] for side in sides])
+        """Messages on buses pass within a side only, until `heal`: for ALLCALL, whose members hear each other. Processes that
+        no side names are on one of their own."""
+        for bus in self._theatre.buses.values():
+            bus.split(*({self._actor(name).name for name in side} for side in sides))
 
-    def _actor(self, member: Actor | str) -> Actor:
-        return member if isinstance(member, Actor) else self.actors[member]
+    def replace_log(self, url: str = URL) -> None:
+        """The log was deleted and made anew: another one, and empty, stands in its place."""
+        self._theatre.logs[url].replace()
+
+    def _actor(self, name: Actor | str) -> Actor:
+        if isinstance(name, Actor):
+            return name
+        if name not in self.actors:
+            raise ConfigError(f"there is no process {name!r} on the stage; it has: {', '.join(self.actors)}")
+        return self.actors[name]
 
     # What can be seen ------------------------------------------------------------------------------------------------
 
     def leader(self, role: str, index: int = 0) -> str | None:
-        """The name of the member that believes that it holds the seat now; None if nobody does."""
+        """The process that believes that it leads this seat of `role`; None if there is none."""
         found = self.leaders(role, index)
         return found[0] if found else None
 
     def leaders(self, role: str, index: int | None = None) -> list[str]:
-        """All that believe so (in overlap mode there may be two), or that hold any seat of the role."""
-        found: list[str] = []
-        for actor in self.actors.values():
-            for seat in actor.process.beliefs:
-                if seat[0] == role and index in (None, seat[1]) and actor.process.believes(seat):
-                    found.append(actor.name)
-        return sorted(found)
+        """All that believe so, or that lead any seat of the role."""
+        found = {
+            name: [
+                held for held in self._theatre.beliefs(name) if held.seat[1] == role and index in (None, held.seat[2])
+            ]
+            for name in self.actors
+        }
+        return sorted(name for name, beliefs in found.items() if beliefs)
 
-    @property
-    def world(self) -> World:
-        """What the log says by now: the world of a reader that has read everything."""
-        self._of_claims("world")
-        return self.scene.judge.world
-
-    @property
-    def log(self) -> list[tuple[int, int, bytes]]:
-        """What stands in the log now: (offset, milliseconds, payload)."""
-        self._of_claims("log")
-        return self.scene.log.entries()
+    def most_leaders(self, role: str) -> int:
+        """How many have believed in one seat of `role` at once, at any instant so far, also between two looks of the test."""
+        return max((most for (_, named), most in self._theatre.most.items() if named == role), default=0)
 
     @property
     def trace(self) -> list[str]:
-        """One line for each thing that happened so far: seconds, who, what, seat, token, why."""
-        return (self.scene if self._other is None else self._other.scene).story.text()
+        """What has happened so far, a line each: seconds, process, what. What pares logs in a process stands there, too."""
+        return self._theatre.trace.lines
 
     def note(self, text: str) -> None:
         """A line of the test's own in the trace."""
-        (self.scene if self._other is None else self._other.scene).note("--", text)
-
-    def _of_claims(self, what: str) -> None:
-        if self._other is not None:
-            raise ConfigError(f"{what} is of a stage whose members run claims: these run {self.protocol!r}")
-
-    # Making trouble --------------------------------------------------------------------------------------------------
-
-    def write(self, payload: bytes | AnyRecord) -> int:
-        """Appends bytes, or a record, that no member has written. Returns the offset."""
-        self._of_claims("write()")
-        data = payload if isinstance(payload, bytes) else records.encode(payload)
-        return self.scene.log.append([data], self.scene.engine.now)
-
-    def record(self, kind: type[records.Record], by: str, **fields: Any) -> AnyRecord:
-        """A record in the name of the id `by`, with the base in force and a number higher than its last."""
-        member = self.world.members.get(by)
-        highest = max(self._strangers.get(by, 0), 0 if member is None else member.n)
-        self._strangers[by] = highest + 1
-        envelope = {"v": 1, "g": self.scene.group, "m": by, "n": highest + 1, "b": self.world.base, "s": 1000}
-        made: Any = kind(**{**envelope, **fields})
-        return made
-
-    def replay(self, offset: int) -> int:
-        """A late copy of the entry at `offset` lands now. Returns the copy's offset."""
-        self._of_claims("replay()")
-        entry = self.scene.log.at(offset)
-        if entry is None:
-            raise ConfigError(f"there is no entry {offset} in the log any more")
-        return self.scene.log.append([entry[2]], self.scene.engine.now)
-
-    def trim(self, before: int) -> None:
-        """The log now starts at `before`."""
-        self._of_claims("trim()")
-        self.scene.trim(before)
-
-    def replace_log(self) -> None:
-        """Another, empty, log stands in the place of this one from now on."""
-        self._of_claims("replace_log()")
-        self.scene.replace_log()
-
-    @property
-    def latency(self) -> float:
-        return self.scene.weather.lag[1] / MS / 1000
+        self._theatre.told(None, text)

@@ -53,6 +53,7 @@ class Process:
         self.host: SimHost = None  # type: ignore[assignment] - the world gives it one at once
         self.env: dict[str, str] = {}
         self.alive = True
+        self.killed = False
         self.frozen = False
         self.deferred: list[tuple[Task, int, bool]] = []
         """What would have woken tasks while it was frozen."""

@@ -15,11 +15,12 @@ import heapq
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from pares.sim.engine import Engine
+from pares.sim.world.event_loops import Running, take
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process
@@ -37,6 +38,7 @@ class Task:
 
     __slots__ = (
         "_joiners",
+        "_loop",
         "blocked",
         "daemon",
         "error",
@@ -46,6 +48,7 @@ class Task:
         "over",
         "process",
         "read_at",
+        "thread",
         "ticket",
         "waited_at",
     )
@@ -67,9 +70,29 @@ class Task:
         self._joiners: list[tuple[Task, int]] = []
         self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
         self.greenlet.gr_context = process.context.copy()
+        self._loop: Running | None = None
+        """The event loop of asyncio that runs in it, while it waits."""
+        self.thread: object = None
+        """The `threading.Thread` that its code takes it for, if it has asked."""
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} of {self.process.name}{', over' if self.over else ''}>"
+
+    def switch(self, value: bool) -> None:
+        """It goes on, until it waits again. By the hub."""
+        self._within_its_loop(self.greenlet.switch, value)
+
+    def unwind(self) -> None:
+        """It is ended where it stands. By the hub."""
+        self._within_its_loop(self.greenlet.throw, GreenletExit)
+
+    def _within_its_loop(self, go_on: Callable[[Any], object], value: object) -> None:
+        if self._loop is not None:
+            self._loop.give()
+        try:
+            go_on(value)
+        finally:
+            self._loop = take()
 
     def _run(self, run: Callable[[], object]) -> None:
         try:
@@ -158,7 +181,7 @@ class Scheduler(Engine):
         self.current = task
         self.switches += 1
         try:
-            task.greenlet.switch(value)
+            task.switch(value)
         finally:
             self.current = None
         if self.verdict is not None:
@@ -192,7 +215,7 @@ class Scheduler(Engine):
                     for _ in range(THROWS):  # one that catches even the last stays where it stands
                         if not task.greenlet or task.greenlet.dead:
                             break
-                        task.greenlet.throw(GreenletExit)
+                        task.unwind()
                 except BaseException:  # whatever code makes of being unwound is nobody's matter
                     pass
             self._unwound.clear()

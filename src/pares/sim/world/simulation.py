@@ -123,6 +123,10 @@ class World(Scheduler):
 
     # Processes -------------------------------------------------------------------------------------------------------
 
+    def host(self, process: Process) -> SimHost:
+        """What a new process has for a host."""
+        return SimHost(process)
+
     def start(
         self,
         name: str,
@@ -149,23 +153,26 @@ class World(Scheduler):
         )
         process.env.update(env or {})
         process.well_since = self.now
-        host = SimHost(process)
-        process.host = host
-        process.context = host.context()
+        process.host = self.host(process)
+        process.context = process.host.context()
         self.processes[name] = process
         self.told(process, "starts")
         for tell in self.on_start:
             tell(process)
-        process.spawn(lambda: self._main(process, host, main), "main")
+        process.spawn(lambda: self._main(process, main), "main")
         return process
 
-    def _main(self, process: Process, host: SimHost, main: Main) -> None:
+    def _main(self, process: Process, main: Main) -> None:
         try:
             main(process)
         finally:
             if process.alive and not self.dead:
-                host.exit()
-                self.at(self.now, self._exits, process)
+                self.leave(process)
+
+    def leave(self, process: Process) -> None:
+        """It exits in order, on the task that calls: members leave, then everything else is gone."""
+        process.host.exit()
+        self.at(self.now, self._exits, process)
 
     def _exits(self, process: Process) -> None:
         if process.alive:
@@ -176,6 +183,7 @@ class World(Scheduler):
         """SIGKILL: no task of it goes on, and nothing is cleaned up but what the operating system cleans up."""
         if process.alive:
             self.told(process, "killed")
+            process.killed = True
             self._end(process)
 
     def _end(self, process: Process) -> None:

@@ -58,7 +58,10 @@ class Lock:
         if not self._held:
             raise RuntimeError("release unlocked lock")
         self._held = False
-        _wake_first(process, self._waiters)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        _wake_first(self._process, self._waiters)
 
     def locked(self) -> bool:
         return self._held
@@ -107,6 +110,21 @@ class RLock:
         if not self._count:
             self._owner = None
             _wake_first(process, self._waiters)
+
+    # What `threading.Condition` asks of its lock -----------------------------------------------------------------------
+
+    def _is_owned(self) -> bool:
+        return self._owner is self._process.world.task()
+
+    def _release_save(self) -> int:
+        held = self._count
+        for _ in range(held):
+            self.release()
+        return held
+
+    def _acquire_restore(self, held: int) -> None:
+        for _ in range(held):
+            self.acquire()
 
     def __enter__(self) -> bool:
         return self.acquire()

@@ -32,7 +32,9 @@ class NeliStage(NeliGround):
         self.rng = self.world.random("probes")
         self.next_door += [NeliUser(self, number, f"next{number}", beside=True) for number in range(plan.next_door)]
 
-    def add(self, name: str | None = None) -> NeliUser:
+    def add(self, name: str | None = None, *, like: NeliUser | None = None, member: str | None = None) -> NeliUser:
+        assert like is None, "no user of NELI is made as another"
+        assert member is None, "nor joins under the name of another"
         user = NeliUser(self, len(self.own), name)
         self.own.append(user)
         return user

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pares.sim.members.storm import Acts, Storm
+from pares.sim.members.claims.acts import Acts
+from pares.sim.members.storm import Storm
 from pares.sim.members.users import User
 from pares.sim.world.group import BrokerLedger, SimMembership
 
@@ -128,9 +129,7 @@ def membership_of(user: User) -> SimMembership | None:
 class NeliActs(Acts):
     stage: NeliGround
 
-    def _act(self, kind: str) -> Callable[[Member], object]:
-        if kind != "roles":
-            return super()._act(kind)
+    def _roles(self) -> Callable[[Member], object]:
         role = self.rng.choice(self.stage.roles)
         self.stage.unwanted.add(role)
         another = self.someone()

@@ -1,0 +1,189 @@
+"""The world of a stage: its processes open any URL, and find a simulated log or bus there; what happens is told.
+
+`Theatre` plays as long as it is not closed, however often its user lets time pass.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final
+
+import msgspec
+
+from pares.ledger import Ledger, parse
+from pares.ledger.registry import ClosableBus, partition_of
+from pares.runtime.neli.claims_group import SUFFIX
+from pares.sim.engine import SECOND
+from pares.sim.log import EntryTuple
+from pares.sim.members.sight import Held, Sight
+from pares.sim.world.event_loops import take
+from pares.sim.world.host import SimHost
+from pares.sim.world.log import SharedLog
+from pares.sim.world.process import Process
+from pares.sim.world.simulation import World
+from pares.testing import event_loop, virtual
+from pares.testing.blocked import Watchdog
+from pares.testing.network import Network
+
+QUIET: Final = ("beat", "did", "pulse", "beacon")
+"""Kinds of records that would fill the trace."""
+
+
+class StageHost(SimHost):
+    """Of one process of a stage."""
+
+    def __init__(self, process: Process, theatre: Theatre) -> None:
+        super().__init__(process)
+        self._theatre = theatre
+
+    def open(self, url: str, **options: Any) -> Ledger:
+        """The log of this name, whatever service the URL is of; `partitions` as there."""
+        theatre = self._theatre
+        wanted = options.get("partitions") or parse(url).query.get("partitions") or theatre.partitions
+        log = theatre.log(url.partition("?")[0])
+        ledger = theatre.ledger(self.process, log)
+        ledger.url = url
+        theatre.networks[self.process.name].adopt(ledger)
+        self._reach(ledger)
+        theatre.widen(log, max(int(wanted), partition_of(url) + 1))
+        return ledger  # type: ignore[return-value]
+
+    def _reach(self, ledger: Any) -> None:
+        """A ledger that is out of reach can't be opened."""
+        try:
+            ledger.end(0)
+        except BaseException:
+            ledger.close()
+            raise
+
+    def open_bus(self, url: str, **options: Any) -> ClosableBus:
+        theatre = self._theatre
+        bus = theatre.on_bus(self.process, theatre.bus(url.partition("?")[0]))
+        theatre.networks[self.process.name].adopt(bus)
+        return bus
+
+
+class Theatre(World):
+    """`partitions`: of logs of which nobody says how many. `patience`: as of `Watchdog`."""
+
+    def __init__(self, seed: int | str, partitions: int, patience: float) -> None:
+        super().__init__(seed, told=True)
+        self.partitions = partitions
+        self.networks: dict[str, Network] = {}
+        """By the names of processes."""
+        self.sight = Sight(self)
+        self.sight.began.append(self._meet)
+        self.sight.prolonged.append(self._meet)
+        self.most: dict[tuple[str, str], int] = {}
+        """By group and role: how many have believed in one of its seats at once."""
+        self.watchers.append(self._failures)
+        self._known: set[int] = set()
+        self._watchdog = Watchdog(self, patience)
+        self._playing = ExitStack()
+        self._chance = random.Random(f"{seed}/random").getstate()
+        self._open = False
+        self.closed = False
+
+    def host(self, process: Process) -> SimHost:
+        return StageHost(process, self)
+
+    # Time ------------------------------------------------------------------------------------------------------------
+
+    def play(self, seconds: float, until: Callable[[], object] | None = None, every: float = 0.01) -> bool:
+        """Lets so much time pass, or less, if a look every so often finds `until` true; whether it was."""
+        self._begin()
+        end, step = self.now + int(seconds * SECOND), int(every * SECOND)
+        before, state = take(), random.getstate()
+        random.setstate(self._chance)
+        try:
+            with self._watchdog.watching():
+                while until is not None and not until():
+                    if self.now >= end:
+                        return False
+                    self.run(min(self.now + step, end))
+                if until is None:
+                    self.run(end)
+        finally:
+            self._chance = random.getstate()
+            random.setstate(state)
+            if before is not None:
+                before.give()
+        return True
+
+    def _begin(self) -> None:
+        if self.closed:
+            raise RuntimeError("this stage is closed: make a new one")
+        if not self._open:
+            self._open = True
+            virtual.begin()
+            self._playing.callback(virtual.end)
+            self._playing.callback(event_loop.unwind, self)
+            self._playing.enter_context(self.playing())
+
+    def close(self) -> None:
+        """Nothing of it is left. What code makes of being ended in the middle is nobody's matter."""
+        self.closed = True
+        self._watchdog.close()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._playing.close()
+        finally:
+            sys.unraisablehook = hook
+
+    # What happens ----------------------------------------------------------------------------------------------------
+
+    def log(self, name: str = "log", partitions: int = 1, **more: Any) -> SharedLog:
+        known = name in self.logs
+        found = super().log(name, partitions, **more)
+        if not known:
+            self._listen(found, 0)
+        return found
+
+    def widen(self, log: SharedLog, partitions: int) -> None:
+        """It has so many at least."""
+        before = len(log.partitions)
+        log.grow(partitions)
+        self._listen(log, before)
+
+    def _listen(self, log: SharedLog, since: int) -> None:
+        for partition in log.partitions[since:]:
+            partition.listeners.append(self._landed)
+
+    def _landed(self, entries: list[EntryTuple]) -> None:
+        for offset, _, payload in entries:
+            try:
+                said = msgspec.json.decode(payload)
+                kind, who = said["k"], said["m"]
+            except (msgspec.DecodeError, KeyError, TypeError):
+                continue
+            if kind not in QUIET:
+                seat = said.get("seat")
+                place = f" {seat[0]}/{seat[1]}" if seat else ""
+                self.trace.add_line(self.now, "log", f"#{offset} {who} {kind}{place}")
+
+    def beliefs(self, name: str) -> list[Held]:
+        """What members of this process believe at this moment, but for those that share out partitions for others."""
+        process = self.processes.get(name)
+        found = [] if process is None else self.sight.of_process(process)
+        return [held for held in found if not held.seat[0].endswith(SUFFIX) and held.believing()]
+
+    def _meet(self, held: Held) -> None:
+        group, role, _ = held.seat
+        if not group.endswith(SUFFIX):
+            self.most[group, role] = max(self.most.get((group, role), 0), len(self.sight.believers(held.seat)))
+
+    def _failures(self, process: Process) -> None:
+        """What ends a thread of a process ends the run, unless it is how programs end."""
+        for name, error in process.failures:
+            if id(error) not in self._known and isinstance(error, Exception):
+                self._known.add(id(error))
+                error.add_note(
+                    f"in thread {name!r} of process {process.name!r}, {self.now / SECOND:.6f} s into the stage"
+                )
+                raise error
