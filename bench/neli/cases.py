@@ -259,7 +259,7 @@ def _crowd_row(crowd: Crowd, mode: str, of: str, size: int, parts: list[list[int
     one = of[:-1] if size == 1 else of
     figures = f"{rate:.0f} records/s, no partition silent for more than {gap} ms"
     target, met = f"<= {BUDGET}/s", rate <= BUDGET * OVER
-    if mode != "nele" and core.over_budget():
+    if mode != "nele" and core.rules.share.exceeded:
         # Said by the members, as the warning beacon-budget.
         target, met = f"{'T' if mode == 'neli' else 'the deadline'} binds: the budget yields", None
     dry = gap >= threshold

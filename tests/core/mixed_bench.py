@@ -61,10 +61,9 @@ class Actor:
             )
             self.step(ev.Attached(0, end))
             return
-        made = Fast if self.protocol == "fast-neli" else Neli
-        self.core = made(
-            Config(group=GROUP, id=id, name=self.name, roles=(ROLE,), threshold_ms=300, interval_ms=50, session_ms=1000)
-        )
+        settings: dict[str, Any] = {"threshold_ms": 300, "interval_ms": 50, "session_ms": 1000}
+        config = Config(group=GROUP, id=id, name=self.name, roles=(ROLE,), **settings)
+        self.core = Induced(Fast(config) if self.protocol == "fast-neli" else Neli(config))
         self.step(ev.Attached(0, end))
         self.step(ev.Assigned((0,)))
 

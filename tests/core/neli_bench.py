@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pares.core.events import Acked, Append, Assigned, Attached, Effect, Extend, Follow, Lead, Read, Tick
+from pares.core.neli.classic import Neli
 from pares.core.neli.config import Config
+from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
 from pares.core.wire import neli_records
 from pares.core.wire.neli_records import Announce, Number, PartitionCount, Place, RolesChanged, Share, Yield
@@ -18,6 +20,14 @@ def config(**fields: Any) -> Config:
     settings: dict[str, Any] = {"group": "g", "id": "me~1", "name": "me", "roles": ("0",)}
     settings |= {"threshold_ms": 300, "interval_ms": 50, "session_ms": 1000}
     return Config(**settings | fields)
+
+
+def fast(config: Config) -> Induced:
+    return Induced(Fast(config))
+
+
+def neli(config: Config) -> Induced:
+    return Induced(Neli(config))
 
 
 class Bench:

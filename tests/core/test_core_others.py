@@ -9,11 +9,10 @@ import pytest
 from core_authors import BASE, Paper, Pen
 from core_driver import Solo, leader
 from mixed_bench import Stage as Play
-from neli_bench import MS, Bench, config, leading, of
+from neli_bench import MS, Bench, config, fast, leading, of
 
 from pares.core.claims.protocol import Stage
 from pares.core.events import Assigned, Attached, Lead, Live, Read, Report, Restart, Stop
-from pares.core.neli.fast import Fast
 from pares.core.wire import neli_records
 from pares.core.wire import records as R
 from pares.core.wire.neli_records import Announce, Beacon, PartitionCount, Pulse, Yield
@@ -188,7 +187,7 @@ def test_a_log_without_its_beginning_is_left_alone_too() -> None:
 
 def newcomer() -> Bench:
     """A member of Fast NELI that has not looked at its log yet."""
-    return Bench(Fast(config()), idle=True)
+    return Bench(fast(config()), idle=True)
 
 
 def enter(bench: Bench) -> None:
@@ -235,7 +234,7 @@ def test_neli_begins_at_once_where_all_have_left(how: str) -> None:
 
 
 def test_a_join_behind_its_announcement_is_told_and_led_on() -> None:
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     pen = claimant(bench)
     assert [e.kind for e in of(bench.read(), Report)] == ["other-protocol"]
     bench.go()
@@ -247,7 +246,7 @@ def test_a_join_behind_its_announcement_is_told_and_led_on() -> None:
 
 
 def test_who_leads_beside_it_all_the_same_is_given_way_to() -> None:
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     pen = claimant(bench)
     bench.go()
     pen.claim("0")
@@ -258,7 +257,7 @@ def test_who_leads_beside_it_all_the_same_is_given_way_to() -> None:
 
 @pytest.mark.parametrize("then", ["leave", "beat", "silence"])
 def test_an_announcement_that_comes_back_behind_a_join_is_taken_back(then: str) -> None:
-    bench = Bench(Fast(config()))
+    bench = Bench(fast(config()))
     bench.step(Assigned((0,)))
     bench.read()
     bench.read()
@@ -279,7 +278,7 @@ def test_an_announcement_that_comes_back_behind_a_join_is_taken_back(then: str) 
 
 
 def test_what_stood_there_without_its_join_counts_with_the_longest_session() -> None:
-    core = Fast(config())
+    core = fast(config())
     beat = R.encode(R.Beat(v=1, g="g", m="x~1", n=7, b=5, s=250))
     core.step(Attached(40, 41), 0)
     core.step(Read([(40, 0, beat)]), 1)

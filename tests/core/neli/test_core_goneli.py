@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from neli_bench import Bench, config, of
+from neli_bench import Bench, config, fast, of
 
 from pares.core.events import Assigned, Barrier, Follow, Lead, Lost, Revoked, WorkOver, Yielded
-from pares.core.neli.fast import Fast
 
 
 def three() -> Bench:
-    bench = Bench(Fast(config(partitions=3)))
+    bench = Bench(fast(config(partitions=3)))
     bench.step(Assigned((0, 1, 2)))
     bench.read()
     bench.go()

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from neli_bench import Bench, config
+from neli_bench import Bench, config, fast
 
 from pares.core.events import Assigned, Restart
-from pares.core.neli.fast import Fast
 from pares.core.neli.role_mapping import stable_hash
 from pares.core.wire.neli_records import PartitionCount, decode
 
@@ -75,7 +74,7 @@ def play(
 
 
 def test_0_1_refuses_to_begin_beside_members_that_go_by_numbers(release: Path) -> None:
-    new = Bench(Fast(config(partitions=2, roles=NAMES)))
+    new = Bench(fast(config(partitions=2, roles=NAMES)))
     new.step(Assigned((0,)))
     new.read()
     new.go()
@@ -92,7 +91,7 @@ def test_beside_0_1_the_hash_is_in_force_and_both_lead_their_own(release: Path) 
     old = play(release, [[], []], (1,))
     expected = {name for name in NAMES if stable_hash(name) % 2 == 1}
     assert set(old["leads"]) == expected
-    new = Bench(Fast(config(partitions=2, roles=NAMES)), idle=True)
+    new = Bench(fast(config(partitions=2, roles=NAMES)), idle=True)
     new.now += 10**9
     new.logs[:] = [[(o, s, bytes.fromhex(p)) for o, s, p in log] for log in old["logs"]]
     new.ends[:] = [len(log) for log in new.logs]
@@ -101,7 +100,7 @@ def test_beside_0_1_the_hash_is_in_force_and_both_lead_their_own(release: Path) 
     new.read()
     new.go()
     assert set(new.leading()) == set(NAMES) - expected
-    assert {name: new.core.partition(name) for name in NAMES} == {name: stable_hash(name) % 2 for name in NAMES}
+    assert {name: new.core.roles.partition(name) for name in NAMES} == {name: stable_hash(name) % 2 for name in NAMES}
     again = play(release, new.logs, (1,), "other~1")
     assert again["stopped"] == [], "another of 0.1 reads all that the new one has written, and begins beside it"
 
@@ -109,7 +108,7 @@ def test_beside_0_1_the_hash_is_in_force_and_both_lead_their_own(release: Path) 
 def test_an_old_one_that_has_begun_unseen_makes_the_new_one_begin_anew(release: Path) -> None:
     """Both begin at once on an empty log: the old one's width stands in it when the new one has announced itself."""
     old = play(release, [[], []], ())
-    new = Bench(Fast(config(partitions=2, roles=NAMES)))
+    new = Bench(fast(config(partitions=2, roles=NAMES)))
     new.step(Assigned((0, 1)))
     new.read()
     new.go()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from neli_bench import MS, leading, of
+from neli_bench import MS, fast, leading, of
 from neli_bench import config as settings
 
 from pares.core import events as ev
-from pares.core.neli.fast import Fast
 from pares.core.wire.neli_records import Announce, Pulse, Yield, decode
 
 
 def test_a_yield_says_when_the_belief_ended_and_not_when_the_group_took_the_partition() -> None:
     """Fenced, and superseded since: a later end would overlap with what the other one says of itself."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     token, until = bench.leading()["0"], bench.until()
     bench.wait(400)
     (follow,) = of(bench.step(ev.Tick(bench.wall_us)), ev.Follow)
@@ -33,7 +32,7 @@ def test_a_yield_says_when_the_belief_ended_and_not_when_the_group_took_the_part
 
 def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced_in() -> None:
     """Given back and given again before the barrier had returned: nobody else will lead there."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     bench.step(ev.Revoked((0,)))
     bench.step(ev.Assigned((0,)))
     assert of(bench.step(ev.Jumped("replaced")), ev.Follow)[0].fenced

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from neli_bench import MS, WALL_US, Bench, config, leading, of
+from neli_bench import MS, WALL_US, Bench, config, fast, leading, neli, of
 
 from pares.core import events as ev
 from pares.core.errors import ConfigError
-from pares.core.neli.classic import BEACONS, Neli
-from pares.core.neli.fast import Fast
+from pares.core.neli.classic import BEACONS
+from pares.core.neli.induced import Induced
 from pares.core.wire import neli_records
 from pares.core.wire.neli_records import Announce, Beacon, Foreign, PartitionCount, Pulse, Yield
 from pares.core.wire.records import MAX_BASE, BadRecord, Join, Text, encode
@@ -22,7 +22,7 @@ from pares.core.wire.records import MAX_BASE, BadRecord, Join, Text, encode
 
 @given(late=st.integers(0, 250), ahead=st.integers(-20, 20))
 def test_v_takes_the_brokers_time_whenever_the_beacon_is_read(late: int, ahead: int) -> None:
-    bench = leading(Neli(config(error_ms=20)))
+    bench = leading(neli(config(error_ms=20)))
     stamp = bench.now
     bench.wait(50)
     (put,) = bench.tick()
@@ -39,18 +39,18 @@ def test_v_takes_the_brokers_time_whenever_the_beacon_is_read(late: int, ahead: 
 
 def test_the_sum_is_checked_and_shown() -> None:
     with pytest.raises(ConfigError, match="900 ms \\+ 100 ms = 1000 ms, and the session is 1000 ms"):
-        Neli(config(threshold_ms=900, error_ms=100))
-    Neli(config(threshold_ms=899, error_ms=100))
+        neli(config(threshold_ms=900, error_ms=100))
+    neli(config(threshold_ms=899, error_ms=100))
     with pytest.raises(ConfigError, match="needs T above the group's session"):
-        Neli(config(threshold_ms=1000, exclusive=False))
+        neli(config(threshold_ms=1000, exclusive=False))
     with pytest.raises(ConfigError, match=f"needs {BEACONS} of them: use at most 70 ms"):
-        Neli(config(threshold_ms=300, error_ms=20, interval_ms=71))
+        neli(config(threshold_ms=300, error_ms=20, interval_ms=71))
     with pytest.raises(ConfigError, match="two beats take 260 ms"):
-        Fast(config(interval_ms=130))
+        fast(config(interval_ms=130))
 
 
 def test_a_predecessor_that_was_silent_for_t_and_e_is_not_waited_for() -> None:
-    bench = Bench(Neli(config(error_ms=20)))
+    bench = Bench(neli(config(error_ms=20)))
     b = bench.write(Announce, "old~1", b=5, within=320)
     bench.write(Beacon, "old~1", term=5 + b, lead=True, within=320)
     bench.wait(321)
@@ -63,7 +63,7 @@ def test_a_predecessor_that_was_silent_for_t_and_e_is_not_waited_for() -> None:
 
 @given(silent=st.integers(0, 319))
 def test_of_a_predecessors_t_and_e_what_is_left_is_waited_for(silent: int) -> None:
-    bench = Bench(Neli(config(error_ms=20)))
+    bench = Bench(neli(config(error_ms=20)))
     b = bench.write(Announce, "old~1", b=5, within=320)
     bench.write(Beacon, "old~1", term=5 + b, lead=True, within=320)
     last = bench.now
@@ -79,7 +79,7 @@ def test_of_a_predecessors_t_and_e_what_is_left_is_waited_for(silent: int) -> No
 
 
 def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
-    bench = Bench(Neli(config(error_ms=10)))
+    bench = Bench(neli(config(error_ms=10)))
     bench.step(ev.Assigned((0,)))
     bench.read()
     for put in bench.tick():
@@ -94,7 +94,7 @@ def test_a_clock_that_is_wrong_is_reported_and_leads_nothing() -> None:
 @pytest.mark.parametrize("ahead_ms", [11, 12, 299, 300, 5000])
 def test_a_clock_that_is_ahead_is_reported_and_leads_for_so_much_less(ahead_ms: int) -> None:
     """By what it wrote itself: a record's time can't be after its stamp, however long it was on its way."""
-    bench = AheadBench(Neli(config(error_ms=10)), ahead_ms)
+    bench = AheadBench(neli(config(error_ms=10)), ahead_ms)
     bench.step(ev.Assigned((0,)))
     bench.read()
     bench.go()
@@ -112,7 +112,7 @@ def test_a_clock_that_is_ahead_is_reported_and_leads_for_so_much_less(ahead_ms: 
 
 
 def test_a_record_that_was_late_is_no_clock_ahead() -> None:
-    bench = leading(Neli(config(error_ms=0)))
+    bench = leading(neli(config(error_ms=0)))
     for late in (1, 50, 250):
         bench.wait(50)
         (put,) = bench.tick()
@@ -125,7 +125,7 @@ def test_a_record_that_was_late_is_no_clock_ahead() -> None:
 class AheadBench(Bench):
     """Its logs are stamped by a clock that is behind the member's."""
 
-    def __init__(self, core: Neli, ahead_ms: int) -> None:
+    def __init__(self, core: Induced, ahead_ms: int) -> None:
         self.ahead_ms = ahead_ms
         super().__init__(core)
 
@@ -138,7 +138,7 @@ class AheadBench(Bench):
 
 def test_everybody_beacons_on_every_partition() -> None:
     """In exclusive mode seldom, twice a session, where it owns nothing: no belief rests on these."""
-    bench = Bench(Neli(config(partitions=3, session_ms=1000)))
+    bench = Bench(neli(config(partitions=3, session_ms=1000)))
     bench.wait(499)
     bench.go()
     assert [bench.kinds(number) for number in range(3)] == [[]] * 3
@@ -158,8 +158,8 @@ def test_everybody_beacons_alike_in_non_exclusive_mode() -> None:
 # Non-exclusive -----------------------------------------------------------------------------------------------------------
 
 
-def nele(**fields: Any) -> Neli:
-    return Neli(config(exclusive=False, threshold_ms=1500, **fields))
+def nele(**fields: Any) -> Induced:
+    return neli(config(exclusive=False, threshold_ms=1500, **fields))
 
 
 def test_any_beacon_keeps_a_non_exclusive_leader() -> None:
@@ -235,7 +235,7 @@ def test_who_closes_beacons_for_what_it_still_leads_and_prolongs_nothing() -> No
 
 
 def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None:
-    bench = leading(Fast(config(partitions=2)))
+    bench = leading(fast(config(partitions=2)))
     bench.write(PartitionCount, "new~1", 1, of=4)
     effects = bench.read()
     assert [type(e) for e in effects] == [ev.Follow, ev.Restart]
@@ -243,20 +243,20 @@ def test_who_reads_a_larger_number_of_partitions_stops_and_begins_anew() -> None
 
 
 def test_who_comes_with_fewer_partitions_is_refused() -> None:
-    core = Fast(config())
+    core = fast(config())
     width = neli_records.encode(PartitionCount(v=1, g="g", m="x~1", n=1, b=0, s=0, of=4, at=0))
     core.step(ev.Attached(0, 1), 0)
     (stop,) = of(core.step(ev.Read([(0, 0, width)]), 1), ev.Stop)  # type: ignore[list-item]
     assert (stop.kind, "shares out 4 partitions, and this member 1" in stop.text) == ("refused", True)
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) -> None:
     """Role 0 is theirs by another partition than ours."""
     core = kind(config(partitions=2))
     bench = Bench(core, idle=True)
     offset = bench.write(Announce, "old~1", 1, b=5, of=1)
-    bench.write(Pulse if kind is Fast else Beacon, "old~1", 1, term=5 + offset, lead=True)
+    bench.write(Pulse if kind is fast else Beacon, "old~1", 1, term=5 + offset, lead=True)
     started = bench.now
     bench.go()
     bench.step(ev.Assigned((0,)))
@@ -269,7 +269,7 @@ def test_tenures_by_another_number_are_waited_for_in_every_partition(kind: Any) 
 
 
 def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     assert bench.step(ev.Assigned((5,))) == []
     assert bench.step(ev.Lost((5,))) == []
     assert of(bench.step(ev.Revoked((5,))), ev.Yielded) == [ev.Yielded(5)]
@@ -277,13 +277,13 @@ def test_partitions_that_this_member_does_not_share_out_are_nobodys() -> None:
 
 @pytest.mark.parametrize("protocol", ["neli", "nele"])
 def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None:
-    core = Fast(config())
+    core = fast(config())
     fields: dict[str, Any] = {"name": "x", "within": 300, "drift": 0.1, "of": 1, "protocol": protocol}
     payload = neli_records.encode(Announce(v=1, g="g", m="x~1", n=1, b=5, s=50, at=0, **fields))
     core.step(ev.Attached(0, 1), 0)
     (stop,) = of(core.step(ev.Read([(0, 0, payload)]), 1), ev.Stop)  # type: ignore[list-item]
     assert (stop.kind, f"runs {protocol!r} (x~1)" in stop.text) == ("refused", True)
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     bench.write(Announce, "x~1", b=WALL_US * 2, protocol=protocol)
     assert [e.kind for e in of(bench.read(), ev.Report)] == ["other-protocol"]
 
@@ -293,7 +293,7 @@ def test_a_group_that_runs_another_protocol_is_left_alone(protocol: str) -> None
 
 @given(st.binary(max_size=200))
 def test_nothing_that_stands_in_a_log_stops_a_reader(payload: bytes) -> None:
-    bench = Bench(Fast(config()))
+    bench = Bench(fast(config()))
     bench.land(payload)
     bench.step(ev.Assigned((0,)))
     bench.read()
@@ -302,7 +302,7 @@ def test_nothing_that_stands_in_a_log_stops_a_reader(payload: bytes) -> None:
 
 
 def test_a_token_that_cannot_be_does_not_count() -> None:
-    bench = Bench(Fast(config()))
+    bench = Bench(fast(config()))
     bench.write(Pulse, "liar~1", term=2**53 - 1)
     offset = bench.write(Announce, "liar~2", b=MAX_BASE - 1)
     bench.write(Yield, "liar~2", term=MAX_BASE - 1 + offset, led=True)
@@ -324,4 +324,4 @@ def test_records_of_other_kinds_are_told_from_bad_ones() -> None:
 def test_a_member_whose_words_fit_no_record_is_refused() -> None:
     text: Text = "x" * 1001
     with pytest.raises(ConfigError, match="this announce can't be written"):
-        Fast(config(host=text))
+        fast(config(host=text))

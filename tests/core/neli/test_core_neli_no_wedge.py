@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from neli_bench import Bench, config
+from neli_bench import Bench, config, fast, neli
 
 from pares.core.events import Append, Assigned, Barrier, Failed, Lost, Revoked, WorkOver, Yielded
-from pares.core.neli.classic import Neli
-from pares.core.neli.fast import Fast
 from pares.core.wire.neli_records import Announce, Yield
 
 ANSWERED_MS = 1000
@@ -74,7 +72,7 @@ class Story:
         elif what == "late" and self.late:
             bench.land(self.late.pop(0))
         elif what == "rival" and self.rival is None:
-            base = max(bench.core.parts[0].track.top, bench.core.largest) + 1000
+            base = max(bench.core.parts[0].track.top, bench.core.writer.largest) + 1000
             self.rival = base + bench.write(Announce, "rival~1", b=base)
         elif what == "gone" and self.rival is not None:
             bench.write(Yield, "rival~1", term=self.rival, led=False)
@@ -98,7 +96,7 @@ class Story:
         assert what(), saying
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 @given(happened=STORIES)
 def test_a_revocation_is_answered_whatever_happened_before(kind: Any, happened: list[str]) -> None:
     story = Story(kind)
@@ -107,7 +105,7 @@ def test_a_revocation_is_answered_whatever_happened_before(kind: Any, happened: 
     story.until(lambda: not story.revoking, ANSWERED_MS, "the group waits for an answer")
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 @given(happened=STORIES, last=st.sampled_from(FAULTS))
 def test_what_the_group_gives_is_led_whatever_happened_before(kind: Any, happened: list[str], last: str) -> None:
     story = Story(kind)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from neli_bench import config
 
 from pares.core import events as ev
-from pares.core.neli.partition import Part
+from pares.core.neli.partition import Partition
 from pares.core.neli.phases import (
     AT_BARRIER,
     AT_REST,
@@ -43,9 +44,9 @@ ROWS = list(rows())
 IDS = [f"{name}: {phase.name} {what.name}" for name, phase, what, _ in ROWS]
 
 
-def partition(table: Table, phase: Phase) -> Part:
+def partition(table: Table, phase: Phase) -> Partition:
     """A partition in that phase, whose tenure 7 stands in the log, and led two roles if it has come to lead."""
-    part = Part(0, "g", table, 1000)
+    part = Partition(0, config(), table)
     part.phase, part.token, part.stands, part.until = phase, 7, 7, 10**9
     if phase in (*BELIEVING, *AT_BARRIER, Phase.GRACE):
         part.seats = list(SEATS)

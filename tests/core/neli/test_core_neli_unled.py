@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from neli_bench import MS, Bench, config, leading
+from neli_bench import MS, Bench, config, fast, leading
 
 from pares.core.events import Assigned, Close, Jumped, Lead, Revoked, WorkOver
-from pares.core.neli.fast import Fast
 from pares.core.wire.neli_records import Announce, Pulse, RolesChanged
 
 SEAT = ("0", 0)
 
 
 def test_from_the_word_of_the_group_on_an_owner_could_lead() -> None:
-    bench = Bench(Fast(config()))
+    bench = Bench(fast(config()))
     bench.go()
     assert bench.core.could_lead() == {}, "the group has not given it the partition"
     given = bench.now
@@ -28,7 +27,7 @@ def test_from_the_word_of_the_group_on_an_owner_could_lead() -> None:
 
 
 def test_who_came_before_is_waited_for_and_that_does_not_count() -> None:
-    bench = Bench(Fast(config()))
+    bench = Bench(fast(config()))
     bench.go()
     before = bench.write(Announce, "other~1")
     bench.write(Pulse, "other~1", term=before, lead=True)
@@ -44,7 +43,7 @@ def test_who_came_before_is_waited_for_and_that_does_not_count() -> None:
 
 
 def test_neither_a_barrier_nor_another_owner_nor_the_end_counts() -> None:
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     token = bench.leading()["0"]
     bench.step(Revoked((0,)))
     assert bench.core.could_lead() == {}, "its barrier runs"
@@ -62,7 +61,7 @@ def test_neither_a_barrier_nor_another_owner_nor_the_end_counts() -> None:
 
 
 def test_a_log_that_was_replaced_is_waited_for() -> None:
-    bench = leading(Fast(config()))
+    bench = leading(fast(config()))
     bench.wait(100)
     bench.step(Jumped("another log"))
     assert bench.core.could_lead() == {}, "no role is known to be there"
@@ -70,7 +69,7 @@ def test_a_log_that_was_replaced_is_waited_for() -> None:
 
 @pytest.mark.parametrize("again", [("0",), ("0", "9")])
 def test_a_role_that_comes_again_is_led_under_a_new_tenure(again: tuple[str, ...]) -> None:
-    bench = leading(Fast(config(roles=("0", "1"))))
+    bench = leading(fast(config(roles=("0", "1"))))
     first = bench.leading()
     bench.write(RolesChanged, "other~1", drop=("0",))
     bench.read()
@@ -91,7 +90,7 @@ def test_a_role_that_comes_again_is_led_under_a_new_tenure(again: tuple[str, ...
 
 
 def test_a_role_that_is_new_needs_no_new_tenure() -> None:
-    bench = leading(Fast(config(roles=("0",))))
+    bench = leading(fast(config(roles=("0",))))
     first = bench.leading()
     bench.write(RolesChanged, "other~1", add=("9",))
     bench.read()

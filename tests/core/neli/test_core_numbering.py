@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from neli_bench import Bench, config, leading, of
+from neli_bench import Bench, config, fast, leading, neli, of
 
 from pares.core import events as ev
-from pares.core.neli.classic import Neli
-from pares.core.neli.fast import Fast
 from pares.core.neli.history import Chronicle
-from pares.core.neli.numbering import Numbering
-from pares.core.neli.role_mapping import partition_of_role, stable_hash
+from pares.core.neli.role_mapping import Numbering, partition_of_role, stable_hash
 from pares.core.wire.neli_records import NUMBERED, Announce, Number, PartitionCount, Place, RolesChanged, Share, decode
 
 NAMES = ("AAPL", "MSFT", "NVDA", "TSLA")
@@ -24,7 +21,7 @@ def number(names: tuple[str, ...] = (), numbers: tuple[int, ...] = (), whole: in
     return Number(v=1, g="g", m="x~1", n=1, b=0, s=0, at=0, names=names, numbers=numbers, whole=whole)
 
 
-def owner_of_all(kind: Any = Fast, **fields: Any) -> Bench:
+def owner_of_all(kind: Any = fast, **fields: Any) -> Bench:
     bench = Bench(kind(config(**fields)))
     bench.step(ev.Assigned(tuple(range(len(bench.core.parts)))))
     bench.read()
@@ -33,10 +30,10 @@ def owner_of_all(kind: Any = Fast, **fields: Any) -> Bench:
 
 
 def share(bench: Bench, names: tuple[str, ...] = NAMES) -> list[int]:
-    return [bench.core.partition(name) for name in names]
+    return [bench.core.roles.partition(name) for name in names]
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 @pytest.mark.parametrize(
     ("partitions", "expected"), [(2, [0, 1, 0, 1]), (3, [0, 1, 2, 0]), (4, [0, 1, 2, 3]), (8, [0, 1, 2, 3])]
 )
@@ -68,7 +65,7 @@ def test_who_comes_later_reads_the_same_numbers_and_what_it_adds_moves_nobody() 
     first = owner_of_all(partitions=2, roles=("AAPL", "MSFT"))
     before = share(first, ("AAPL", "MSFT"))
     # The same logs: what the first has written, then what the second adds.
-    second = Bench(Fast(config(id="b~1", name="b", partitions=2, roles=("zzz", "MSFT", "AAPL"))), logs=first)
+    second = Bench(fast(config(id="b~1", name="b", partitions=2, roles=("zzz", "MSFT", "AAPL"))), logs=first)
     first.read()
     first.go()
     assert share(first, ("AAPL", "MSFT", "zzz")) == [*before, 0]
@@ -94,14 +91,14 @@ def test_a_name_keeps_its_number_when_its_role_goes() -> None:
 
 def test_a_whole_number_is_its_own_and_a_name_that_nobody_declared_has_its_hash() -> None:
     bench = owner_of_all(partitions=4, roles=("AAPL", "7"))
-    assert bench.core.partition("7") == 3
-    assert bench.core.partition("nobody") == stable_hash("nobody") % 4 == partition_of_role("nobody", 4)
+    assert bench.core.roles.partition("7") == 3
+    assert bench.core.roles.partition("nobody") == stable_hash("nobody") % 4 == partition_of_role("nobody", 4)
     assert set(bench.leading()) == {"AAPL", "7"}
 
 
 def test_whoever_names_it_first_decides() -> None:
     """Two name at once: the order of the log says which number is whose, also to the one that came second."""
-    bench = Bench(Fast(config(partitions=2, roles=("mine",))), idle=True)
+    bench = Bench(fast(config(partitions=2, roles=("mine",))), idle=True)
     bench.tick_until(Share)
     bench.write(Number, "x~1", names=("theirs",))
     bench.go()
@@ -134,20 +131,20 @@ def test_numbers_are_written_down_again_and_a_late_reader_finds_them() -> None:
 
 
 def test_a_late_reader_that_gets_no_answer_numbers_what_it_has_read() -> None:
-    bench = Bench(Fast(config(roles=("AAPL",), partitions=2)), start=7)
+    bench = Bench(fast(config(roles=("AAPL",), partitions=2)), start=7)
     bench.step(ev.Assigned((0, 1)))
     bench.read()
     bench.go()
-    assert "AAPL" not in bench.core.numbering.of, "somebody may know another number"
+    assert "AAPL" not in bench.core.roles.numbering.of, "somebody may know another number"
     for _ in range(30):
         bench.wait(100)
         bench.go()
-    assert bench.core.numbering.of == {"AAPL": 0}
+    assert bench.core.roles.numbering.of == {"AAPL": 0}
     assert set(bench.leading()) == {"AAPL"}
 
 
 def test_who_leads_the_first_partition_answers_whoever_comes() -> None:
-    bench = leading(Fast(config(roles=("AAPL", "MSFT"))))
+    bench = leading(fast(config(roles=("AAPL", "MSFT"))))
     bench.write(Share, "new~1", of=1)
     bench.read()
     bench.go()
@@ -156,7 +153,7 @@ def test_who_leads_the_first_partition_answers_whoever_comes() -> None:
 
 
 def test_a_standby_writes_the_numbers_down_when_nobody_leads_to_do_it() -> None:
-    bench = Bench(Neli(config(roles=("AAPL",), restate_ms=1000)))
+    bench = Bench(neli(config(roles=("AAPL",), restate_ms=1000)))
     assert not bench.leading()
     for _ in range(60):
         bench.wait(50)
@@ -165,10 +162,10 @@ def test_a_standby_writes_the_numbers_down_when_nobody_leads_to_do_it() -> None:
 
 
 def test_two_who_say_different_numbers_are_reported_and_the_first_counts() -> None:
-    bench = leading(Fast(config(roles=("AAPL", "MSFT"))))
+    bench = leading(fast(config(roles=("AAPL", "MSFT"))))
     bench.write(Number, "x~1", names=("AAPL",), numbers=(1,), whole=2)
     bench.read()
-    assert bench.core.numbering.of["AAPL"] == 0
+    assert bench.core.roles.numbering.of["AAPL"] == 0
     assert [e.kind for e in bench.effects if isinstance(e, ev.Report | ev.Stop)] == ["role-numbers"]
 
 
@@ -196,7 +193,7 @@ def by_hash(bench: Bench) -> bool:
     return share(bench, NAMES) == [stable_hash(name) % len(bench.core.parts) for name in NAMES]
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 def test_where_older_members_are_the_hash_is_in_force_for_all(kind: Any) -> None:
     bench = Bench(kind(config(partitions=4, roles=NAMES)), idle=True)
     for partition in range(4):
@@ -205,12 +202,12 @@ def test_where_older_members_are_the_hash_is_in_force_for_all(kind: Any) -> None
     bench.step(ev.Assigned((0, 1, 2, 3)))
     bench.read()
     bench.go()
-    assert not bench.core.numbered
+    assert not bench.core.roles.numbered
     assert by_hash(bench)
     assert set(bench.leading()) == set(NAMES)
     said = [decode(payload) for log in bench.logs for _, _, payload in log]
     assert not any(isinstance(r, Share | Number | Place) for r in said), "what older members do not know"
-    assert {r.protocol for r in said if isinstance(r, Announce)} == {kind.name}
+    assert {r.protocol for r in said if isinstance(r, Announce)} == {bench.core.rules.name}
 
 
 @pytest.mark.parametrize("partition", [0, 1])
@@ -220,17 +217,17 @@ def test_an_older_member_that_comes_ends_every_belief_that_rests_on_numbers(part
     (end,) = of(bench.read(), ev.Restart)
     assert "old~1 knows the roles of group 'g' by the hash" in end.why
     assert not bench.leading()
-    again = Bench(Fast(config(id="me~2", partitions=2, roles=end_roles(bench))), logs=bench)
-    assert not again.core.numbered
+    again = Bench(fast(config(id="me~2", partitions=2, roles=end_roles(bench))), logs=bench)
+    assert not again.core.roles.numbered
     assert by_hash(again)
 
 
 def end_roles(bench: Bench) -> tuple[str, ...]:
-    return bench.core.roles
+    return bench.core.roles.names
 
 
 def test_who_goes_by_the_hash_waits_for_those_who_went_by_numbers() -> None:
-    bench = Bench(Fast(config(partitions=2, roles=NAMES)), idle=True)
+    bench = Bench(fast(config(partitions=2, roles=NAMES)), idle=True)
     bench.write(PartitionCount, "old~1", of=2)
     bench.write(Announce, "numbered~1", 1, protocol=f"fast-neli{NUMBERED}", b=1)
     bench.go()
@@ -252,7 +249,7 @@ def test_an_older_member_is_refused_beside_one_that_goes_by_numbers() -> None:
 
 
 def test_who_goes_by_the_hash_tells_a_newcomer() -> None:
-    bench = Bench(Fast(config(roles=("AAPL",))), idle=True)
+    bench = Bench(fast(config(roles=("AAPL",))), idle=True)
     bench.write(PartitionCount, "old~1", of=1)
     bench.go()
     widths = sum(isinstance(decode(payload), PartitionCount) for _, _, payload in bench.logs[0])
@@ -267,7 +264,7 @@ def test_a_role_that_an_older_administrator_adds_gets_its_number() -> None:
     bench.write(RolesChanged, "admin~1", stable_hash("NVDA") % 2, add=("NVDA",))
     bench.read()
     bench.go()
-    assert bench.core.partition("NVDA") == 0
+    assert bench.core.roles.partition("NVDA") == 0
     assert set(bench.leading()) == {"AAPL", "MSFT", "NVDA"}
 
 
@@ -287,7 +284,7 @@ def test_who_looks_on_finds_the_roles_in_their_partitions() -> None:
 # An announcement that was lost ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [Fast, Neli])
+@pytest.mark.parametrize("kind", [fast, neli])
 def test_a_lost_announcement_that_lands_late_is_not_taken_for_the_newest(kind: Any) -> None:
     """It failed as far as its sender knows, which has announced itself anew; now both land, in their order. The tenure is the
     newest one's: by the older one's token others would take its owner for one that believes in nothing any more."""

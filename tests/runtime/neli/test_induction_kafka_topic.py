@@ -128,7 +128,7 @@ def test_groups_that_share_a_topic_divide_its_beats(
         return binding(member).core  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue]
 
     share = groups * 2 * 1_000_000_000 // budget
-    until(lambda: all(core(m)._interval_ns(core(m).parts[0]) == share for m in members), "all see all", PATIENCE)
+    until(lambda: all(core(m).rules.share.interval_ns == share for m in members), "all see all", PATIENCE)
     ledger = pares.open(url)
     since = [ledger.end(partition) for partition in range(2)]
     time.sleep(6.0)
@@ -141,7 +141,7 @@ def test_groups_that_share_a_topic_divide_its_beats(
     assert 0 < written <= budget * 6.0 + groups * 2
     assert all(terms), "and T follows: nobody has lost anything by it"
     for member in members:
-        assert not isinstance(core(member), Neli) or core(member).threshold_ns >= BEACONS * share
+        assert not isinstance(core(member).rules, Neli) or core(member).rules.threshold_ns >= BEACONS * share
     ledger.close()
     members[0].close()
     assert all(member.holds("0") for member in members[1:]), "a group that ends is nobody else's end"

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from pares.core.events import Acked, Effect, Failed
 from pares.core.lease import MS
-from pares.core.neli.config import Config
-from pares.core.neli.partition import Part
-from pares.core.neli.partitions import Holding
+from pares.core.neli.classic import Neli
+from pares.core.neli.conflicts import Conflicts
+from pares.core.neli.fast import Fast
+from pares.core.neli.partition import Partition
 from pares.core.neli.phases import SEEKING, STANDING, Phase
+from pares.core.neli.roles import Roles
 from pares.core.wire import neli_records
 from pares.core.wire.neli_records import (
     NAMES,
@@ -32,181 +34,173 @@ from pares.core.wire.records import MAX_BASE
 LOOKS: Final = 2
 """How often a log is read, since its partition became wanted, before the member announces itself there."""
 
+Record = tuple[type[Any], dict[str, Any]]
+"""The kind of a record, and what it says but for what all say."""
 
-class Writing(Holding):
-    """The part of `induced.Induced` that writes."""
 
-    name = ""
-    within_ms = 0
-    """What its announcements say: for how long after a record of its own its owner may believe."""
+class Writer:
+    """This member's appends to all partitions."""
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        self.largest = config.seen
+    def __init__(self, rules: Neli | Fast, parts: list[Partition], roles: Roles, conflicts: Conflicts) -> None:
+        self._rules = rules
+        self._config = rules.config
+        self._parts = parts
+        self._roles = roles
+        self._conflicts = conflicts
+        self.closing = False
+        self.largest = rules.config.seen
         """No token that this process has seen is greater."""
         self._tickets = 0
-        self._early_ns = 0
-        """By how much a beat may come before it is due, in this tick."""
-        self._flights: dict[int, Part] = {}
-        self._restating: list[str] = []
-        """Names whose numbers are to be written down again in partition 0."""
-        self._try_announce()
+        self._flights: dict[int, Partition] = {}
+        # Raises `ConfigError` if what this member says of itself does not fit into a record.
+        neli_records.encode(Announce(v=1, g=self._config.group, m=self._config.id, n=1, b=0, s=0, **self._said(0)))
 
-    @property
-    def mode(self) -> str:
-        """What this member says that it runs: all members of a group run the same."""
-        return self.name
+    def write(
+        self, part: Partition, wall_us: int, now: int, early_ns: int, effects: list[Effect], wakes: list[int]
+    ) -> None:
+        """What is due in a partition, if anything is. `early_ns`: by how much a beat may come before it is due."""
+        if part.outbox.in_flight is not None:
+            return
+        if now < part.outbox.retry_at:
+            wakes.append(part.outbox.retry_at)
+            return
+        record = self._due(part, wall_us, now, early_ns, wakes)
+        if record is None:
+            return
+        kind, fields = record
+        self._tickets += 1
+        self._flights[self._tickets] = part
+        base = self._base(part, wall_us) if kind is Announce else part.track.base
+        due_ms = self._rules.due_ms(part, kind)
+        effects.append(part.write(kind, self._config.id, base, due_ms, self._tickets, now, **fields))
 
-    # What each protocol says for itself --------------------------------------------------------------------------------
+    def over(self, event: Acked | Failed, now: int, effects: list[Effect]) -> None:
+        """An append has come to its end."""
+        part = self._flights.pop(event.ticket, None)
+        if part is None or part.outbox.in_flight != event.ticket:
+            return
+        if isinstance(event, Acked):
+            part.outbox.acked(event.offset, part.track.position, now)
+        else:
+            part.outbox.failed(now, event.unknown)
+        part.yielded()
+        part.answer(effects)
 
-    def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
-        """What to write when a beat is due here; None: nothing is ever due."""
-        raise NotImplementedError
+    # What is due, in order -----------------------------------------------------------------------------------------------
 
-    @property
-    def pace_ns(self) -> int:
-        """Between two beats, or beacons, of an owner, as the budget has it at present."""
-        return self.config.interval_ms * MS
-
-    def _interval_ns(self, part: Part) -> int:
-        return self.pace_ns
-
-    def _due_ms(self, part: Part, kind: type[Any]) -> int:
-        """By when this member's next record in this partition is due (R16), after one of that kind."""
-        return self._interval_ns(part) // MS
-
-    # Writing -------------------------------------------------------------------------------------------------------------
-
-    def _write(self, part: Part, wall_us: int, now: int, effects: list[Effect], wakes: list[int]) -> None:
+    def _due(self, part: Partition, wall_us: int, now: int, early_ns: int, wakes: list[int]) -> Record | None:
         at_ms = wall_us // 1000
         if part.owed is not None:
-            fields: dict[str, Any] = {"term": part.stands, "led": part.led and part.stands == part.token}
-            if fields["led"]:
-                fields |= {"began": at_ms - (now - part.began_at) // MS, "ended": at_ms - (now - part.ended_at) // MS}
-            self._put(part, Yield, now, effects, at=at_ms, why=part.owed, **fields)
-            return
-        if (not part.wide or part.wants_width) and self.live and part.attached and part.quiet and not self.closing:
-            self._say_width(part, now, effects, at_ms)
-            return
-        if part.number == 0 and self._say_numbers(part, now, effects, at_ms):
-            return
-        if self.numbered and self._say_roles(part, now, effects, at_ms):
-            return  # before it leads, so that it leads them at once
-        claims = self._claims(now) if part.phase in SEEKING else None
-        if claims is not None:
-            part.wanted_at = now
-            wakes.append(claims.until(self.config.drift))
-        elif part.phase in SEEKING and self._may_announce(part):
-            self._put(part, Announce, now, effects, base=self._base(part, wall_us), **self._said(at_ms))
-            return
-        if not self.live or not part.track.entered or not part.attached:
-            return
+            return self._yield(part, now, at_ms)
+        told = self._shape(part, at_ms)
+        if told is not None:
+            return told
+        if part.phase in SEEKING:
+            claims = self._conflicts.claims(now)
+            if claims is not None:
+                part.wanted_at = now
+                wakes.append(claims.until(self._config.drift))
+            elif self._may_announce(part):
+                return Announce, self._said(at_ms)
+        if not self._roles.known or not part.entered:
+            return None
         if self.closing and part.phase not in (Phase.LINGERING, Phase.STOPPING):
             # A member that closes speaks for what it leads until another does, and for what its barrier still runs for.
             # [in silence the tenure is over a deadline after the last beat, and the next owner leads beside the barrier]
-            return
-        if self._say_roles(part, now, effects, at_ms):
-            return
-        self._restate(part, now)
-        if part.phase in STANDING and part.deaf(now, self.within_ms * MS):
-            return  # its beats would keep others waiting for what it will never know of
-        beat = self._beat(part, now, at_ms)
+            return None
+        if not self._roles.numbered and (told := self._changes(part, at_ms)) is not None:
+            return told
+        self._roles.restate(part, now)
+        if part.phase in STANDING and part.deaf(now, self._rules.within_ms * MS):
+            return None  # its beats would keep others waiting for what it will never know of
+        return self._beat(part, now, at_ms, early_ns, wakes)
+
+    def _yield(self, part: Partition, now: int, at_ms: int) -> Record:
+        led = part.led and part.stands == part.token
+        fields: dict[str, Any] = {"term": part.stands, "led": led, "at": at_ms, "why": part.owed}
+        if led:
+            fields |= {"began": at_ms - (now - part.began_at) // MS, "ended": at_ms - (now - part.ended_at) // MS}
+        return Yield, fields
+
+    def _beat(self, part: Partition, now: int, at_ms: int, early_ns: int, wakes: list[int]) -> Record | None:
+        beat = self._rules.beat(part, now, at_ms)
         if beat is None:
-            return
-        due = part.last_at + self._interval_ns(part)
-        if now >= due - self._early_ns or part.beat_now:
-            self._put(part, beat[0], now, effects, **beat[1])
-        elif part.restating:
-            again, part.restating = part.restating[:NAMES], part.restating[NAMES:]
-            self._say_again(part, again, now, effects, at_ms)
-        else:
+            return None
+        due = part.outbox.last_at + self._rules.interval_ns(part)
+        if now >= due - early_ns or part.beat_now:
+            return beat
+        wishes = self._roles.of[part.number]
+        if not wishes.again:
             wakes.append(due)
+            return None
+        again, wishes.again = wishes.again[:NAMES], wishes.again[NAMES:]
+        if not self._roles.numbered:
+            return PartitionCount, {**self._width(at_ms), "roles": tuple(again)}
+        return self._places(tuple(role for role in again if self._roles.belongs(role, part)), at_ms)
 
-    # What the group shares out ---------------------------------------------------------------------------------------------
+    # What the group shares out -------------------------------------------------------------------------------------------
 
-    def _say_width(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> None:
-        self._settle_roles(part)
-        shape: dict[str, Any] = {"of": self.config.partitions, "seats": self.config.seats}
-        part.wants_width = False
-        if self.numbered:
-            self._put(part, Share, now, effects, at=at_ms, **shape)
-        else:
-            self._put(part, PartitionCount, now, effects, at=at_ms, roles=tuple(part.add)[:NAMES], **shape)
+    def _shape(self, part: Partition, at_ms: int) -> Record | None:
+        """What comes before announcements: this member's number of partitions, numbers of names, roles."""
+        roles = self._roles
+        if not roles.known or self.closing or not part.attached or not part.quiet:
+            return None
+        if not part.wide or part.wants_width:
+            part.wants_width = False
+            add = tuple(roles.settle(part).add)[:NAMES]
+            shape = self._width(at_ms)
+            return (Share, shape) if roles.numbered else (PartitionCount, {**shape, "roles": add})
+        if roles.numbered and part.number == 0 and (numbers := self._numbers(at_ms)) is not None:
+            return numbers
+        # Before it leads, so that it leads them at once.
+        return self._changes(part, at_ms) if roles.numbered else None
 
-    def _say_numbers(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> bool:
-        """In partition 0: names that have no number yet; and now and then all numbers, for a log that forgets."""
-        if not (self.numbered and self.live and self.numbering.complete and part.wide and part.quiet) or self.closing:
-            return False
-        names = self.numbering.missing({role: True for role, add in self.wishes.items() if add})[:NAMES]
+    def _width(self, at_ms: int) -> dict[str, Any]:
+        return {"of": self._config.partitions, "seats": self._config.seats, "at": at_ms}
+
+    def _numbers(self, at_ms: int) -> Record | None:
+        """Names that have no number yet; and now and then all numbers, for a log that forgets."""
+        roles, numbering = self._roles, self._roles.numbering
+        if not numbering.complete:
+            return None
+        names = numbering.missing({role: True for role, add in roles.wishes.items() if add})[:NAMES]
         if names:
-            self._put(part, Number, now, effects, at=at_ms, names=tuple(names))
-        elif self._restating:
-            again, self._restating = self._restating[:NAMES], self._restating[NAMES:]
-            of = self.numbering.of
-            numbers = tuple(of[name] for name in again)
-            self._put(part, Number, now, effects, at=at_ms, names=tuple(again), numbers=numbers, whole=len(of))
-        else:
-            return False
-        return True
+            return Number, {"at": at_ms, "names": tuple(names)}
+        if not roles.again:
+            return None
+        again, roles.again = roles.again[:NAMES], roles.again[NAMES:]
+        numbers = tuple(numbering.of[name] for name in again)
+        return Number, {"at": at_ms, "names": tuple(again), "numbers": numbers, "whole": len(numbering.of)}
 
-    def _say_roles(self, part: Part, now: int, effects: list[Effect], at_ms: int) -> bool:
-        """Roles that come or go, if any do. One record for each way: a name that is its own number has none from the log."""
-        ready = self.live and part.attached and part.track.entered and part.wide and part.quiet and not self.closing
-        if not ready or not (part.add or part.drop):
-            return False
-        add, drop = tuple(part.add)[:NAMES], tuple(part.drop)[:NAMES]
-        if not self.numbered:
-            self._put(part, RolesChanged, now, effects, add=add, drop=drop, at=at_ms)
-        elif drop:
-            self._put(part, RolesChanged, now, effects, drop=drop, at=at_ms)
-        else:
-            self._say_places(part, add, now, effects, at_ms)
-        return True
+    def _changes(self, part: Partition, at_ms: int) -> Record | None:
+        """Roles that come or go. One record for each way: a name that is its own number has none from the log."""
+        wishes = self._roles.of[part.number]
+        if not part.entered or not part.wide or not part.quiet or not (wishes.add or wishes.drop):
+            return None
+        add, drop = tuple(wishes.add)[:NAMES], tuple(wishes.drop)[:NAMES]
+        if not self._roles.numbered:
+            return RolesChanged, {"at": at_ms, "add": add, "drop": drop}
+        return (RolesChanged, {"at": at_ms, "drop": drop}) if drop else self._places(add, at_ms)
 
-    def _say_again(self, part: Part, roles: list[str], now: int, effects: list[Effect], at_ms: int) -> None:
-        """Writes the roles down anew: retention may remove the first record of them."""
-        if self.numbered:
-            self._say_places(part, tuple(role for role in roles if self._belongs(role, part)), now, effects, at_ms)
-        else:
-            shape: dict[str, Any] = {"of": self.config.partitions, "seats": self.config.seats}
-            self._put(part, PartitionCount, now, effects, at=at_ms, roles=tuple(roles), **shape)
+    def _places(self, roles: tuple[str, ...], at_ms: int) -> Record:
+        numbers = tuple(self._roles.numbering.of.get(role, -1) for role in roles)
+        return Place, {"at": at_ms, "roles": roles, "numbers": numbers}
 
-    def _say_places(self, part: Part, roles: tuple[str, ...], now: int, effects: list[Effect], at_ms: int) -> None:
-        numbers = tuple(self.numbering.of.get(role, -1) for role in roles)
-        self._put(part, Place, now, effects, at=at_ms, roles=roles, numbers=numbers)
+    # Announcements -------------------------------------------------------------------------------------------------------
 
-    def _restate_numbers(self, part: Part, now: int) -> None:
-        """The leader of partition 0 writes the numbers down again in time; of all others whoever finds that nobody does."""
-        after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
-        numbering = self.numbering
-        due = after and now >= numbering.said_at + after
-        if due and self.numbered and numbering.complete and numbering.of and not self._restating:
-            numbering.said_at = now
-            self._restating = list(numbering.of)
-
-    def _put(
-        self, part: Part, kind: type[Any], now: int, effects: list[Effect], base: int | None = None, **fields: Any
-    ) -> None:
-        self._tickets += 1
-        self._flights[self._tickets] = part
-        due_ms = self._due_ms(part, kind)
-        base = part.track.base if base is None else base
-        effects.append(part.write(kind, self.me, base, due_ms, self._tickets, now, **fields))
-
-    def _may_announce(self, part: Part) -> bool:
+    def _may_announce(self, part: Partition) -> bool:
         """Only who has begun to read the log since it wants the partition, and has no announcement of its own unread. The first
         read may have been under way before: a process that was frozen with a full buffer hears of that first. [it, or a member
         that can't read, would push others aside for nothing]"""
         return (
-            all(p.wide for p in self.parts)
-            and part.attached
-            and part.track.entered
+            all(p.wide for p in self._parts)
+            and part.entered
             and part.quiet
             and part.looks >= LOOKS
             and not self.closing
         )
 
-    def _base(self, part: Part, wall_us: int) -> int:
+    def _base(self, part: Partition, wall_us: int) -> int:
         """The base in force while tokens grow under it; else the wall clock, or more if a larger token was given (R9)."""
         track = part.track
         top = max(track.top, self.largest)
@@ -215,30 +209,8 @@ class Writing(Holding):
         return min(max(wall_us, top + 1), MAX_BASE - 1)
 
     def _said(self, at_ms: int) -> dict[str, Any]:
-        c = self.config
-        runs = self.mode + (NUMBERED if self.numbered else "")
+        c = self._config
+        runs = self._rules.mode + (NUMBERED if self._roles.numbered else "")
         fields: dict[str, Any] = {"name": c.name, "host": c.host, "protocol": runs, "of": c.partitions}
         fields |= {"session": c.session_ms, "seats": c.seats}
-        return fields | {"within": self.within_ms, "drift": c.drift, "at": at_ms}
-
-    def _try_announce(self) -> None:
-        """Raises `ConfigError` if what this member says of itself does not fit into a record."""
-        neli_records.encode(Announce(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said(0)))
-
-    def _acked(self, event: Acked, now: int, effects: list[Effect]) -> None:
-        part = self._flights.pop(event.ticket, None)
-        if part is not None and part.in_flight == event.ticket:
-            part.acked(event.offset, now)
-            self._yield_over(part, effects)
-
-    def _failed(self, event: Failed, now: int, effects: list[Effect]) -> None:
-        part = self._flights.pop(event.ticket, None)
-        if part is not None and part.in_flight == event.ticket:
-            part.failed(now, event.unknown)
-            self._yield_over(part, effects)
-
-    def _yield_over(self, part: Part, effects: list[Effect]) -> None:
-        """Whatever became of it: who comes next can do without, it only has to wait longer."""
-        if part.giving:
-            part.giving, part.owed, part.stands = False, None, 0
-            self._answer(part, effects)
+        return fields | {"within": self._rules.within_ms, "drift": c.drift, "at": at_ms}

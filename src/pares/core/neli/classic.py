@@ -14,7 +14,7 @@ group forgot to tell, and a successor whose word that it leads does not come, le
 **Exclusive** (N9; T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time;
 the owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over
 by the broker's stamp + T + e, however late the beacon was read and however long the process stood still before, or between its
-looks at its two clocks (`Heard`). [a local time would let a process that was frozen with a full buffer believe for T more] A
+looks at its two clocks (`Read`). [a local time would let a process that was frozen with a full buffer believe for T more] A
 successor reads, with its own announcement, how long its predecessor had been silent before it by the broker's times, and waits
 for what is left of T + e: the paper's grace period, worst case 2T for a takeover. It waits for nothing when the predecessor's
 `yield` stands before it. And for nothing after a crash: then the predecessor has been silent for the group's session, and T + e
@@ -27,17 +27,17 @@ long as they come, also by those of its successor, and its own silence, which th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pares.core.errors import ConfigError
-from pares.core.events import Effect
+from pares.core.events import Report
 from pares.core.lease import MS
 from pares.core.neli.budget import Share
 from pares.core.neli.config import Config
-from pares.core.neli.induced import Induced
-from pares.core.neli.partition import Part
+from pares.core.neli.partition import Partition
 from pares.core.neli.partition_log import Tenure
-from pares.core.neli.phases import EXCLUSIVE, NON_EXCLUSIVE, STANDING, Phase
+from pares.core.neli.phases import EXCLUSIVE, GIVEN, NON_EXCLUSIVE, STANDING, Phase
 from pares.core.wire.neli_records import Announce, Beacon, InductionRecord
 from pares.core.wire.reader import EntryLike
 
@@ -47,55 +47,54 @@ SHARED: Final = 2
 """The same whatever shares the topic with it."""
 
 
-class Neli(Induced):
-    """One incarnation of a member that runs NELI. Feed it events, carry out its effects, in order."""
+class Neli:
+    """What `induced` asks of NELI and NELE."""
 
     name = "neli"
+    everywhere = True
+    """It beats on all partitions, its own or not."""
 
     def __init__(self, config: Config) -> None:
+        check_threshold(config)
+        self.config = config
         self.exclusive = config.exclusive
+        self.mode = "neli" if config.exclusive else "nele"
+        """What this member says that it runs: all members of a group run the same."""
         self.table = EXCLUSIVE if config.exclusive else NON_EXCLUSIVE
         self.within_ms = config.threshold_ms + (config.error_ms if config.exclusive else 0)
-        check_threshold(config)
+        """What its announcements say: for how long after a record of its own its owner may believe."""
         # Where T + e must stay below the session T is given, and the budget yields; else T follows the beacons.
         slowest = (config.threshold_ms - config.error_ms) * MS // SHARED if config.exclusive else None
         session_ns = config.session_ms * MS
         apart = session_ns // 2 if config.exclusive else None
-        self._share = Share(config.budget, config.interval_ms, slowest, session_ns, apart)
-        super().__init__(config)
-
-    @property
-    def mode(self) -> str:
-        return "neli" if self.exclusive else "nele"
+        self.share = Share(config.budget, config.interval_ms, slowest, session_ns, apart)
+        self._clock_is_wrong = ""
 
     # What a belief rests on ----------------------------------------------------------------------------------------------
 
-    def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
+    def rests_until(self, part: Partition, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> int:
+        """Until when a belief of this member may rest on a record that counted; 0: none does."""
         if not self.exclusive:
-            if part.assigned and not any(token > part.token for token in part.track.open):
-                part.until = max(part.until, now + self.threshold_ns)
-            return
-        if record.m != self.me:
-            return
+            kept = part.phase in GIVEN and not any(token > part.token for token in part.track.open)
+            return now + self.threshold_ns if kept else 0
+        if record.m != self.config.id:
+            return 0
         self._look_at_clock(record, entry[1])
-        if part.phase not in STANDING:
-            return
         if isinstance(record, Announce):
-            own = record.n == part.announced
+            own = record.n == part.outbox.announced
         else:
             own = isinstance(record, Beacon) and record.term == part.token
-        if not own:
-            return
+        if not own or part.phase not in STANDING:
+            return 0
         age_us = wall_us - entry[1] * 1000
         if age_us < -(self.config.error_ms + 1) * 1000:
-            text = (
+            self._clock_is_wrong = (
                 f"the broker's clock is {-age_us / 1000:.0f} ms ahead of this member's, and clock_error is "
                 f"{self.config.error_ms} ms: no leadership rests on that; synchronise the clocks, or state a larger error"
             )
-            self._clock_is_wrong = text
-            return
+            return 0
         left_us = self.config.threshold_ms * 1000 - age_us
-        part.until = max(part.until, now + int(left_us * 1000 * (1 - self.config.drift)))
+        return now + int(left_us * 1000 * (1 - self.config.drift))
 
     def _look_at_clock(self, record: InductionRecord, stamp_ms: int) -> None:
         """A record of one's own is stamped after its time was written into it, however long it was on its way: what it is ahead
@@ -111,69 +110,65 @@ class Neli(Induced):
     @property
     def threshold_ns(self) -> int:
         """T, as it is now: in non-exclusive mode it follows the beacons when the budget makes them seldom."""
-        return max(self.config.threshold_ms * MS, BEACONS * self._share.interval_ns)
+        return max(self.config.threshold_ms * MS, BEACONS * self.share.interval_ns)
 
-    def _good(self, part: Part, now: int) -> bool:
-        """A quarter is left of what a member with the worst clock ever has."""
+    def fresh(self, until: int, now: int) -> bool:
+        """Whether a lease will do to begin with: a quarter is left of what a member with the worst clock ever has."""
         sure_ms = self.config.threshold_ms - (self.config.error_ms if self.exclusive else 0)
-        return now < part.until - sure_ms * MS // 4
+        return now < until - sure_ms * MS // 4
 
     # What a successor waits for ------------------------------------------------------------------------------------------
 
-    def _ready_at(self, part: Part, tenure: Tenure, stamp_ms: int, now: int) -> int:
+    def ready_at(self, tenure: Tenure, stamp_ms: int, now: int) -> int:
+        """When a tenure that stands open before this member's own record, of `stamp_ms`, can't be believed in any more."""
         silent_ms = max(0, stamp_ms - tenure.stamp_ms)
         if not self.exclusive or silent_ms >= tenure.within_ms:
             return now
-        return now + self._grace_ns(tenure.within_ms - silent_ms)
+        return now + self.grace_ns(tenure.within_ms - silent_ms)
 
-    def _grace_ns(self, within_ms: int) -> int:
+    def grace_ns(self, within_ms: int) -> int:
         """T + e by the broker's clock take no longer than this by a fast stopwatch."""
         return int(within_ms * MS * (1 + self.config.drift)) + 1
 
-    def _is_silent(self, tenure: Tenure, now: int) -> bool:
-        """Non-exclusive: whoever lingers is open too, and beacons several times in a session."""
+    def is_silent(self, tenure: Tenure, now: int) -> bool:
+        """Of one that is open when this member begins to lead. In non-exclusive mode an owner that lingers has one too, and
+        beacons several times in a session."""
         return self.exclusive or now >= tenure.read_at + self.config.session_ms * MS // 2
 
-    def _silence_ns(self, tenure: Tenure) -> int:
-        return self._grace_ns(tenure.within_ms if self.exclusive else self.config.session_ms)
+    def silence_ns(self, tenure: Tenure) -> int:
+        """How long after its last record a tenure must have ended."""
+        return self.grace_ns(tenure.within_ms if self.exclusive else self.config.session_ms)
 
-    def _blind_ns(self) -> int:
-        return self._grace_ns(self.within_ms) if self.exclusive else 0
+    def blind_ns(self) -> int:
+        """How long to wait for owners of which the log has no trace left."""
+        return self.grace_ns(self.within_ms) if self.exclusive else 0
 
     # Beacons ---------------------------------------------------------------------------------------------------------------
 
-    def _beat(self, part: Part, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
-        fields: dict[str, Any] = {"within": self.within_ms, "at": at_ms}
-        if part.phase in STANDING:
-            fields |= part.says(now, at_ms)
-        return Beacon, fields
+    def beat(self, part: Partition, now: int, at_ms: int) -> tuple[type[Any], dict[str, Any]] | None:
+        """What to write when a beat is due here; None: nothing is ever due."""
+        said = part.says(now, at_ms) if part.phase in STANDING else {"at": at_ms}
+        return Beacon, {"within": self.within_ms, **said}
 
-    @property
-    def pace_ns(self) -> int:
-        return self._share.interval_ns
-
-    def _interval_ns(self, part: Part) -> int:
+    def interval_ns(self, part: Partition) -> int:
         """Owners renew a belief; of everybody else it is only to be known that they are there."""
-        return self._share.interval_ns if part.phase is not Phase.IDLE else self._share.standby_ns
+        return self.share.interval_ns if part.phase is not Phase.IDLE else self.share.standby_ns
 
-    def over_budget(self) -> bool:
-        """Whether T keeps beacons more frequent than the budget would have them."""
-        return self._share.exceeded
+    def due_ms(self, part: Partition, kind: type[Any]) -> int:
+        """By when this member's next record in this partition is due (R16), after one of that kind."""
+        return self.interval_ns(part) // MS
 
-    _clock_is_wrong = ""
-
-    def _look_around(self, part: Part, now: int, effects: list[Effect]) -> None:
-        super()._look_around(part, now, effects)
-        self._share.reckon([p.track for p in self.parts], (self.config.group, self.me), True, now)
-        if self._share.exceeded:
+    def reports(self) -> Iterator[Report]:
+        """What a person should know of the budget and of clocks."""
+        if self.share.exceeded:
             text = (
                 f"more than {self.config.budget} beacons a second go to this topic, because "
                 f"T = {self.config.threshold_ms} ms must stay below the group's session and needs {SHARED} beacons of an "
                 "owner: use fewer groups or partitions, or a longer session"
             )
-            self._report("beacon-budget", text, effects)
+            yield Report("beacon-budget", text)
         if self._clock_is_wrong:
-            self._report("clock-error", self._clock_is_wrong, effects)
+            yield Report("clock-error", self._clock_is_wrong)
             self._clock_is_wrong = ""
 
 

@@ -8,12 +8,12 @@ Hence the announcing owner:
 N1 A member that is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of
    that.
 N2 It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be
-   believed in (`partition_log`, `_ready_at`).
+   believed in (`partition_log`, `ready_at`).
 N3 An owner that reads an announcement after its own stops at once, whatever the group says, and yields. It announces itself
    again when the group gives it the partition anew; or, if the group never took it away, when that other tenure was yielded or
    has been silent for so long that nobody can believe in it.
-N4 A belief rests on records that were read back (`_rearm`), and ends by this member's own stopwatch without them. What ended so
-   is fenced for good; it begins again as a new tenure, by a fresh announcement that came back.
+N4 A belief rests on records that were read back (`rests_until`), and ends by this member's own stopwatch without them. What
+   ended so is fenced for good; it begins again as a new tenure, by a fresh announcement that came back.
 N5 Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
    all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
 
@@ -21,10 +21,7 @@ N6 What a group works at stands in the log: each partition names its roles (`wid
    them, and a role that is added or removed is so for everybody. With `seats`, a role belongs to as many partitions, each in a
    block of its own; of one role a member leads one seat.
 
-N7 Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
-   everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
-   out another number, and announced itself before, can be believed in any more. A member that reads a larger number than its
-   own stops, and begins anew with the larger one. [the paper forbids M to grow]
+N7 Members may share out different numbers of partitions, when a topic has grown (`conflicts`).
 
 Two owners never believe at once in exclusive mode, whatever the group does: of two announcements the later one is in the way of
 the earlier owner's reading, so all records of its own that re-arm it stand before; and these the later owner waits out.
@@ -35,14 +32,25 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core import events as ev
-from pares.core.coexistence import refusal
 from pares.core.lease import MS
-from pares.core.neli.appends import LOOKS, Writing
-from pares.core.neli.config import Config
-from pares.core.neli.partition import Part
+from pares.core.neli.appends import LOOKS, Writer
+from pares.core.neli.classic import Neli
+from pares.core.neli.conflicts import Conflicts
+from pares.core.neli.fast import Fast
+from pares.core.neli.partition import Partition
 from pares.core.neli.partition_log import Tenure
-from pares.core.neli.phases import AT_BARRIER, BELIEVING, SEEKING, STANDING, On, Phase
-from pares.core.reasons import CLOSED, LEASE_RAN_OUT, REVOKED, SUPERSEDED
+from pares.core.neli.phases import AT_BARRIER, BELIEVING, GIVEN, SEEKING, On, Phase
+from pares.core.neli.roles import Roles
+from pares.core.reasons import (
+    BARRIER_TIMED_OUT,
+    CLOSED,
+    LEASE_RAN_OUT,
+    LOST,
+    REVOKED,
+    ROLE_ADDED,
+    ROLE_REMOVED,
+    SUPERSEDED,
+)
 from pares.core.wire.neli_records import (
     Announce,
     Beacon,
@@ -55,14 +63,25 @@ from pares.core.wire.neli_records import (
     Share,
 )
 from pares.core.wire.reader import EntryLike
+from pares.core.wire.records import Seat
+
+SILENT: Final = "silent"
+"""Why a tenure leads whose predecessor is gone without a word."""
 
 
-class Induced(Writing):
-    """One incarnation of a member. Feed it events, carry out its effects, in order."""
+class Induced:
+    """One incarnation of a member, by the rules of one protocol. Feed it events, carry out its effects, in order."""
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        self._told: set[str] = set()
+    def __init__(self, rules: Neli | Fast) -> None:
+        self.rules = rules
+        self.config = rules.config
+        self.me = rules.config.id
+        self.parts = [Partition(number, self.config, rules.table) for number in range(self.config.partitions)]
+        self.roles = Roles(self.config, self.parts)
+        self.conflicts = Conflicts(self.config, rules.mode, self.parts)
+        self.writer = Writer(rules, self.parts, self.roles, self.conflicts)
+        self.closing = False
+        self.over = False
 
     def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
         """What follows from `event` at `now` (ns on the stopwatch), as effects to be carried out in order."""
@@ -75,6 +94,19 @@ class Induced(Writing):
         getattr(self, HANDLERS[type(event)])(event, now, effects)
         return effects
 
+    # What a driver and a view ask ----------------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """Everything that stood in the logs when they were attached to has been read."""
+        return self.roles.known
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way, owed, or to be read back."""
+        quiet = all(p.outbox.in_flight is None and p.owed is None and p.quiet for p in self.parts)
+        return self.over or (quiet and self.roles.settled())
+
     def position(self, partition: int) -> int:
         """Where to read that partition next."""
         return self.parts[partition].track.position
@@ -84,61 +116,48 @@ class Induced(Writing):
         now and then."""
         part = self.parts[partition]
         waits = not self.live or part.phase in (*SEEKING, Phase.GRACE) or not part.quiet
-        return waits or now >= part.heard_at + self.within_ms * MS // 4
-
-    def leader(self, role: str) -> Tenure | None:
-        """The owner of the partition of `role`, of its first seat that is led, as far as this member has read."""
-        return next((tenure for _, tenure in self.leaders(role)), None)
+        return waits or now >= part.heard_at + self.rules.within_ms * MS // 4
 
     def leaders(self, role: str) -> list[tuple[int, Tenure]]:
-        """The seats of `role` that are led, and who leads their partitions."""
+        """The seats of `role` that are led, and who leads their partitions, as far as this member has read."""
         seats = range(self.config.seats)
-        led = [(seat, self.parts[self.partition(role, seat)].track.leader()) for seat in seats]
+        led = [(seat, self.parts[self.roles.partition(role, seat)].track.leader()) for seat in seats]
         return [(seat, tenure) for seat, tenure in led if tenure is not None]
 
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is under way, owed, or to be read back."""
-        return self.over or (
-            not self.wishes
-            and all(p.in_flight is None and p.owed is None and p.quiet and not p.add and not p.drop for p in self.parts)
-        )
+    def last_sign(self, seat: Seat) -> int | None:
+        """Of a seat that this member has just come to lead: when it read the last record of the owner that went in silence;
+        None if nobody did."""
+        return max((tenure.read_at for tenure in self._before(self._part_of(seat))), default=None)
 
-    # What each protocol says for itself --------------------------------------------------------------------------------
+    def could_lead(self) -> dict[Seat, int]:
+        """The seats of partitions that the group gives to this member, that it does not lead, and that nothing but itself keeps
+        it from leading, and since when, by the stopwatch: who came before is waited for no more, no barrier runs, and nobody
+        else has announced itself there."""
+        found: dict[Seat, int] = {}
+        for part in self.parts:
+            if self.live and part.phase in (*SEEKING, Phase.GRACE):
+                since = max(part.wanted_at, self._waits_until(part) if part.phase is Phase.GRACE else 0)
+                found |= dict.fromkeys(self.roles.seats_of(part), since)
+        return found
 
-    def _rearm(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, wall_us: int) -> None:
-        """A record counted: does a belief of this member rest on it, and until when?"""
-        raise NotImplementedError
-
-    def _ready_at(self, part: Part, tenure: Tenure, stamp_ms: int, now: int) -> int:
-        """When that tenure, which stands open before this member's announcement (appended at `stamp_ms`), can't be believed
-        in any more."""
-        raise NotImplementedError
-
-    def _blind_ns(self) -> int:
-        """How long to wait for owners of which the log has no trace left."""
-        raise NotImplementedError
-
-    # Time --------------------------------------------------------------------------------------------------------------
+    # Time ----------------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: ev.Tick, now: int, effects: list[ev.Effect]) -> None:
         wakes: list[int] = []
         # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
-        due = any(p.in_flight is None and now >= p.last_at + self._interval_ns(p) for p in self.parts)
-        self._early_ns = self.pace_ns // 4 if due else 0
-        self._await_numbers(now, wakes)
+        beats = [p.outbox.last_at + self.rules.interval_ns(p) for p in self.parts if p.outbox.in_flight is None]
+        early_ns = self.rules.share.interval_ns // 4 if any(now >= due for due in beats) else 0
+        self.roles.await_numbers(now, self.rules.blind_ns(), wakes)
         for part in self.parts:
-            self._overdue_barrier(part, now, effects)
+            if part.phase in AT_BARRIER and now >= part.barrier_until:
+                # A barrier has a limit of its own: the term is fenced, and the group is let go on.
+                part.on(On.OVERDUE, now, effects, BARRIER_TIMED_OUT)
             self._advance(part, now, effects)
             if self.config.seats > 1:
                 self._reseat(part, now, effects)
             self._retake(part, now, effects, wakes)
-            if part.in_flight is None:
-                if now < part.retry_at:
-                    wakes.append(part.retry_at)
-                else:
-                    self._write(part, event.wall_us, now, effects, wakes)
-            self._answer(part, effects)
+            self.writer.write(part, event.wall_us, now, early_ns, effects, wakes)
+            part.answer(effects)
             if part.phase in (*BELIEVING, *AT_BARRIER):
                 wakes.append(part.until)
             if part.phase in AT_BARRIER:
@@ -147,10 +166,119 @@ class Induced(Writing):
                 wakes.append(now + MS)
             if part.phase is Phase.GRACE and self._waits_until(part) > now:
                 wakes.append(self._waits_until(part))
-        if self.closing and all(p.phase is Phase.IDLE and p.owed is None and p.in_flight is None for p in self.parts):
+        idle = all(p.phase is Phase.IDLE and p.owed is None and p.outbox.in_flight is None for p in self.parts)
+        if self.closing and idle:
             self._end(ev.Closed(), CLOSED, now, effects)
         elif wakes:
             effects.append(ev.Wake(min(wakes)))
+
+    def _expire(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
+        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
+        if self.closing and part.phase is Phase.LINGERING:
+            part.on(On.UNFOLLOWED, now, effects, CLOSED)
+        elif part.phase in BELIEVING:
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT, at=part.until)
+        elif part.phase in AT_BARRIER:
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
+
+    def _advance(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
+        """From waiting to leading."""
+        if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self.rules.fresh(part.until, now):
+            return  # or a fresh beat is to come back first
+        # To be told, no more: nothing is decided by it.
+        silent = any(self.rules.is_silent(tenure, now) for tenure in self._before(part))
+        part.seats = self.roles.seats_of(part)
+        part.on(On.READY, now, effects, SILENT if silent else "assigned")
+
+    def _waits_until(self, part: Partition) -> int:
+        return max(part.ready_at, self.conflicts.over_at())
+
+    def _before(self, part: Partition) -> list[Tenure]:
+        """Others' tenures that stood open before this member's own, and stand open still."""
+        return [tenure for tenure in part.others(self.me) if tenure.token in part.before]
+
+    def _retake(self, part: Partition, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
+        """The group still gives this member what another has announced itself for: the other may be gone."""
+        if part.phase is not Phase.SUPERSEDED:
+            return
+        rival = part.track.open.get(part.track.newest)
+        at = now if rival is None or rival.member == self.me else rival.read_at + self.rules.silence_ns(rival)
+        if now >= at:
+            part.on(On.RIVAL_SILENT, now, effects)
+        else:
+            wakes.append(at)
+
+    def _reseat(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
+        """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
+        if part.phase not in BELIEVING:
+            return
+        seats = self.roles.seats_of(part)
+        if not part.ended.isdisjoint(seats):
+            # Its next term needs a token above that of the last one: so the tenure ends by plan, with all roles of the
+            # partition, and another one is announced. In NELE there is a moment without a leader.
+            part.on(On.ROLE_BACK, now, effects, ROLE_ADDED)
+            return
+        for seat in part.seats:
+            if seat not in seats:
+                part.ended.add(seat)
+                follow = ev.Follow(seat, part.token, ROLE_REMOVED, False, now)
+                effects += [follow, ev.Barrier(seat, part.token, ROLE_REMOVED)]
+        effects += [ev.Lead(s, part.token, part.until, ROLE_ADDED) for s in seats if s not in part.seats]
+        part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
+        part.seats = seats
+
+    # The group and users -------------------------------------------------------------------------------------------------
+
+    def _assigned(self, event: ev.Assigned, now: int, effects: list[ev.Effect]) -> None:
+        if self.closing:
+            return
+        for part in self._parts(event.partitions):
+            part.on(On.ASSIGNED, now, effects)
+            self._reseat(part, now, effects)  # it may have come back before anybody else had announced itself
+
+    def _revoked(self, event: ev.Revoked, now: int, effects: list[ev.Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.revoked = True
+            part.on(On.REVOKED, now, effects, REVOKED)
+            part.answer(effects)
+        effects += [ev.Yielded(number) for number in event.partitions if number >= len(self.parts)]
+
+    def _lost(self, event: ev.Lost, now: int, effects: list[ev.Effect]) -> None:
+        for part in self._parts(event.partitions):
+            part.on(On.LOST, now, effects, LOST)
+            part.answer(effects)
+
+    def _parts(self, numbers: tuple[int, ...]) -> list[Partition]:
+        """A topic that has grown has more partitions than this member shares out; they are nobody's here."""
+        return [self.parts[number] for number in numbers if number < len(self.parts)]
+
+    def _part_of(self, seat: Seat) -> Partition:
+        return self.parts[self.roles.partition(*seat)]
+
+    def _lapsed(self, event: ev.Lapsed, now: int, effects: list[ev.Effect]) -> None:
+        """The belief ran out before its renewal could be carried out: as in `_expire`."""
+        part = self._part_of(event.seat)
+        if part.phase in BELIEVING and part.token == event.token:
+            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
+
+    def _work_over(self, event: ev.WorkOver, now: int, effects: list[ev.Effect]) -> None:
+        part = self._part_of(event.seat)
+        if part.phase in AT_BARRIER and part.token == event.token:
+            part.returning.discard(event.seat)
+            if not part.returning:
+                part.on(On.RETURNED, now, effects, part.why)
+
+    def _close(self, event: ev.Close, now: int, effects: list[ev.Effect]) -> None:
+        self.closing = self.writer.closing = True
+        for part in self.parts:
+            part.on(On.REVOKED, now, effects, CLOSED)
+            part.answer(effects)
+
+    def _change_roles(self, event: ev.ChangeRoles, now: int, effects: list[ev.Effect]) -> None:
+        self.roles.change(event)
+
+    def _append_over(self, event: ev.Acked | ev.Failed, now: int, effects: list[ev.Effect]) -> None:
+        self.writer.over(event, now, effects)
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
@@ -170,13 +298,13 @@ class Induced(Writing):
             record = track.feed(entry, now)
             if record is None:
                 continue
-            if record.m == self.me and not part.sent.read_back(record.n, entry[2]):
+            if record.m == self.me and not part.outbox.sent.read_back(record.n, entry[2]):
                 text = f"record {record.n} of {self.me} was not written by this process: it was forked or cloned; start it anew"
                 self._end(ev.Stop("cloned", text), "cloned", now, effects)
                 return
             self._take(part, record, entry, now, effects)
-            self._rearm(part, record, entry, now, event.wall_us)
-        self.largest = max(self.largest, track.top)
+            part.until = max(part.until, self.rules.rests_until(part, record, entry, now, event.wall_us))
+        self.writer.largest = max(self.writer.largest, track.top)
         if event.entries or not self.live:
             self._look_around(part, now, effects)
         if self.over:
@@ -185,185 +313,104 @@ class Induced(Writing):
             effects.append(ev.Extend(part.until, tuple(part.seats)))
         self._advance(part, now, effects)
 
-    def _take(self, part: Part, record: InductionRecord, entry: EntryLike, now: int, effects: list[ev.Effect]) -> None:
+    def _take(
+        self, part: Partition, record: InductionRecord, entry: EntryLike, now: int, effects: list[ev.Effect]
+    ) -> None:
         mine = record.m == self.me
         if isinstance(record, Number) and part.number == 0:
-            self._numbers_came(now, effects)
+            if self.roles.numbering.conflict:
+                text = f"{self.roles.numbering.conflict}: the first counts here"
+                effects += self.conflicts.once(ev.Report("role-numbers", text))
+            self.roles.numbers_came()
+            for other in self.parts:
+                self._reseat(other, now, effects)
         elif isinstance(record, PartitionCount | RolesChanged | Place):
-            self._roles_came(part, record, now, effects)
+            self.roles.came(part, record)
+            self._reseat(part, now, effects)
         if isinstance(record, PartitionCount | Share):
-            if mine and not part.wide:
-                part.wide = True
-                shape = (self.config.partitions, self.numbered)
-                others = [t for t in part.track.open.values() if (t.of, t.numbered) != shape and t.member != self.me]
-                self._others |= {(part.number, t.token): self._ready_at(part, t, entry[1], now) for t in others}
-            elif not mine:
-                self._newcomer(part, record, entry[0], now, effects)
+            self._shared_out(part, record, entry, now, effects)
         elif isinstance(record, Announce):
-            token = record.b + entry[0]
             if mine:
-                self._announced(part, record.n, token, entry[1], now, effects)
+                self._announced(part, record, entry, now, effects)
             else:
                 part.on(On.RIVAL, now, effects, f"{SUPERSEDED} by {record.m}")
         elif not mine and isinstance(record, Pulse | Beacon) and record.lead and record.term > part.token:
             part.on(On.RIVAL_LEADS, now, effects, f"{SUPERSEDED} by {record.m}")
 
-    # Roles and their numbers ----------------------------------------------------------------------------------------------
-
-    def _numbers_came(self, now: int, effects: list[ev.Effect]) -> None:
-        if self.numbering.conflict:
-            self._report("role-numbers", f"{self.numbering.conflict}: the first counts here", effects)
-        self._place()
-        for part in self.parts:
-            self._settle_roles(part)
-            self._reseat(part, now, effects)
-
-    def _roles_came(
-        self, part: Part, record: PartitionCount | RolesChanged | Place, now: int, effects: list[ev.Effect]
+    def _shared_out(
+        self, part: Partition, record: PartitionCount | Share, entry: EntryLike, now: int, effects: list[ev.Effect]
     ) -> None:
-        if self.numbered and self.live and isinstance(record, RolesChanged) and part.phase in STANDING:
-            # By somebody who knows no numbers, such as an older administrator.
-            self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
-            self._place()
-        self._settle_roles(part)
-        self._reseat(part, now, effects)
+        """A member says how many partitions there are: this one, or one that has come."""
+        if record.m == self.me and not part.wide:
+            part.wide = True
+            others = self.conflicts.by_another_number(part, numbered=self.roles.numbered)
+            self.conflicts.await_end({(part.number, t.token): self.rules.ready_at(t, entry[1], now) for t in others})
+        elif record.m != self.me and self.live:
+            double = self.conflicts.duplicate(record.m)
+            if double is not None and entry[0] >= part.track.end:
+                effects += self.conflicts.once(double)
+            if isinstance(record, Share):  # else by the hash, as a restatement or by an older member
+                self.roles.newcomer(part)
 
-    def _newcomer(
-        self, part: Part, record: PartitionCount | Share, offset: int, now: int, effects: list[ev.Effect]
+    def _announced(
+        self, part: Partition, record: Announce, entry: EntryLike, now: int, effects: list[ev.Effect]
     ) -> None:
-        """Somebody begins to share out, too, or says again that it does."""
-        if not self.live:
-            return
-        if record.m.rpartition("~")[0] == self.config.name and offset >= part.track.end:
-            text = f"{record.m} shares out under the name of this member ({self.me}); give each process its own"
-            self._report("duplicate-name", text, effects)
-        if isinstance(record, PartitionCount):
-            return  # by the hash, as a restatement or by an older member
-        if not self.numbered:
-            part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
-        elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self._restating:
-            self._restating = list(self.numbering.of)
-
-    def _await_numbers(self, now: int, wakes: list[int]) -> None:
-        """Of a log that has forgotten its beginning nobody may be left who knows the numbers."""
-        part = self.parts[0]
-        if not self.live or not self.numbered:
-            return
-        self._restate_numbers(part, now)
-        if not self.numbering.complete:
-            until = part.track.entered_at + max(self._blind_ns(), 2 * self.config.session_ms * MS)
-            if now < until:
-                wakes.append(until)
-                return
-            self.numbering.settle()
-        if self.wishes:
-            self._place()
-
-    def _decide_numbers(self) -> None:
-        """All logs have been read: whether somebody in the group knows the hash only."""
-        self.numbered = self.numbered and not any(part.track.hashed for part in self.parts)
-        self._place()
-
-    def _announced(self, part: Part, n: int, token: int, stamp_ms: int, now: int, effects: list[ev.Effect]) -> None:
         """An announcement of this member has been read back, and counts."""
-        part.stands = token
+        part.stands = record.b + entry[0]
         late = SUPERSEDED if part.phase is Phase.SUPERSEDED else REVOKED
-        claims = self._claims(now)
-        if n != part.announced:  # one of unknown outcome that came late
+        claims = self.conflicts.claims(now)
+        if record.n != part.outbox.announced:  # one of unknown outcome that came late
             part.on(On.OUTDATED, now, effects, late)
-        elif claims is not None and part.assigned:
+        elif claims is not None and part.phase in GIVEN:
+            # It joined before that: now it goes on, or takes its join back.
             part.on(On.BESIDE_CLAIMS, now, effects, f"beside {claims}")
         else:
             part.on(On.ANNOUNCED, now, effects, late)
         if part.phase is not Phase.GRACE:
             return
         track = part.track
-        others = [t for t in track.open.values() if t.token < token and t.member != self.me]
-        part.before = {t.token: self._ready_at(part, t, stamp_ms, now) for t in others}
-        blind_until = track.entered_at + self._blind_ns() if track.blind(self.me) else 0
+        others = [tenure for tenure in part.others(self.me) if tenure.token < part.token]
+        part.before = {tenure.token: self.rules.ready_at(tenure, entry[1], now) for tenure in others}
+        blind_until = track.entered_at + self.rules.blind_ns() if track.blind(self.me) else 0
         part.blind_until = max(part.broke_until, blind_until)
 
-    def _look_around(self, part: Part, now: int, effects: list[ev.Effect]) -> None:
-        """What the log says of others that can't be: another protocol, another number of partitions."""
-        track = part.track
-        claims = self._claims(now)
-        other = str(claims) if claims is not None else self._other_protocol(part)
-        announced = any(p.announced for p in self.parts)
-        if other and not announced and (claims is None or claims.lives):
-            self._end(ev.Stop("refused", refusal(self.config.group, other, self._runs())), "refused", now, effects)
-            return
-        if other and announced:
-            text = f"in this group somebody runs {other}, and this member {self._runs()}"
-            self._report("other-protocol", text, effects)
-            if claims is not None and claims.lives:  # it has not been stopped by what stands here, or was here before
-                self._end(ev.Restart(text), text, now, effects)
-                return
-        if track.width > self.config.partitions:
-            text = f"group {self.config.group!r} shares out {track.width} partitions, and this member {self.config.partitions}"
-            end = (
-                ev.Restart(text)
-                if all(p.wide for p in self.parts)
-                else ev.Stop("refused", f"{text}: open the ledger with as many")
-            )
-            self._end(end, text, now, effects)
-            return
-        hashed = next((p.track.hashed for p in self.parts if p.track.hashed), "")
-        if self.live and self.numbered and hashed:
-            text = (
-                f"{hashed} knows the roles of group {self.config.group!r} by the hash of their names only, as release 0.1 "
-                "does: the group goes by that from now on"
-            )
-            self._end(ev.Restart(text), text, now, effects)
-            return
-        if not self.live and claims is None and all(p.attached and p.track.entered for p in self.parts):
-            self.live = True
-            self._decide_numbers()
+    def _look_around(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
+        """After a read: what others are about, whether all has been read, and how often to beat."""
+        for found in self.conflicts.found(part, now, live=self.live, numbered=self.roles.numbered):
+            if not isinstance(found, ev.Report):
+                self._end(found, found.kind if isinstance(found, ev.Stop) else found.why, now, effects)
+                break
+            effects += self.conflicts.once(found)
+        read = not self.live and not self.over and all(p.entered for p in self.parts)
+        if read and self.conflicts.claims(now) is None:
+            self.roles.all_read()
             effects.append(ev.Live())
-
-    def _other_protocol(self, part: Part) -> str:
-        """The member that runs another protocol in this group, if there is one: waits are reckoned for members that run the
-        same."""
-        track = part.track
-        others = [t for t in track.open.values() if t.member != self.me]
-        for tenure in others:
-            if tenure.protocol not in ("", self.mode):
-                return f"{tenure.protocol!r} ({tenure.member})"
-            if tenure.seats not in (0, self.config.seats):
-                return f"{self.mode!r} with {tenure.seats} seats a role ({tenure.member})"
-        return ""
-
-    def _runs(self) -> str:
-        return repr(self.mode) if self.config.seats == 1 else f"{self.mode!r} with {self.config.seats} seats a role"
-
-    def _report(self, kind: str, text: str, effects: list[ev.Effect]) -> None:
-        """Each kind once in this incarnation's life."""
-        if kind not in self._told:
-            self._told.add(kind)
-            effects.append(ev.Report(kind, text))
+        me = (self.config.group, self.me)
+        self.rules.share.reckon([p.track for p in self.parts], me, self.rules.everywhere, now)
+        for report in self.rules.reports():
+            effects += self.conflicts.once(report)
 
     def _jumped(self, event: ev.Jumped, now: int, effects: list[ev.Effect]) -> None:
-        part = self.parts[event.partition]
-        names = list(self.numbering.of)
-        part.on(On.REPLACED, now, effects, event.why)
-        part.forget_log()
-        part.broke_until = now + self._blind_ns()
-        self._answer(part, effects)
-        if part.number == 0 and self.numbered and self.live:
-            self._numbers_broke(names, event.why, now, effects)
+        part, names = self.parts[event.partition], list(self.roles.numbering.of)
+        self.roles.log_replaced(part)
+        part.replaced(now, effects, event.why)
+        part.broke_until = now + self.rules.blind_ns()
+        part.answer(effects)
+        if part.number == 0 and self.roles.numbered and self.live:
+            # The numbers may be others now: nobody leads anywhere by them before all who have not noticed can't believe any
+            # more.
+            self.roles.numbers_replaced(names)
+            for other in self.parts[1:]:
+                other.broke_until = max(other.broke_until, part.broke_until)
+                other.on(On.RENUMBERED, now, effects, event.why, owed=LEASE_RAN_OUT)
 
-    def _numbers_broke(self, names: list[str], why: str, now: int, effects: list[ev.Effect]) -> None:
-        """The numbers are gone with their log, and the new ones may be others: nobody leads anywhere by them before all who
-        have not noticed can't believe any more. `names`: in their order, which is proposed again."""
-        self._restating.clear()
-        known = {role for part in self.parts for role in (*part.add, *part.track.roles)} | self.wishes.keys()
-        ordered = [*(name for name in names if name in known), *sorted(known - set(names))]
-        self.wishes = {role: self.wishes.get(role, True) for role in ordered}
+    def _end(self, end: ev.Closed | ev.Restart | ev.Stop, why: str, now: int, effects: list[ev.Effect]) -> None:
         for part in self.parts:
-            part.add.clear()
-            if part.number == 0:
-                continue
-            part.broke_until = max(part.broke_until, self.parts[0].broke_until)
-            part.on(On.RENUMBERED, now, effects, why, owed=LEASE_RAN_OUT)
+            part.on(On.ENDED, now, effects, why)
+            part.owed = None
+            part.answer(effects)
+        self.over = True
+        effects.append(end)
 
 
 HANDLERS: Final[dict[type, str]] = {
@@ -373,12 +420,11 @@ HANDLERS: Final[dict[type, str]] = {
     ev.Assigned: "_assigned",
     ev.Revoked: "_revoked",
     ev.Lost: "_lost",
-    ev.Acked: "_acked",
-    ev.Failed: "_failed",
+    ev.Acked: "_append_over",
+    ev.Failed: "_append_over",
     ev.Lapsed: "_lapsed",
     ev.WorkOver: "_work_over",
-    ev.ChangeRoles: "_set_roles",
+    ev.ChangeRoles: "_change_roles",
     ev.Tick: "_tick",
     ev.Close: "_close",
 }
-"""By name, so that each protocol may have its own."""

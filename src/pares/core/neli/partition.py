@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.lease import MS, Sent
-from pares.core.neli.partition_log import Track
-from pares.core.neli.phases import AT_BARRIER, AT_REST, BELIEVING, GIVEN, SEEKING, Act, Impossible, On, Phase, Table
+from pares.core.neli.config import Config
+from pares.core.neli.partition_log import Tenure, Track
+from pares.core.neli.phases import AT_BARRIER, AT_REST, BELIEVING, SEEKING, Act, Impossible, On, Phase, Table
 from pares.core.wire import neli_records
-from pares.core.wire.records import Seat
+from pares.core.wire.records import MAX_DUE_MS, Seat
 
 FIRST_PAUSE: Final = 10 * MS
 """After an append that failed, before the next one; twice as long each time."""
 LONGEST_PAUSE: Final = 500 * MS
-IMPOSSIBLE: Final = (Phase.IDLE,)
 AWAITED: Final = (
     neli_records.Announce,
     neli_records.PartitionCount,
@@ -29,16 +29,75 @@ AWAITED: Final = (
 """Kinds of records that have an effect only once they are read back."""
 
 
-class Part:
-    """The state of one partition, what follows from what happens to it, and its appends."""
+class Outbox:
+    """This member's appends to one partition: one is under way at a time."""
 
-    def __init__(self, number: int, group: str, table: Table, barrier_ms: int) -> None:
-        self.number = number
-        self.group = group
-        self._table = table
-        self._barrier_ns = barrier_ms * MS
-        self.track = Track(group)
+    def __init__(self) -> None:
         self.sent = Sent()
+        self.announced = 0
+        """The number of the newest announcement."""
+        self.last_at = 0
+        """When the last append was handed over."""
+        self.in_flight: int | None = None
+        self.yielding = False
+        """The append under way is a `yield`."""
+        self.retry_at = 0
+        self._awaited = False
+        self._pause = FIRST_PAUSE
+        self._unread = -1
+        self._unread_since = 0
+        self._before = 0
+
+    def hand_over(self, kind: type[Any], ticket: int, now: int, **fields: Any) -> bytes:
+        """Number, content and time of a record are fixed here, and never change (R4)."""
+        n = self.sent.next_number()
+        payload = neli_records.encode(kind(v=1, n=n, **fields))
+        self.sent.hand_over(n, payload, now)
+        self.in_flight, self.last_at, self.yielding = ticket, now, kind is neli_records.Yield
+        self._awaited = kind in AWAITED
+        if kind is neli_records.Announce:
+            self.announced = n
+        return payload
+
+    def acked(self, offset: int, position: int, now: int) -> None:
+        if self._awaited and offset >= position:
+            self._unread_since = now if self.quiet(position) else self._unread_since
+            self._unread = offset
+        self.in_flight, self._pause, self._before = None, FIRST_PAUSE, self.sent.n
+
+    def failed(self, now: int, unknown: bool) -> None:
+        self.in_flight = None
+        if unknown:
+            self._before = self.sent.n
+        else:
+            self.sent.forget_after(self._before)
+        self.retry_at = now + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def quiet(self, position: int) -> bool:
+        """Whether what is waited for (an announcement, a share, roles) and was acknowledged has been read back."""
+        return self._unread < position
+
+    def unread_for(self, position: int, now: int) -> int:
+        """How long it has waited for that."""
+        return 0 if self.quiet(position) else now - self._unread_since
+
+    def forget_log(self) -> None:
+        self._unread = -1
+        self.sent.forget_log()
+        self.announced = -1 if self.announced else 0  # one that is on its way has a token of the log before this one
+
+
+class Partition:
+    """The state of one partition, and what follows from what happens to it."""
+
+    def __init__(self, number: int, config: Config, table: Table) -> None:
+        self.number = number
+        self.group = config.group
+        self._table = table
+        self._barrier_ns = config.barrier_ms * MS
+        self.track = Track(config.group)
+        self.outbox = Outbox()
         self.attached = False
         self.heard_at = -1
         """When its log was last read, with or without anything new."""
@@ -61,43 +120,24 @@ class Part:
         """The token of this member's tenure that is open in the log, for all that this member has read."""
         self.owed: str | None = None
         """A `yield` of `stands` is due, for this reason."""
-        self.answer = False
+        self.revoked = False
         """The group waits for the end of it."""
         self.wide = False
-        """This member's `width` was read back here."""
-        self.add: dict[str, None] = {}
-        """Roles that the group is to have here, as this member wants it, and that the log does not say yet."""
-        self.drop: dict[str, None] = {}
-        """The same of roles that it is to have no more."""
+        """This member's number of partitions was read back here."""
         self.wants_width = False
-        """Its `width` is to be written once more: somebody has come who numbers roles, and has not read of this member."""
-        self.restated_at = 0
-        self.restating: list[str] = []
-        """Roles that are to be written down again, with the number of partitions: a log may forget who said so first."""
-        self.ended: set[Seat] = set()
-        """Seats whose term under `token` is over, with their roles, while the tenure goes on."""
+        """It is to be written once more: a member has come that numbers roles, and has not read of this one."""
         self.seats: list[Seat] = []
         """What is believed in, or was until the barrier began."""
-        self.began_at = self.ended_at = 0
-        """When the belief of `token` began and ended, if `led`, by the stopwatch."""
+        self.ended: set[Seat] = set()
+        """Seats whose term under `token` is over, with their roles, while the tenure goes on."""
         self.returning: set[Seat] = set()
         """Whose barriers have not returned yet."""
         self.why = ""
         """Of the barrier that runs."""
         self.barrier_until = 0
-        self.announced = 0
-        """The number of the newest announcement."""
+        self.began_at = self.ended_at = 0
+        """When the belief of `token` began and ended, if `led`, by the stopwatch."""
         self.beat_now = False
-        self.last_at = 0
-        self.in_flight: int | None = None
-        self.giving = False
-        """The append under way is a `yield`."""
-        self.retry_at = 0
-        self._awaited = False
-        self._pause = FIRST_PAUSE
-        self._unread = -1
-        self._unread_since = 0
-        self._before = 0
 
     # What happens ------------------------------------------------------------------------------------------------------
 
@@ -113,9 +153,10 @@ class Part:
     ) -> None:
         """`why`: what effects say of it. `at`: when the belief ended, if that was before `now`. `owed`: what the `yield` says,
         if that is something else."""
-        row = self._table.get(self.phase, {}).get(what, IMPOSSIBLE)
-        if row is IMPOSSIBLE:
+        rows = self._table.get(self.phase, {})
+        if what not in rows:
             raise Impossible(f"partition {self.number} is {self.phase.value}, and {what.value}")
+        row = rows[what]
         if row is None:
             return
         phase, *acts = row
@@ -152,51 +193,40 @@ class Part:
             if act is Act.STOP:
                 self.returning, self.why, self.barrier_until = set(self.seats), why, at + self._barrier_ns
 
-    @property
-    def assigned(self) -> bool:
-        """Whether the group gives it to this member."""
-        return self.phase in GIVEN
+    def answer(self, effects: list[ev.Effect]) -> None:
+        """The group is let go on, as soon as nothing is left to be done here."""
+        if self.revoked and self.phase in (Phase.IDLE, Phase.LINGERING) and self.owed is None:
+            self.revoked = False
+            effects.append(ev.Yielded(self.number))
+
+    def replaced(self, now: int, effects: list[ev.Effect], why: str) -> None:
+        """It is another log from here on (R12): nothing of what stood there is known to stand."""
+        self.on(On.REPLACED, now, effects, why)
+        self.track = Track(self.group)
+        self.attached, self.wide, self.stands, self.owed = False, False, 0, None
+        self.outbox.forget_log()
 
     # Appends -----------------------------------------------------------------------------------------------------------
 
     def write(
         self, kind: type[Any], me: str, base: int, due_ms: int, ticket: int, now: int, **fields: Any
     ) -> ev.Append:
-        """Number, content and time of a record are fixed here, and never change (R4)."""
-        n = self.sent.next_number()
-        payload = neli_records.encode(
-            kind(v=1, g=self.group, m=me, n=n, b=base, s=min(due_ms, 600_000), at=fields.pop("at"), **fields)
-        )
-        self.sent.hand_over(n, payload, now)
-        self.in_flight, self.last_at, self.giving, self.beat_now = ticket, now, kind is neli_records.Yield, False
-        self._awaited = kind in AWAITED
-        if kind is neli_records.Announce:
-            self.announced = n
-        return ev.Append(ticket, (payload,), self.number)
+        self.beat_now = False
+        shared = {"g": self.group, "m": me, "b": base, "s": min(due_ms, MAX_DUE_MS)}
+        return ev.Append(ticket, (self.outbox.hand_over(kind, ticket, now, **shared, **fields),), self.number)
 
-    def acked(self, offset: int, now: int) -> None:
-        if self._awaited and offset >= self.track.position:
-            self._unread_since = now if self.quiet else self._unread_since
-            self._unread = offset
-        self.in_flight, self._pause, self._before = None, FIRST_PAUSE, self.sent.n
-
-    def failed(self, now: int, unknown: bool) -> None:
-        self.in_flight = None
-        if unknown:
-            self._before = self.sent.n
-        else:
-            self.sent.forget_after(self._before)
-        self.retry_at = now + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+    def yielded(self) -> None:
+        """An append is over. Whatever became of a `yield`: a successor can do without, it only has to wait longer."""
+        if self.outbox.yielding:
+            self.outbox.yielding, self.owed, self.stands = False, None, 0
 
     @property
     def quiet(self) -> bool:
-        """Whether what is waited for (an announcement, a width, roles) and was acknowledged has been read back."""
-        return self._unread < self.track.position
+        return self.outbox.quiet(self.track.position)
 
     def deaf(self, now: int, for_so_long: int) -> bool:
         """Whether it has not read for so long, or not the announcement that it wrote."""
-        return now >= self.heard_at + for_so_long or (not self.quiet and now >= self._unread_since + for_so_long)
+        return now >= self.heard_at + for_so_long or self.outbox.unread_for(self.track.position, now) >= for_so_long
 
     def says(self, now: int, at_ms: int) -> dict[str, Any]:
         """What its beats say of its tenure. Until one that says `lead` was read back, `at` is when it began to lead."""
@@ -207,17 +237,17 @@ class Part:
 
     # The log -----------------------------------------------------------------------------------------------------------
 
-    def forget_log(self) -> None:
-        """It is another log from here on (R12): nothing of what stood there is known to stand."""
-        # The group has them all the same, and somebody is to say so there.
-        self.add |= dict.fromkeys(self.track.roles)
-        self.track = Track(self.group)
-        self.sent.forget_log()
-        self.announced = -1 if self.announced else 0  # one that is on its way has a token of the log before this one
-        self.attached, self.wide, self._unread, self.stands, self.owed = False, False, -1, 0, None
+    @property
+    def entered(self) -> bool:
+        """Whether all that stood in its log has been read."""
+        return self.attached and self.track.entered
 
     @property
     def ready_at(self) -> int:
         """When nobody who came before can believe any more. A tenure that is closed meanwhile need not be waited for."""
         waits = [at for token, at in self.before.items() if token in self.track.open]
         return max([self.blind_until, *waits])
+
+    def others(self, me: str) -> list[Tenure]:
+        """Others' tenures that stand open."""
+        return [tenure for tenure in self.track.open.values() if tenure.member != me]

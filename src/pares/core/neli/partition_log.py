@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from pares.core.coexistence import Others
 from pares.core.lease import MS
-from pares.core.neli.numbering import Numbering
-from pares.core.neli.role_mapping import role_number
+from pares.core.neli.role_mapping import Numbering, role_number
 from pares.core.wire.neli_records import (
     NUMBERED,
     Announce,

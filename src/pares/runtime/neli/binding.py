@@ -15,8 +15,7 @@ from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnava
 from pares.core.neli.classic import Neli
 from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
-from pares.core.neli.induced import Induced
-from pares.core.neli.partitions import SILENT
+from pares.core.neli.induced import SILENT, Induced
 from pares.core.neli.phases import BELIEVING, STANDING
 from pares.core.reasons import STEPPED_DOWN
 from pares.ledger import Entry, Ledger, ManyAtOnce
@@ -41,7 +40,7 @@ SHARES_EVERY: Final = 3
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write. The more members there are, the slower they beat, and the
 longer one rests."""
-PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
+PROTOCOLS: Final[dict[str, type[Fast | Neli]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
 
 
 class NeliBinding:
@@ -105,7 +104,8 @@ class NeliBinding:
             protocol, config = self._make(self.assignment.bound, seen)
             if config.exclusive:
                 check_barrier(self._life.barrier_limit, GRACE, self.assignment.callback_limit)
-            self.core: Induced = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
+            rules = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
+            self.core = Induced(rules)
         except BaseException:
             self.assignment.give_up()
             raise
@@ -137,9 +137,9 @@ class NeliBinding:
     @property
     def read_back_at(self) -> int | None:
         """In the partition where that is longest ago. With Fast NELI only owners beat."""
-        everywhere = isinstance(self.core, Neli)
-        parts = [part for part in self.core.parts if everywhere or part.phase in STANDING]
-        return min((part.sent.counted for part in parts if part.sent.counted is not None), default=None)
+        everywhere = self.core.rules.everywhere
+        sent = [part.outbox.sent.counted for part in self.core.parts if everywhere or part.phase in STANDING]
+        return min((at for at in sent if at is not None), default=None)
 
     @property
     def settled(self) -> bool:
@@ -147,7 +147,7 @@ class NeliBinding:
 
     @property
     def rest_ns(self) -> int:
-        return self.core.pace_ns // ROUNDS
+        return self.core.rules.share.interval_ns // ROUNDS
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class NeliBinding:
     def _number(self, role: str) -> int:
         """The partition of this role's seat that this member leads, or of its first one."""
         config = self.core.config
-        parts = [self.core.partition(role, seat) for seat in range(config.seats)]
+        parts = [self.core.roles.partition(role, seat) for seat in range(config.seats)]
         return next((n for n in parts if self.core.parts[n].phase in BELIEVING), parts[0])
 
     def read_first(self, answer: Answer) -> Answer:
@@ -225,7 +225,7 @@ class NeliBinding:
         self._look_at_group()
         if not isinstance(event, ev.Read):
             return self.core.step(event, now)
-        sent = self.core.parts[event.partition].sent
+        sent = self.core.parts[event.partition].outbox.sent
         before, effects = sent.counted, self.core.step(event, now)
         if sent.counted is not None and sent.counted != before:
             self._life.measures.read_backs.note((self._host.now() - sent.counted) / SECOND)
@@ -280,7 +280,7 @@ class NeliBinding:
             return
         members = len(group_members(self.core, self.assignment.membership, now))
         config = self.core.config
-        for kind, text in uneven(config.partitions, config.seats, len(self.core.roles), members):
+        for kind, text in uneven(config.partitions, config.seats, len(self.core.roles.names), members):
             if kind not in self._told_of_shares:
                 self._told_of_shares.add(kind)
                 self._life.carry(ev.Report(kind, f"group {config.group!r}: {text}"))
@@ -330,9 +330,9 @@ class NeliBinding:
         self._callbacks.end()
         self.assignment.leave()
         asked = [events.popleft() for _ in range(len(events))]
-        wanted, unwanted = self.core.wanted(there=True), self.core.wanted(there=False)
-        roles = (*self.core.roles, *sorted(wanted - set(self.core.roles)))
-        self._begin(self.core.largest, roles, after=self.assignment)
+        wanted, unwanted = self.core.roles.wanted(there=True), self.core.roles.wanted(there=False)
+        roles = (*self.core.roles.names, *sorted(wanted - set(self.core.roles.names)))
+        self._begin(self.core.writer.largest, roles, after=self.assignment)
         # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
         wishes = [
             ev.ChangeRoles(drop=tuple(sorted(unwanted))),

@@ -64,7 +64,7 @@ class InductionView:
         ]
 
     def roles(self) -> dict[str, int]:
-        return dict.fromkeys(self._binding.core.roles, self._binding.core.config.seats)
+        return dict.fromkeys(self._binding.core.roles.names, self._binding.core.config.seats)
 
     def partition(self, role: str, seat: int) -> int:
         core = self._binding.core
@@ -72,10 +72,10 @@ class InductionView:
             raise ConfigError(
                 f"seat is {seat}, and each role has {core.config.seats} here: give 0 to {core.config.seats - 1}"
             )
-        return core.partition(role, seat)
+        return core.roles.partition(role, seat)
 
     def known(self, role: str) -> bool:
-        return role in self._binding.core.roles
+        return role in self._binding.core.roles.names
 
     def paused(self, role: str) -> bool:
         """By the claims that share the partitions out; a service of the ledger's own knows no pauses."""
@@ -87,7 +87,7 @@ class InductionView:
     def expects(self, role: str) -> bool:
         """The log has it, or this member is about to say so there."""
         # In this order: what is about to be said comes to be known.
-        return role in self._binding.core.wanted(there=True) or self.known(role)
+        return role in self._binding.core.roles.wanted(there=True) or self.known(role)
 
     def resolve(self, member: str, group: str) -> str:
         for peer in self.members():
@@ -98,15 +98,16 @@ class InductionView:
     def check_role(self, seats: int, weight: float, spread: str) -> None:
         of = self._binding.core.config.seats
         if (weight, spread) != (1, "host") or seats not in (1, of):
+            name = self._binding.core.rules.name
             raise CapabilityError(
-                f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {self._binding.core.name!r} all roles have "
+                f"seats={seats}, weight={weight:g}, spread={spread!r}: in protocol {name!r} all roles have "
                 f"as many seats as the members' seats= says, which is {of}, on different hosts, and no weights; leave them "
                 "out, or use protocol='claims'"
             )
 
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what this protocol, or this ledger's group, has not."""
-        name = self._binding.core.name
+        name = self._binding.core.rules.name
         if what == "mark":
             raise CapabilityError(
                 f"mark is not in protocol {name!r}, whose records carry no marks: keep them beside your data, or use "

@@ -67,7 +67,7 @@ class Tenures:
 
     @property
     def numbered(self) -> bool:
-        """Whether roles go by the numbers that the log gives (`core.neli.numbering`), not by their names' hashes."""
+        """Whether roles go by the numbers that the log gives (`core.neli.role_mapping`), not by their names' hashes."""
         return not any(chronicle.track.hashed for chronicle in self._chronicles)
 
     @property

@@ -17,9 +17,9 @@ from pares.core.neli.budget import Share
 from pares.core.neli.classic import Neli
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import Induced
+from pares.core.neli.partition import Partition
 from pares.core.neli.partition_log import Track, Writer
-from pares.core.neli.partitions import Holding
-from pares.core.neli.phases import EXCLUSIVE, NON_EXCLUSIVE, STANDING, Act, On, Phase, Row, Table
+from pares.core.neli.phases import EXCLUSIVE, GIVEN, NON_EXCLUSIVE, STANDING, Act, On, Phase, Row, Table
 from pares.sim.engine import MS
 from pares.sim.mutants.base import Mutant, Patch
 from pares.sim.neli.process import NeliProcess
@@ -33,20 +33,18 @@ class NeliMutant(Struct, frozen=True):
 
 
 def _any_beat_fast() -> list[Patch]:
-    def rearm(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
-        if part.phase in STANDING:
-            part.until = max(part.until, now + self.lease_ns)
+    def rests_until(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
+        return now + self.lease_ns if part.phase in STANDING else 0
 
     # As in goNELI: no announcement is looked at either, so that the successor's beats keep the old owner alive.
-    return [(Fast, "_rearm", rearm), *_no_announcement()]
+    return [(Fast, "rests_until", rests_until), *_no_announcement()]
 
 
 def _from_reading() -> list[Patch]:
-    def rearm(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
-        if record.m == self.me and part.phase in STANDING:
-            part.until = max(part.until, now + self.lease_ns)
+    def rests_until(self: Fast, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
+        return now + self.lease_ns if record.m == self.config.id and part.phase in STANDING else 0
 
-    return [(Fast, "_rearm", rearm)]
+    return [(Fast, "rests_until", rests_until)]
 
 
 def _no_announcement() -> list[Patch]:
@@ -56,10 +54,10 @@ def _no_announcement() -> list[Patch]:
 
 
 def _no_grace() -> list[Patch]:
-    def ready_at(self: Induced, part: Any, tenure: Any, stamp_ms: int, now: int) -> int:
+    def ready_at(self: Any, tenure: Any, stamp_ms: int, now: int) -> int:
         return now
 
-    return [(Fast, "_ready_at", ready_at), (Neli, "_ready_at", ready_at)]
+    return [(Fast, "ready_at", ready_at), (Neli, "ready_at", ready_at)]
 
 
 def _resume() -> list[Patch]:
@@ -73,11 +71,11 @@ def _otherwise(table: Table, rows: dict[On, Row | None]) -> list[Patch]:
 
 
 def _local_time() -> list[Patch]:
-    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
-        if record.m == self.me and part.phase in STANDING:
-            part.until = max(part.until, now + int(self.config.threshold_ms * MS * (1 - self.config.drift)))
+    def rests_until(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
+        own = record.m == self.config.id and part.phase in STANDING
+        return now + int(self.config.threshold_ms * MS * (1 - self.config.drift)) if own else 0
 
-    return [(Neli, "_rearm", rearm)]
+    return [(Neli, "rests_until", rests_until)]
 
 
 def _wall_first() -> list[Patch]:
@@ -85,12 +83,11 @@ def _wall_first() -> list[Patch]:
 
 
 def _any_beat_neli() -> list[Patch]:
-    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
-        if part.phase in STANDING:
-            left_us = self.config.threshold_ms * 1000 - (wall_us - entry[1] * 1000)
-            part.until = max(part.until, now + int(left_us * 1000 * (1 - self.config.drift)))
+    def rests_until(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
+        left_us = self.config.threshold_ms * 1000 - (wall_us - entry[1] * 1000)
+        return now + int(left_us * 1000 * (1 - self.config.drift)) if part.phase in STANDING else 0
 
-    return [(Neli, "_rearm", rearm)]
+    return [(Neli, "rests_until", rests_until)]
 
 
 def _no_error_bound() -> list[Patch]:
@@ -99,7 +96,7 @@ def _no_error_bound() -> list[Patch]:
     def grace(self: Neli, within_ms: int) -> int:
         return int(max(0, within_ms - self.config.error_ms) * MS * (1 + self.config.drift)) + 1
 
-    return [(Neli, "_grace_ns", grace)]
+    return [(Neli, "grace_ns", grace)]
 
 
 def _long_threshold() -> list[Patch]:
@@ -119,14 +116,14 @@ def _stop_at_once() -> list[Patch]:
 def _revoked_is_lost() -> list[Patch]:
     """The group is let go on before the barrier has returned, and the log is told that the work is over."""
 
-    def answer(self: Induced, part: Any, effects: list[Any]) -> None:
-        if part.answer and part.owed is None:
-            part.answer = False
-            effects.append(Yielded(part.number))
+    def answer(self: Partition, effects: list[Any]) -> None:
+        if self.revoked and self.owed is None:
+            self.revoked = False
+            effects.append(Yielded(self.number))
 
     return [
         *_otherwise(EXCLUSIVE, {On.REVOKED: (Phase.STOPPING, Act.STOP, Act.OWE)}),
-        (Holding, "_answer", answer),
+        (Partition, "answer", answer),
     ]
 
 
@@ -149,11 +146,10 @@ def _budget_wins() -> list[Patch]:
 def _any_rival() -> list[Patch]:
     """NELE: whoever goes on reading goes on leading, until it reads that another does."""
 
-    def rearm(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> None:
-        if part.assigned:
-            part.until = max(part.until, now + self.threshold_ns)
+    def rests_until(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
+        return now + self.threshold_ns if part.phase in GIVEN else 0
 
-    return [(Neli, "_rearm", rearm)]
+    return [(Neli, "rests_until", rests_until)]
 
 
 def _history_counts() -> list[Patch]:

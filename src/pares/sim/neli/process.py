@@ -31,7 +31,7 @@ CHUNK: Final = 1000
 NEVER: Final = 2**63
 GRACE: Final = 5000 * MS
 """As `runtime.neli.assignment`: beyond the barrier's limit, for the record that says that it is over."""
-PROTOCOLS: Final[dict[str, type[Induced]]] = {"fast-neli": Fast, "neli": Neli}
+PROTOCOLS: Final[dict[str, type[Fast | Neli]]] = {"fast-neli": Fast, "neli": Neli}
 
 
 class PartWire(Owner):
@@ -135,7 +135,8 @@ class NeliProcess:
         for part in self.parts:
             part.attached = False
         self.well_since = NEVER if self._cut() else self.scene.engine.now
-        self.core = PROTOCOLS[self.scene.protocol](Config(**{"id": self.id, "name": self.name, **self.settings}))
+        config = Config(**{"id": self.id, "name": self.name, **self.settings})
+        self.core = Induced(PROTOCOLS[self.scene.protocol](config))
         self.scene.note(self.id, "starts")
         self._heartbeat(self._life)
         self.wake(self.scene.engine.now)

@@ -1,0 +1,208 @@
+"""What a group works at, as one member has read it in the logs, and what this member would have changed of that (N6).
+
+Each partition's log names the roles that belong to it, and partition 0 numbers their names (`role_mapping`). A wish of this
+member's goes to the partitions that it concerns as soon as a number says which, and is done when their logs say so.
+"""
+
+from __future__ import annotations
+
+from pares.core.events import ChangeRoles
+from pares.core.lease import MS
+from pares.core.neli.config import Config
+from pares.core.neli.partition import Partition
+from pares.core.neli.phases import AT_BARRIER, BELIEVING, STANDING, Phase
+from pares.core.neli.role_mapping import Numbering, partition_of_number, role_number, seat_of_partition
+from pares.core.wire.neli_records import PartitionCount, Place, RolesChanged
+from pares.core.wire.records import Seat
+
+
+class Wishes:
+    """What one partition's log is yet to say of roles."""
+
+    def __init__(self) -> None:
+        self.add: dict[str, None] = {}
+        self.drop: dict[str, None] = {}
+        self.again: list[str] = []
+        """Roles that are to be written down again, with the number of partitions: a log may forget the first record of them."""
+        self.again_at = 0
+
+
+class Roles:
+    """The roles of all partitions."""
+
+    def __init__(self, config: Config, parts: list[Partition]) -> None:
+        self.config = config
+        self.parts = parts
+        self.known = False
+        """All logs have been read: so it is known what the group works at."""
+        self.numbered = config.numbered
+        """Roles go by the numbers that the log gives to names; else by their hashes, as somebody in the group does. Decided
+        when the logs have been read, and for good."""
+        self.wishes: dict[str, bool] = dict.fromkeys(config.roles, True)
+        """Roles that the group is to have (False: is to have no more), as this member wants it, and that have yet to be told
+        to their partitions."""
+        self.of = [Wishes() for _ in parts]
+        """By partition."""
+        self.again: list[str] = []
+        """Names whose numbers are to be written down again in partition 0."""
+
+    # Where roles are -------------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The group's, as far as this member has read: those that belong to the partition that names them."""
+        found = {role for part in self.parts for role in list(part.track.roles) if self.belongs(role, part)}
+        return tuple(sorted(found))
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of names, as partition 0 gives them."""
+        return self.parts[0].track.numbering
+
+    def number(self, role: str) -> int | None:
+        """The j of a role; None while the log has yet to give it one."""
+        return self.numbering.number(role) if self.numbered else role_number(role)
+
+    def partition(self, role: str, seat: int = 0) -> int:
+        """The partition of a seat of `role`: by its number, and by the hash of its name while it has none."""
+        number = self.number(role)
+        number = role_number(role) if number is None else number
+        return partition_of_number(number, self.config.partitions, self.config.seats, seat)
+
+    def belongs(self, role: str, part: Partition) -> bool:
+        """Also of a log in which others once shared out another number of partitions."""
+        index = self._seat(part)
+        here = index < self.config.seats and self.partition(role, index) == part.number
+        return here and self._said_already(role, part)
+
+    def seats_of(self, part: Partition) -> list[Seat]:
+        """All of the group's roles that belong to it; but of one role a member leads one seat."""
+        mine = {role for role in list(part.track.roles) if self.belongs(role, part)}
+        if self.config.seats > 1:
+            for other in self.parts:
+                if other is not part and other.phase in (*BELIEVING, *AT_BARRIER):
+                    mine -= {role for role, _ in other.seats}
+        return [(role, self._seat(part)) for role in sorted(mine)]
+
+    def _seat(self, part: Partition) -> int:
+        return seat_of_partition(part.number, self.config.partitions, self.config.seats)
+
+    # What this member wants ------------------------------------------------------------------------------------------------
+
+    def change(self, event: ChangeRoles) -> None:
+        for role in (*event.add, *event.drop):
+            self.wishes.pop(role, None)
+            self.wishes[role] = role in event.add
+        self._place()
+
+    def wanted(self, *, there: bool) -> set[str]:
+        """Roles that this member would have the group have (or not have), and that the log does not say yet."""
+        told = {role for wishes in self.of for role in list(wishes.add if there else wishes.drop)}
+        return told | {role for role, add in list(self.wishes.items()) if add is there}
+
+    def settled(self) -> bool:
+        """Whether the logs say all that this member wants."""
+        return not self.wishes and not any(wishes.add or wishes.drop for wishes in self.of)
+
+    def _place(self) -> None:
+        """Wishes go to the partitions that they concern, as soon as their numbers say which."""
+        if not self.known:
+            return
+        for role, add in list(self.wishes.items()):
+            if self.number(role) is None:
+                if not add and self.numbering.complete:
+                    del self.wishes[role]  # nobody has ever named it
+                continue
+            del self.wishes[role]
+            for seat in range(self.config.seats):
+                part = self.parts[self.partition(role, seat)]
+                wishes = self.of[part.number]
+                (wishes.drop if add else wishes.add).pop(role, None)
+                if add is not self._said_already(role, part):
+                    (wishes.add if add else wishes.drop)[role] = None
+
+    def _said_already(self, role: str, part: Partition) -> bool:
+        number = part.track.roles.get(role)
+        return number is not None and number == self.number(role)
+
+    def settle(self, part: Partition) -> Wishes:
+        """What is left to be said there: not what its log says already."""
+        wishes = self.of[part.number]
+        for role in [role for role in wishes.add if self._said_already(role, part)]:
+            del wishes.add[role]
+        for role in [role for role in wishes.drop if role not in part.track.roles]:
+            del wishes.drop[role]
+        return wishes
+
+    # What is read ----------------------------------------------------------------------------------------------------------
+
+    def all_read(self) -> None:
+        """From now on it is known what the group works at, and whether somebody in it knows the hash only."""
+        self.known = True
+        self.numbered = self.numbered and not any(part.track.hashed for part in self.parts)
+        self._place()
+
+    def came(self, part: Partition, record: PartitionCount | RolesChanged | Place) -> None:
+        """Roles have come to a partition, or gone."""
+        if self.numbered and self.known and isinstance(record, RolesChanged) and part.phase in STANDING:
+            # By somebody who knows no numbers, such as an older administrator.
+            self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
+            self._place()
+        self.settle(part)
+
+    def numbers_came(self) -> None:
+        self._place()
+        for part in self.parts:
+            self.settle(part)
+
+    def newcomer(self, part: Partition) -> None:
+        """A member has come that goes by numbers, and knows none yet."""
+        if not self.numbered:
+            part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
+        elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self.again:
+            self.again = list(self.numbering.of)
+
+    def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> None:
+        """Of a log that has forgotten its beginning nobody may be left who knows the numbers."""
+        if not self.known or not self.numbered:
+            return
+        part, numbering = self.parts[0], self.numbering
+        # The leader of partition 0 writes the numbers down again in time; of all others the first to find that nobody does.
+        after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
+        if after and now >= numbering.said_at + after and numbering.complete and numbering.of and not self.again:
+            numbering.said_at = now
+            self.again = list(numbering.of)
+        if not numbering.complete:
+            until = part.track.entered_at + max(blind_ns, 2 * self.config.session_ms * MS)
+            if now < until:
+                wakes.append(until)
+                return
+            numbering.settle()
+        if self.wishes:
+            self._place()
+
+    def restate(self, part: Partition, now: int) -> None:
+        """An owner writes down anew, now and then, what the group works at: the log may forget the first record of it."""
+        wishes = self.of[part.number]
+        every = self.config.restate_ms * MS
+        if every and part.phase is Phase.LEADING and now >= wishes.again_at + every:
+            wishes.again_at, wishes.again = now, list(part.track.roles)
+
+    # Another log -----------------------------------------------------------------------------------------------------------
+
+    def log_replaced(self, part: Partition) -> None:
+        """Called before its roles are forgotten. The group has them all the same, and somebody is to say so there."""
+        self.of[part.number].add |= dict.fromkeys(part.track.roles)
+
+    def numbers_replaced(self, names: list[str]) -> None:
+        """The numbers are gone with their log, and the new ones may be others. `names`: in their order, which is proposed
+        again."""
+        self.again.clear()
+        told = {
+            role for part, wishes in zip(self.parts, self.of, strict=True) for role in (*wishes.add, *part.track.roles)
+        }
+        known = told | self.wishes.keys()
+        ordered = [*(name for name in names if name in known), *sorted(known - set(names))]
+        self.wishes = {role: self.wishes.get(role, True) for role in ordered}
+        for wishes in self.of:
+            wishes.add.clear()
