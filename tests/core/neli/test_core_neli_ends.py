@@ -46,7 +46,7 @@ def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced
 
 def test_a_log_that_lost_its_tail_is_led_anew_though_a_members_own_records_stand_in_it_still() -> None:
     """They are read a second time; that is no sign that this process was cloned."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     bench.wait(60)
     bench.go()
     token = bench.leading()["0"]
@@ -63,7 +63,7 @@ def test_a_log_that_lost_its_tail_is_led_anew_though_a_members_own_records_stand
 
 def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_next() -> None:
     """Its token is of the old log's base: by it the next term would have a lesser one than the term before."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     token = bench.leading()["0"]
     bench.step(ev.Revoked((0,)))
     bench.step(ev.WorkOver(("0", 0), token))
