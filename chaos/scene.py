@@ -19,7 +19,7 @@ from chaos.probe import Acks
 from chaos.processes import Crew
 from chaos.verdict.kept import copy
 from pares.core.errors import CapabilityError, ParesError
-from pares.core.wire.changes import SeatChanged
+from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
 from pares.dev import Kafka
 from pares.dev.kafka import jars
 from pares.dev.kafka.settings import QUICK_RETURN
@@ -114,6 +114,8 @@ class Scene:
         self._stack.callback(self._end_kafka)
         self.kafka.start()
         self.make_topic()
+        self._there: set[str] = set()
+        """The members of the group, as far as the log was read."""
         self._observer = self._stack.enter_context(pares.Observer(self.url, group=GROUP))
         self._make_offsets()
         self.acks = Acks(self.folder / "probe.acks")
@@ -276,9 +278,7 @@ class Scene:
             return False
         if self.protocol == "claims":
             self.read_log()
-            # Not its `world`: that reads on by itself, and what it reads would never come to `tokens`.
-            there = {member.partition("~")[0] for member in self._observer.reader.world.members}
-            return there >= set(self.crew.names().values())
+            return {member.partition("~")[0] for member in self._there} >= set(self.crew.names().values())
         from confluent_kafka import ConsumerGroupState, KafkaException
 
         try:
@@ -354,12 +354,16 @@ class Scene:
         self.kept.append(self.until(look, "the log can be copied"))
 
     def read_log(self) -> None:
-        """Takes note of whom the log has given which token, up to its end."""
+        """Takes note of whom the log has given which token, and who is there, up to its end."""
 
         def look() -> bool:
             for change in self._observer.read():
                 if isinstance(change, SeatChanged) and change.holder is not None:
                     self.tokens[change.seat[0], change.token] = change.holder.partition("~")[0]
+                elif isinstance(change, MemberJoined):
+                    self._there.add(change.member)
+                elif isinstance(change, MemberLeft):
+                    self._there.discard(change.member)
             return True
 
         self.until(look, "the log can be read")

@@ -24,14 +24,14 @@ LOOK: Final = 0.01
 
 
 class Truth:
-    """Who has the lease, and who got it when (nanoseconds of the stopwatch), in order."""
+    """The lease's holder, and all holders in order, with when each got it (nanoseconds of the stopwatch)."""
 
     def __init__(self, session: float) -> None:
         self.history: list[tuple[str, int]] = []
         self._session = int(session * 1e9)
         self._holder, self._until = "", 0
         self._giver = ""
-        """Who gave it back last, if nobody else has had it since: that one does not get it."""
+        """The one that gave it back last, if nobody else has had it since: that one does not get it."""
         self._guard = threading.Lock()
 
     def answer(self, word: str, name: str) -> bool:

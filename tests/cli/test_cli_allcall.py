@@ -18,7 +18,7 @@ from pares.ledger import open_bus
 
 HANG = 60.0
 TIMES: dict[str, Any] = {"heartbeat": 0.6, "lease": 3.0, "skew": 0.3}
-"""Whoever was not heard for two and a half beats is not there; so long, a busy machine may keep a process waiting."""
+"""A member that was not heard for two and a half beats is not there; so long, a busy machine may keep a process waiting."""
 LISTEN = 1.6
 """Seconds: two beats, and what it takes to be heard."""
 

@@ -13,7 +13,7 @@ from pares.core.wire.records import Seat
 from pares.core.wire.world import World
 
 Holders = dict[Seat, tuple[str, int]]
-"""Who holds, by which token."""
+"""The holder of each seat, with its token."""
 
 
 def holders(world: World) -> Holders:

@@ -159,7 +159,7 @@ class Play:
             return self.remembered[value] if value in self.remembered else int(value)
         return value
 
-    # Who is there ----------------------------------------------------------------------------------------------------
+    # The stage ------------------------------------------------------------------------------------------------------
 
     def set_stage(self, words: str) -> None:
         self.stage = Stage(**self.fields(words))

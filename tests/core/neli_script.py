@@ -65,7 +65,7 @@ class NeliShow:
     def process(self, name: str) -> NeliProcess:
         return self.scene.processes[name]
 
-    # Who is there ------------------------------------------------------------------------------------------------------
+    # The stage --------------------------------------------------------------------------------------------------------
 
     def stage(self, words: str) -> None:
         fields = dict(word.split("=") for word in words.split())

@@ -1,4 +1,4 @@
-"""Who lives on and who does not: processes, their identity, and the death of whoever started them."""
+"""Processes, their identity, and which of them live on when the one that started them dies."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from doc_pages import PAGES, ROOT, prose
 
-CODE = sorted(path for part in ("src", "bench", "chaos", "examples") for path in (ROOT / part).rglob("*.py"))
+CODE = sorted(path for part in ("src", "tests", "bench", "chaos", "examples") for path in (ROOT / part).rglob("*.py"))
 BEGINS = re.compile(
     r"(?:\A|[.!?;:\])*][\"')*`]*\s+|\n\s*\n\s*|^\s*(?:[-*]|[RHN]\d+[a-c]?|\d+\.)\s+|\|\s*)[*`\"(\[]*(Who(?:ever)?)\b([^.?!|]*)([.?!|]|\Z)",
     re.MULTILINE,

@@ -178,7 +178,7 @@ def interleaved(sink: Sink) -> type[RuleBasedStateMachine]:
             self.reader.execute("DROP TABLE IF EXISTS pares_fence")
             self.reader.execute("TRUNCATE work RESTART IDENTITY")
             self.reader.execute("ALTER TABLE work ADD COLUMN IF NOT EXISTS seat int")
-            # Who would have to wait is told no instead: one thread plays them all.
+            # A writer that would have to wait is told no instead: one thread plays them all.
             options = f"-csearch_path={sink.schema} -clock_timeout=20ms -cdeadlock_timeout=10s"
             self.writers = [psycopg.connect(sink.server.url, options=options) for _ in range(WRITERS)]
             for writer, level in zip(self.writers, levels, strict=True):

@@ -167,7 +167,7 @@ def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
 
 
 def test_a_ledger_that_has_no_bell_to_give_at_first(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins to listen while the service is out of reach hears all the same."""
+    """A listener that begins while the service is out of reach hears all the same."""
     ledger = stage.open()
     real, asked = ledger.bell, list[int]()
 

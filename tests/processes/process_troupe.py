@@ -228,8 +228,8 @@ class Troupe:
         return {change.name for change in changes if isinstance(change, MemberLeft) and change.cause == "died"}
 
     def _announced(self) -> dict[tuple[str, int], str]:
-        """The same where an announcement in a role's partition begins a tenure. (Who is killed as it comes to lead leaves no
-        more than that.)"""
+        """The same where an announcement in a role's partition begins a tenure. (One that is killed as it
+        comes to lead leaves no more than that.)"""
         found: dict[tuple[str, int], str] = {}
         with closing(pares.open(self.url)) as opened:
             log = cast("Log", opened)

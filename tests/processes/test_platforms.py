@@ -37,7 +37,7 @@ def causes(troupe: Troupe) -> list[str]:
 
 
 def holders(troupe: Troupe) -> dict[str, str | None]:
-    """Who holds each role, as the log says."""
+    """The holder of each role, as the log says."""
     with pares.Observer(troupe.url, group="g") as observer:
         found = {role: observer.leader(role) for role in troupe.roles}
     return {role: None if holder is None else holder.name for role, holder in found.items()}

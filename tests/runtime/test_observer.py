@@ -15,7 +15,7 @@ from pares.core.wire.changes import DidChanged, MemberJoined, MemberLeft, RoleCh
 from pares.ledger.memory import drop
 from pares.runtime import observer as looking
 from pares.runtime.detect import runs_induced
-from pares.runtime.observer import holders as looking_holders
+from pares.runtime.views import holders as looking_holders
 
 
 def test_it_sees_who_leads(any_crew: Crew) -> None:
@@ -118,7 +118,6 @@ def test_other_groups_and_noise_are_skipped(crew: Crew, memory: str) -> None:
         me = crew.leader("a")
         with pares.Observer(memory, group="g") as observer:
             assert set(observer.world.members) == {me.id}
-            assert sum(observer.reader.bad.values()) == 5
     ledger.close()
 
 

@@ -64,7 +64,7 @@ def test_a_crash_and_a_freeze_break_no_promise(tmp_path: Path, spark: SparkSessi
                 return {holder.name for holder in holders if holder is not None} == set(names) and None not in holders
 
             def all_have_said_so(names: str) -> bool:
-                """Who dies before it has said that it leads is nobody's predecessor in the history."""
+                """A member that dies before it has said that it leads is nobody's predecessor in the history."""
                 with pares.Observer(url, group="g") as late:
                     said = {(c.seat, c.token) for c in late.read() if isinstance(c, DidChanged) and c.what == "lead"}
                 return (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from pares.cli.common.allcall import LISTEN, Listen, examine_allcall, listens
 from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, opened
-from pares.cli.common.output import FAILED, console, print_json
+from pares.cli.common.output import FAILED, console, now_ms, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,21 +117,17 @@ def doctor(
         return
     plan = Plan(protocol, threshold, clock_error, overlap, session)
     with opened(ledger) as log:
-        checkup = examine(log, group, partition_of(log.url), _now_ms(), plan)
+        checkup = examine(log, group, partition_of(log.url), now_ms(), plan)
         url = url_of(log)
     if checkup.induction is not None and checkup.induction.measurable:
         with opened(ledger, write=True) as log:
-            checkup = measured(checkup, log, _now_ms())
+            checkup = measured(checkup, log, now_ms())
     if json:
         print_json(_document(checkup, url))
     else:
         _show(checkup)
     if not checkup.sound:
         raise typer.Exit(FAILED)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _document(checkup: Checkup, url: str) -> dict[str, Any]:

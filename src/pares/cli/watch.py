@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from pares.cli.common.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
-from pares.cli.common.keys import quit_key
+from pares.cli.common.keys import show_live
 from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
-from pares.cli.common.output import clock, console, print_json, seconds
+from pares.cli.common.output import clock, console, grid, now_ms, print_json, seconds
 from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:
@@ -51,25 +50,16 @@ def watch(
 
     with told(ledger, group) as story:
         if json or once or not sys.stdout.isatty():
-            now = _now_ms()
-            if json:
-                print_json(state(story, now, moves=moves))
-            else:
-                console().print(picture(state(story, now, moves=moves)))
+            shown = state(story, now_ms(), moves=moves)
+            print_json(shown) if json else console().print(picture(shown))
             return
-        from rich.live import Live
 
-        out = console()
-        try:
-            with quit_key() as pressed, Live(console=out, auto_refresh=False, screen=True) as live:
-                while True:
-                    story.catch_up()
-                    check_readable(story)
-                    live.update(picture(state(story, _now_ms(), moves=moves), height=out.height), refresh=True)
-                    if pressed(interval):
-                        return
-        except KeyboardInterrupt:
-            return
+        def now(height: int) -> RenderableType:
+            story.catch_up()
+            check_readable(story)
+            return picture(state(story, now_ms(), moves=moves), height=height)
+
+        show_live(now, interval)
 
 
 def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType:
@@ -167,19 +157,3 @@ def moves_table(rows: list[dict[str, Any]]) -> RenderableType:
             row["reason"] + free,
         )
     return table
-
-
-def grid(*columns: str) -> Any:
-    """A table with these columns; `:right` behind a title sets it to the right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        title, _, side = column.partition(":")
-        table.add_column(title, justify="right" if side else "left", no_wrap=title != "why", overflow="ellipsis")
-    return table
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -25,7 +25,7 @@ class HeardStory(Story):
         self._world = World()
         for role in roles:
             self._world.seats[role, 0] = new_seat(role, 0)
-        self._observer = AllcallObserver(log, group=group)  # type: ignore[arg-type]  # pyright: ignore
+        self._observer = AllcallObserver(log, group)
         super().__init__(log, group)
 
     def _attach(self) -> None:

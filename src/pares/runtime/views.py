@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from pares.core.wire.world import World
 
 State: TypeAlias = Literal["joining", "live", "closing", "closed", "failed"]
 """What a member is in."""
@@ -103,3 +106,26 @@ class Health:
     """Records read that were understood and changed nothing: late or doubled copies, senders that are gone."""
     problems: tuple[str, ...]
     """The last things that a person should know."""
+
+
+def holders(world: World, role: str, since: Mapping[tuple[str, int], float] | None = None) -> list[Holder]:
+    """The holders of the seats of `role` in this world, in the order of the seats."""
+    found: list[Holder] = []
+    seats = sorted((s for s in list(world.seats.values()) if s.role == role), key=lambda s: s.index)
+    for seat in seats:
+        holder = world.members.get(seat.holder or "")
+        if holder is not None:
+            at = None if since is None else since.get(seat.seat)
+            found.append(Holder(holder.id, holder.name, holder.host, role, seat.index, seat.token, at))
+    return found
+
+
+def peers(world: World, me: str = "") -> list[Peer]:
+    """The members of this world, administrators aside (but for `me`)."""
+    found: list[Peer] = []
+    for m in sorted(world.members.values(), key=lambda m: m.id):
+        if not m.administrator or m.id == me:
+            roles = tuple(sorted(role for role, _ in list(world.held.get(m.id, ()))))
+            session = m.session_ms / 1000
+            found.append(Peer(m.id, m.name, m.host, m.zone, m.labels, m.rank, m.weight, session, m.draining, roles))
+    return found

@@ -14,7 +14,8 @@ from typing import Final
 
 from pares.core.wire.records import READS
 from pares.core.wire.states import MemberState
-from pares.ledger import Checked, Log, is_local
+from pares.ledger import Checked, Group, Log, ManyAtOnce, Stamping, is_local
+from pares.ledger.base import Scope
 from pares.view import induced
 from pares.view.clock_error import measure
 from pares.view.induced import GOOD, NOTE, PROBLEM, WARNING
@@ -151,8 +152,33 @@ def _groups(case: _Case) -> str:
     return f"Groups in it: {', '.join(there)}{f' and {more} more' if more else ''}. Choose one by --group"
 
 
+_SCOPES: Final[dict[Scope, str]] = {
+    "process": "no other process reaches it",
+    "host": "all its members are on one host, whose clock its times are by",
+    "network": "members on any host reach it",
+}
+
+
+def _abilities(log: Log) -> str:
+    """What this ledger can do beyond keeping records (`pares.ledger.Capabilities`, and what else is there to be called)."""
+    can, said = log.capabilities, [_SCOPES[log.capabilities.scope]]
+    if log.place is not None:
+        said.append(f"locks that prove deaths are in {log.place}")
+    if can.one_bell:
+        said.append("one bell rings for all partitions")
+    if isinstance(log, ManyAtOnce):
+        said.append("appends to several partitions cost one call")
+    if isinstance(log, Group):
+        bound = "" if can.reassignment_bound is None else f", after {can.reassignment_bound:g} s of silence"
+        said.append(f"its service shares out partitions by itself{bound}")
+    if isinstance(log, Stamping):
+        said.append(f"its times are by {'its service' if log.broker_time() else 'its writers'}")
+    return f"{log.kind}: {'; '.join(said)}"
+
+
 def _ledger(case: _Case) -> Looks:
-    """What the ledger has to say of itself: the settings of a service, which no reader of records sees."""
+    """What the ledger can do, and what it has to say of itself: the settings of a service, which no reader of records sees."""
+    yield NOTE, _abilities(case.log)
     if isinstance(case.log, Checked):
         yield from case.log.checks()
 

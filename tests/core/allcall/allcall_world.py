@@ -116,7 +116,7 @@ class World:
         self.cut = lambda source, target: False
 
     def leaders(self, role: str = "x") -> list[str]:
-        """Who believes to lead now, the frozen ones too: they would say so if they were asked."""
+        """The nodes that believe to lead now, the frozen ones too: they would say so if they were asked."""
         return [
             node.name for node in self.nodes.values() if node.alive and node.core.holds(role, self.now + node.stopwatch)
         ]

@@ -172,7 +172,7 @@ def h6_a_term_ends_with_a_release() -> None:
 
 
 def break_h6(patch: pytest.MonkeyPatch) -> None:
-    """Who must not renew lets the term end, and says nothing."""
+    """A leader that must not renew lets the term end, and says nothing."""
     usual, give_up = AllCall._renew, AllCall._give_up  # pyright: ignore[reportPrivateUsage]
 
     def renew(self: AllCall, role: str, election: Election, now: int, effects: list[Effect]) -> Lead | None:

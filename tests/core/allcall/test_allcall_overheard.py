@@ -1,4 +1,4 @@
-"""Whoever only listens knows the group as its members do: who is there, whose claims live, and who does not agree."""
+"""A listener knows the group as its members do: who is there, whose claims live, and who does not agree."""
 
 from __future__ import annotations
 

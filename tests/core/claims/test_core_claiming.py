@@ -82,7 +82,7 @@ def test_r13_who_stepped_down_leaves_the_seat_to_others_though_they_are_slow() -
 
 @pytest.mark.parametrize("down", [True, False])
 def test_r13_only_who_stepped_down_keeps_off_a_free_seat_while_others_live(down: bool) -> None:
-    """The designated one is alive and slow. Whoever lost the seat otherwise may claim it after a wait."""
+    """The designated one is alive and slow. A member that lost the seat otherwise may claim it after a wait."""
     solo, (b,) = with_others("b~1")
     term = solo.claims.tenures.by_seat[A]
     solo.claims.tenures.stop(term, "test", solo.now, down=down, release_only=True)

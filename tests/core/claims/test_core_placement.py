@@ -1,4 +1,4 @@
-"""Who should hold what (R13): balanced, sticky, by rank, spread over hosts, and nothing moved that need not move."""
+"""Placement (R13): balanced, sticky, by rank, spread over hosts, and nothing moved that need not move."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_it_writes_the_next_version_once_all_can_read_it_and_not_before() -> Non
 
 
 def test_a_log_is_begun_and_joined_in_the_first_version_whatever_comes_after() -> None:
-    """Whoever looks for a way in must be able to read how a log begins, and whom it has; a joiner that is adrift does not
+    """A joiner that looks for a way in must be able to read how a log begins, and whom it has; a joiner that is adrift does not
     even know what the others read."""
     solo = Solo("A", **NEXT)
     written = solo.run(1)

@@ -79,7 +79,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_who_is_told_asks_for_nothing(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
-    # Who hears nothing for so long asks, and is right to: here nobody is to take a slow machine for silence.
+    # A reader that hears nothing for so long asks, and is right to: here nobody is to take a slow machine for silence.
     monkeypatch.setattr(tail, "FRESH", HANG)
     monkeypatch.setattr(window, "NEAR", HANG)
     ledger, other = opened(cluster, topic, timeout=PATIENT), opened(cluster, topic, timeout=PATIENT)
@@ -187,7 +187,7 @@ def test_an_outage_leaves_no_clients_behind() -> None:
 
 
 def test_an_outage_costs_next_to_nothing() -> None:
-    """Whoever waits for brokers waits, and does not spin: it may be brokers of the same host that are to come back."""
+    """A client that waits for brokers waits, and does not spin: it may be brokers of the same host that are to come back."""
     with Kafka() as kafka:
         ledger = open_again(lambda: pares.ledger.open(kafka.topic_url("t", timeout="0.5")))
         append_again(ledger, b"x")

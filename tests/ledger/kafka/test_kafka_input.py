@@ -169,7 +169,7 @@ def test_credentials_and_rights(
     root = pares.ledger.open(guarded.topic_url("given"), options=guarded.client())
     assert root.append(b"x") == 0
     root.close()
-    # Who may read the topic reads it, with no right to any group; the client asks for one's coordinator all the same.
+    # A client that may read the topic reads it, with no right to any group; the client asks for one's coordinator all the same.
     for _ in range(5):
         ledger = pares.ledger.open(guarded.topic_url("given"), options=guarded.client("reader"))
         bell = ledger.bell()

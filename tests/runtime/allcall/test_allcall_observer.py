@@ -12,13 +12,11 @@ import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import Change, MemberJoined, MemberLeft, SeatChanged
 from pares.ledger import as_bus
-from pares.runtime.allcall.observer import AllcallObserver
 
 
 def test_it_hears_who_leads_and_who_is_there(any_crew: Crew) -> None:
     before = threading.active_count()
     with pares.Observer(any_crew.ledger, group="g", protocol="allcall") as observer:
-        assert isinstance(observer, AllcallObserver)
         assert observer.leader("x") is None
         a, b = band(any_crew, "ab", host="here")
         holder = until(lambda: observer.leaders("x"), "it hears a")[0]
@@ -50,7 +48,7 @@ def test_a_split_shows_while_it_lasts(memory: str) -> None:
     ledger = pares.open(memory)
     wire, crew = Wire(as_bus(ledger)), Crew(memory)
     a, b = (member(crew, name, rank, ledger=Port(wire, name)) for rank, name in enumerate("ab"))
-    with AllcallObserver(Port(wire, "o"), group="g") as observer:
+    with pares.Observer(Port(wire, "o"), group="g", protocol="allcall") as observer:
         settle([a, b])
         wire.split("ao", "bo")
         until(lambda: leading([a, b]) == ["a", "b"], "both lead")

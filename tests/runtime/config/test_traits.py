@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 import pares
-from pares.core.errors import ConfigError
+from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.protocols import MODES, is_exclusive
 from pares.demo.law import law_of
 from pares.runtime.config.protocols import PROTOCOLS, TRAITS, USUAL, ProtocolName, protocol_of
@@ -60,10 +60,13 @@ def test_a_group_is_read_or_listened_to(name: ProtocolName, memory: str) -> None
     """An observer of a protocol without a log listens; the others are told apart by what is in the log."""
     if not TRAITS[name].on_log:
         with pares.Observer(memory, group="g", protocol=name) as listener:
-            assert type(listener) is not pares.Observer
+            assert listener.members() == []
+            with pytest.raises(CapabilityError, match="has no log"):
+                _ = listener.world
     elif name == USUAL.name:
         with pares.Observer(memory, group="g", protocol=name) as reader:
-            assert type(reader) is pares.Observer
+            assert reader.world.members == {}
+            assert (reader.members(), reader.disagreement()) == ([], {})
     else:
         with pytest.raises(ConfigError, match="an observer reads 'claims', or listens to 'allcall'"):
             pares.Observer(memory, group="g", protocol=name)

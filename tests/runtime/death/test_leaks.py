@@ -107,7 +107,7 @@ def test_terms_leave_no_memory_behind(memory: str) -> None:
         pares.Member(memory, group="g", roles=["A"], session=CALM, name="b", barrier=lambda event: None) as two,
     ):
         until(lambda: one.holds("A") or two.holds("A"), "one leads")
-        # Whoever steps down while nobody else is there gets the seat back (R13).
+        # A member that steps down while nobody else is there gets the seat back (R13).
         until(lambda: ids(one) == ids(two) == {one.id, two.id}, "both are there")
         pair = (one, two) if one.holds("A") else (two, one)
 

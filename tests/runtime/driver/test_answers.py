@@ -1,4 +1,4 @@
-"""Who waits for what it asked of a member's loop: answered once, not before it is true, and also when the loop ends."""
+"""Answers to what was asked of a member's loop come once, not before they are true, and also when the loop ends."""
 
 from __future__ import annotations
 

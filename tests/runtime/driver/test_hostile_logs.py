@@ -86,7 +86,6 @@ def test_garbage_is_counted_and_stops_nobody(any_crew: Crew) -> None:
     assert newcomer.health().bad_records == len(GARBAGE)
     with pares.Observer(any_crew.ledger, group="g") as observer:
         assert observer.leader("A") is not None
-        assert len(observer.reader.bad_samples) > 0
 
 
 @pytest.mark.parametrize("what", GARBAGE)

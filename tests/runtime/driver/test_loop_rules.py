@@ -94,7 +94,7 @@ def test_the_lock_of_a_former_incarnation_is_let_go(sqlite: str) -> None:
     me._loop.request(Jumped("by the test"))
     until(lambda: me.id != old, "it begins anew")
     assert me.wait("A", PATIENCE)
-    # Whoever has forgotten the old one may have removed its file; what must not be is a lock that somebody holds.
+    # A process that has forgotten the old one may have removed its file; what must not be is a lock that somebody holds.
     assert lock.descriptor == -1
     assert prove(lock.path.parent, old, lock.statement) or not lock.path.exists()
 

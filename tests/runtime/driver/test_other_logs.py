@@ -252,7 +252,7 @@ def test_retention_cuts_what_nobody_needs(tmp_path: Path) -> None:
 
 
 def test_tokens_rise_though_the_clock_was_set_back(memory: str) -> None:
-    """Who begins a new log has seen the tokens of the old one, and goes on above them."""
+    """A member that begins a new log has seen the tokens of the old one, and goes on above them."""
     with elsewhere() as host, pares.Member(memory, group="g", roles=["A"], session=QUICK, name="a") as me:
         first = me.wait("A", PATIENCE)
         assert first is not None

@@ -286,7 +286,7 @@ def test_close_with_a_timeout_does_not_wait_for_ever(crew: Crew) -> None:
 
 @pytest.mark.parametrize("where", ["acquired", "barrier", "terms", "only", "background"])
 def test_a_member_can_be_closed_from_its_own_work(crew: Crew, where: str) -> None:
-    """Whoever closes is not waited for."""
+    """The thread that closes is not waited for."""
     done = threading.Event()
     timeout = 60.0  # far beyond what the test waits
 

@@ -80,7 +80,7 @@ Owners = dict[int, str]
 
 
 def by_claims(steps: Iterable[Iterable[str]]) -> list[Owners]:
-    """Who owns which slot after each step, on a stage where these members are there, one after the other."""
+    """The owner of each slot after each step, on a stage where these members are there, one after the other."""
     stage, found = Stage(), list[Owners]()
     roles = pares.Slots.names("s", SLOTS)
     for names in steps:

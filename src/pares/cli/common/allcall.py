@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pares.cli.common.keys import quit_key
+from pares.cli.common.keys import show_live
 from pares.cli.common.options import existing
-from pares.cli.common.output import console, print_json, seconds
+from pares.cli.common.output import console, grid, print_json, seconds
 from pares.core.wire.shown import short_token
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[Al
     on_log = scheme_of(url).look_only and parse(url).path.strip("/") != ""
     bus = open_bus(url, **({"readonly": True} if on_log else {}))
     try:
-        observer = AllcallObserver(bus, group=group)
+        observer = AllcallObserver(bus, group)
         try:
             time.sleep(first)
             with observer.lock:
@@ -93,23 +93,11 @@ def watch_allcall(ledger: str | None, group: str, *, once: bool, interval: float
     from pares.view.allcall import heard_state
 
     with listening(ledger, group, listen) as (observer, url):
-        if json:
-            print_json(heard_state(observer, url))
-            return
-        if once:
-            console().print(heard_picture(heard_state(observer, url)))
-            return
-        from rich.live import Live
-
-        out = console()
-        try:
-            with quit_key() as pressed, Live(console=out, auto_refresh=False, screen=True) as live:
-                while True:
-                    live.update(heard_picture(heard_state(observer, url), height=out.height), refresh=True)
-                    if pressed(interval):
-                        return
-        except KeyboardInterrupt:
-            return
+        if json or once:
+            shown = heard_state(observer, url)
+            print_json(shown) if json else console().print(heard_picture(shown))
+        else:
+            show_live(lambda height: heard_picture(heard_state(observer, url), height=height), interval)
 
 
 def heard_picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType:
@@ -136,8 +124,6 @@ def heard_picture(now: dict[str, Any], *, height: int | None = None) -> Renderab
 def _roles(rows: list[dict[str, Any]]) -> RenderableType:
     from rich.text import Text
 
-    from pares.cli.watch import grid
-
     table = grid("role", "leader", "rank:right", "token:right", "lease left:right", "agreed", "may lead:right")
     for row in rows:
         leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
@@ -152,8 +138,6 @@ def _roles(rows: list[dict[str, Any]]) -> RenderableType:
 
 def _members(rows: list[dict[str, Any]]) -> RenderableType:
     from rich.text import Text
-
-    from pares.cli.watch import grid
 
     table = grid("member", "rank:right", "phase", "leads", "says leads", "heard:right", "lease:right", "host")
     for row in rows:

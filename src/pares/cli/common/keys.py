@@ -7,6 +7,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from pares.cli.common.output import console
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 QUIT = frozenset("qQ\x1b\x04")
 """q, Escape, and what Ctrl-D sends."""
@@ -52,3 +58,19 @@ def quit_key() -> Iterator[Callable[[float], bool]]:
 def _wait(seconds: float) -> bool:
     time.sleep(seconds)
     return False
+
+
+def show_live(picture: Callable[[int], RenderableType], interval: float) -> None:
+    """A picture for so many lines of the terminal, made anew each `interval` seconds, until q or Ctrl-C."""
+    from rich.live import Live
+
+    out = console()
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        quit_key() as pressed,
+        Live(console=out, auto_refresh=False, screen=True) as live,
+    ):
+        while True:
+            live.update(picture(out.height), refresh=True)
+            if pressed(interval):
+                return

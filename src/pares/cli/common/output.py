@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -71,6 +72,22 @@ def say(message: str) -> None:
     """A remark for people, on standard error."""
     sys.stderr.write(message + "\n")
     sys.stderr.flush()
+
+
+def grid(*columns: str) -> Any:
+    """A table with these columns; `:right` behind a title sets it to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        title, _, side = column.partition(":")
+        table.add_column(title, justify="right" if side else "left", no_wrap=title != "why", overflow="ellipsis")
+    return table
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def seconds(value: float | None) -> str:

@@ -59,7 +59,7 @@ class ClaimsBinding:
             raise
         self._mine = {self.core.me}
         """The ids of all its incarnations so far."""
-        self.source = Logs(ledger, self, host.now)
+        self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
 
     def _is(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation

@@ -11,6 +11,7 @@ from pares.core.wire.changes import Change
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, Log
 from pares.runtime.config.protocols import ProtocolSettings
+from pares.runtime.config.settings import Spread
 from pares.runtime.driver.binding import Drives
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
@@ -114,7 +115,7 @@ class Steers(Protocol):
 
     def roles(self) -> dict[str, int]: ...
 
-    def add_role(self, name: str, seats: int, weight: float, spread: str) -> None: ...
+    def add_role(self, name: str, seats: int, weight: float, spread: Spread) -> None: ...
 
     def remove_role(self, name: str) -> None: ...
 
@@ -153,6 +154,14 @@ class Kit(Protocol):
     def assemble(self, parts: Parts, ledger: Any) -> Engine:
         """Raises `ConfigError` and `CapabilityError`."""
         ...
+
+
+def seat_to_move(role: str, seat: int | None, held: list[int]) -> int:
+    """The seat that somebody is asked to hand over: the one that was named, or the first of those that are held."""
+    if not held or (seat is not None and seat not in held):
+        what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
+        raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
+    return held[0] if seat is None else seat
 
 
 def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host) -> Medium:

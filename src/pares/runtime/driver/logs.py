@@ -14,7 +14,12 @@ from pares.ledger import Entry, Log, ManyAtOnce
 
 CHUNK: Final = 1000
 LOOK_EVERY: Final = 500_000_000
-"""Nanoseconds between two looks whether the log is still the same one."""
+"""Nanoseconds between two looks whether the log is still the same one, at the most."""
+
+
+def look_every(session_ms: int) -> int:
+    """Nanoseconds from one such look of a member to the next: half its session, as others wait no longer for it either."""
+    return min(LOOK_EVERY, session_ms * 1_000_000 // 2)
 
 
 class Follows(Protocol):
@@ -54,10 +59,11 @@ class Logs:
 
     proves_reach = True
 
-    def __init__(self, ledger: Log, follows: Follows, now: Callable[[], int]) -> None:
+    def __init__(self, ledger: Log, follows: Follows, now: Callable[[], int], session_ms: int) -> None:
         self._ledger = ledger
         self._follows = follows
         self._now = now
+        self._look_every = look_every(session_ms)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
         self.read_at = now()
@@ -90,7 +96,7 @@ class Logs:
 
     def _look(self) -> Iterator[tuple[Any, int | None]]:
         now = self._now()
-        if now >= self._looked_at + LOOK_EVERY or self._away:
+        if now >= self._looked_at + self._look_every or self._away:
             yield from self._look_now(now)
 
     def _look_now(self, now: int) -> Iterator[tuple[Any, int | None]]:

@@ -8,8 +8,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Seat
 from pares.core.wire.world import World
 from pares.runtime.host import DeathLock
-from pares.runtime.observer import holders
-from pares.runtime.views import Holder, Peer
+from pares.runtime.views import Holder, Peer, holders, peers
 
 if TYPE_CHECKING:
     from pares.runtime.driver.lifecycle import Life
@@ -146,14 +145,7 @@ class WorldView:
         return {seat: self._life.turned.get(seat, now) for seat in held}
 
     def members(self) -> list[Peer]:
-        world = self._followed.world
-        found: list[Peer] = []
-        for m in sorted(world.members.values(), key=lambda m: m.id):
-            if not m.administrator or m.id == self.id:
-                roles = tuple(sorted(role for role, _ in list(world.held.get(m.id, ()))))
-                session = m.session_ms / 1000
-                found.append(Peer(m.id, m.name, m.host, m.zone, m.labels, m.rank, m.weight, session, m.draining, roles))
-        return found
+        return peers(self._followed.world, self.id)
 
     def leaders(self, role: str) -> list[Holder]:
         return holders(self._followed.world, role, self._life.since)

@@ -7,29 +7,28 @@ broker's own service takes no wishes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, RolesChanged, encode
 from pares.core.wire.records import check_name
 from pares.ledger import Ledger, Log
+from pares.runtime.config.settings import Spread
 from pares.runtime.death.incarnation import default_name
 from pares.runtime.detect import newest
+from pares.runtime.driver.kit import Steers, seat_to_move
 from pares.runtime.host import Host
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.world import Tenures
-
-if TYPE_CHECKING:
-    from pares.runtime.admin import Admin
 
 NOTHING_DUE: Final = 600_000
 
 
 class TenureAdmin:
-    """See `Admin`. `admin`: makes an administrator of the group that shares the partitions out."""
+    """See `driver.kit.Steers`. `admin`: makes an administrator of the group that shares the partitions out."""
 
-    def __init__(self, log: Ledger, group: str, name: str | None, admin: Callable[[str], Admin], host: Host) -> None:
+    def __init__(self, log: Ledger, group: str, name: str | None, admin: Callable[[str], Steers], host: Host) -> None:
         self._host = host
         self._log, self.group = log, group
         self._tenures = Tenures(log, group, host)
@@ -37,14 +36,14 @@ class TenureAdmin:
         self._id = f"{name or f'admin-{default_name(host)}'}~{host.random().token_hex(4)}"
         self._numbers: dict[int, int] = {}
         self._make = admin
-        self._partitions: Admin | None = None
+        self._partitions: Steers | None = None
 
     def roles(self) -> dict[str, int]:
         self._tenures.read()
         roles = self._tenures.world.roles.values()
         return {role.name: role.seats for role in sorted(roles, key=lambda r: r.name)}
 
-    def add_role(self, name: str, seats: int, weight: float, spread: str) -> None:
+    def add_role(self, name: str, seats: int, weight: float, spread: Spread) -> None:
         check_name("a role's name", name)
         of = self._tenures.seats
         if (seats, weight, spread) != (of, 1, "host") and (seats, weight, spread) != (1, 1, "host"):
@@ -81,16 +80,20 @@ class TenureAdmin:
         steered = self._of_partitions("hand_over")
         self._tenures.read()
         held = sorted(i for (r, i), s in self._tenures.world.seats.items() if r == role and s.holder is not None)
-        if not held or (seat is not None and seat not in held):
-            what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
-            raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
+        seat = seat_to_move(role, seat, held)
         name = None if to is None else to.rpartition("~")[0] or to
-        steered.hand_over(self._partition(role) or "0", name, held[0] if seat is None else seat)
+        steered.hand_over(self._partition(role) or "0", name, seat)
 
     def drain(self, member: str) -> None:
         self._of_partitions("drain").drain(member.rpartition("~")[0] or member)
 
-    def cannot(self, what: str) -> CapabilityError:
+    def positions(self) -> dict[tuple[str, int], int]:
+        raise self._no_marks("positions")
+
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
+        raise self._no_marks("rewind")
+
+    def _no_marks(self, what: str) -> CapabilityError:
         return CapabilityError(
             f"{what} is not in protocol {self._protocol()!r}, whose records carry no marks: use protocol='claims'"
         )
@@ -115,7 +118,7 @@ class TenureAdmin:
         self._tenures.read()
         return str(self._tenures.partition(role))
 
-    def _of_partitions(self, what: str) -> Admin:
+    def _of_partitions(self, what: str) -> Steers:
         if self._partitions is None:
             group = self.group + SUFFIX
             if not has_group(self._log, group):

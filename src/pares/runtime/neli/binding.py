@@ -85,7 +85,7 @@ class NeliBinding:
         except BaseException:
             self.bells.close()
             raise
-        self.source = Logs(ledger, self, host.now)
+        self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
         self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
 
     def _begin(self, seen: int, roles: tuple[str, ...], after: Assignment | None = None) -> None:

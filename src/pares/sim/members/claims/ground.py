@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from pares.core.wire.reader import State
+from pares.runtime.driver.logs import look_every
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
@@ -13,9 +14,6 @@ from pares.sim.members.stage import Someone, Stage
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import Weather, fair
 from pares.sim.world.process import Process
-
-LOOK_EVERY: Final = 500 * MS
-"""Nanoseconds between a member's looks whether its log is still the same one (R12)."""
 
 
 class Ground(Stage):
@@ -150,8 +148,9 @@ class Ground(Stage):
         if any(partition.lost for partition in self.log.partitions):
             return True  # offsets are given out again: two may live in two worlds until one finds out
         renewed = self.judge.renewed_at
-        longest = (max(self.plan.sessions) + self.plan.overlap_ms) * MS
-        return renewed >= 0 and self.world.now < renewed + int((longest + LOOK_EVERY) * 1.25) + 4 * self.trip
+        session = max(self.plan.sessions)
+        longest = look_every(session) + (session + self.plan.overlap_ms) * MS
+        return renewed >= 0 and self.world.now < renewed + int(longest * 1.25) + 4 * self.trip
 
     def tokens_may_fall(self) -> bool:
         """The wall clock of the member that begins another log may be behind (promise 4)."""
