@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pares.runtime.driver.logs import LOOK_EVERY
 from pares.sim.engine import MS
-from pares.sim.members.claims.ground import LOOK_EVERY, Ground
+from pares.sim.members.claims.ground import Ground
 from pares.sim.members.neli.judge import InductionJudge
 from pares.sim.members.neli.plan import NeliPlan
 from pares.sim.members.sight import Held
