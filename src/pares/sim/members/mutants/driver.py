@@ -389,7 +389,16 @@ DRIVER: Final = (
         "R12",
         "the last entry is not read again after an outage",
         _anchor_not_read,
-        {"faults": {"replace": 3.0, "lose_tail": 1.0, "cut": 1.0}, "pace": 1.5, "proof": False},
+        {
+            "faults": {"replace": 1.0, "deaf": 2.0, "cut": 2.0},
+            "acts": {},
+            "overlap_ms": 0,
+            "members": 3,
+            "roles": 1,
+            "cut": 25.0,
+            "storm": 40.0,
+            "proof": False,
+        },
     ),
     Mutant(
         "old-lock-kept",
