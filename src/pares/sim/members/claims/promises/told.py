@@ -37,8 +37,9 @@ class Told(Promise):
         known = self.stage.sight.open[process]
         if not known or process.raised or process.starving:
             return
+        now = process.reading()
         for held in known.values():
-            if held.until and process.reading() >= held.until:
+            if 0 < held.until <= now:
                 self._ran_out(process, held)
 
     def _ran_out(self, process: Process, held: Held) -> None:
