@@ -11,9 +11,8 @@ from pares.cli.common.options import AsJson
 
 if TYPE_CHECKING:
     from pares.sim.runs import Result, Tally
+    from pares.sim.shrink import Shrunk
 
-SHOWN: Final = 80
-"""Lines of a trace that are shown unless all of it is asked for."""
 MUTANT_SEEDS: Final = 1000
 PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele", "allcall")
 
@@ -39,12 +38,19 @@ def sim(
     trace: Annotated[
         int | None, typer.Option("--trace", metavar="SEED", min=0, help="Play this one seed and show all that happens.")
     ] = None,
+    shrink: Annotated[
+        float,
+        typer.Option(
+            "--shrink", metavar="S", min=0, help="Make the first seed that breaks a promise smaller, for S seconds."
+        ),
+    ] = 20.0,
     json: AsJson = False,
 ) -> None:
     """Play groups of members through crashes, freezes, cuts and late records, and check every promise.
 
-    Each seed is one history; the same seed is always the same history. Ends with 3 when a promise was broken. With --mutant one
-    rule is broken on purpose: then it ends with 0 when that was noticed, and with 1 when it was not.
+    Each seed is one history; the same seed is always the same history. Ends with 3 when a promise was broken, and tells the
+    first such history, made as short as it can be. With --mutant one rule is broken on purpose: then it ends with 0 when that
+    was noticed, and with 1 when it was not.
     """
     from pares.core.errors import ConfigError
     from pares.sim.runs import mutant_named, processors
@@ -61,9 +67,9 @@ def sim(
         return
     jobs = jobs or processors()
     if mutant is None:
-        _clean(protocol, range(first, first + (seeds or 200)), jobs, json)
+        _clean(protocol, range(first, first + (seeds or 200)), jobs, shrink, json)
     else:
-        _mutants(protocol, mutant, range(first, first + (seeds or MUTANT_SEEDS)), jobs, json)
+        _mutants(protocol, mutant, range(first, first + (seeds or MUTANT_SEEDS)), jobs, shrink, json)
 
 
 # One seed ------------------------------------------------------------------------------------------------------------------
@@ -74,14 +80,14 @@ def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
 
     from pares.cli.common.output import BROKEN, print_json
     from pares.sim.runs import mutant_named, perform
+    from pares.sim.shrink import readable
 
     outcome = perform(seed, mutant_named(mutant, protocol), told=True, protocol=protocol)
     if json:
         print_json(to_builtins(outcome))
     else:
         print("\n".join([f"seed {seed}, with:", *knob_lines(str(outcome.knobs))]))
-        for line in outcome.trace:
-            print(line)
+        print("\n".join(readable(outcome.trace)))
         print(f"BROKEN  {outcome.what}" if outcome.broken else f"all promises kept, {outcome.at:.1f} virtual seconds")
     if outcome.broken:
         raise SystemExit(BROKEN)
@@ -90,7 +96,7 @@ def _trace(protocol: str, seed: int, mutant: str | None, json: bool) -> None:
 # Clean seeds ---------------------------------------------------------------------------------------------------------------
 
 
-def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
+def _clean(protocol: str, seeds: range, jobs: int, shrink: float, json: bool) -> None:
     from time import perf_counter
 
     from pares.cli.common.output import BROKEN, print_json, say
@@ -116,14 +122,16 @@ def _clean(protocol: str, seeds: range, jobs: int, json: bool) -> None:
         "seeds_per_second_and_core": round(tally.seeds / max(tally.took, 1e-9), 2),
         "jobs": jobs,
     }
+    shrunk = _smaller(protocol, tally.broken[0].seed, None, shrink) if tally.broken else None
     if json:
-        print_json(answer)
+        print_json(answer | _told(shrunk))
     else:
         for result in tally.broken[:20]:
             print(f"BROKEN  seed {result.seed}: {result.what}")
         if tally.broken:
             of = "" if protocol == USUAL.name else f"--protocol {protocol} "
-            print(f"see what happened: pares sim {of}--trace {tally.broken[0].seed}")
+            print(f"see all that happened: pares sim {of}--trace {tally.broken[0].seed}")
+        _show(shrunk, tally.broken[0].seed if tally.broken else 0)
         played = "1 seed," if tally.seeds == 1 else f"{tally.seeds} seeds,"
         print(
             f"{played} of which {len(tally.broken)} with a broken promise; {answer['virtual_hours']:.2f} simulated hours, "
@@ -151,12 +159,39 @@ def _play(protocol: str, seeds: range, mutant: str | None, jobs: int, what: str,
     return tally
 
 
+# Made smaller --------------------------------------------------------------------------------------------------------------
+
+
+def _smaller(protocol: str, seed: int, mutant: str | None, seconds: float) -> Shrunk | None:
+    from pares.cli.common.output import say
+    from pares.sim.runs import mutant_named, smaller
+
+    if not seconds:
+        return None
+    say(f"seed {seed} is made smaller, for {seconds:g} s at most")
+    return smaller(seed, mutant_named(mutant, protocol), protocol=protocol, seconds=seconds)
+
+
+def _told(shrunk: Shrunk | None) -> dict[str, Any]:
+    if shrunk is None:
+        return {}
+    return {"smallest": {"plan": str(shrunk.plan), "what": shrunk.outcome.what, "trace": shrunk.outcome.trace}}
+
+
+def _show(shrunk: Shrunk | None, seed: int) -> None:
+    from pares.sim.shrink import readable
+
+    if shrunk is not None:
+        print("\n".join([f"seed {seed}, made smaller in {shrunk.tried} plays, with:", *knob_lines(str(shrunk.plan))]))
+        print("\n".join(readable(shrunk.outcome.trace)[1:]))
+
+
 # Mutants -------------------------------------------------------------------------------------------------------------------
 
 
-def _mutants(protocol: str, name: str, seeds: range, jobs: int, json: bool) -> None:
+def _mutants(protocol: str, name: str, seeds: range, jobs: int, shrink: float, json: bool) -> None:
     from pares.cli.common.output import FAILED, print_json
-    from pares.sim.runs import mutant_named, mutants, perform
+    from pares.sim.runs import mutants
 
     there = mutants(protocol)
     names = list(there) if name == "all" else [name]
@@ -175,10 +210,7 @@ def _mutants(protocol: str, name: str, seeds: range, jobs: int, json: bool) -> N
     if json:
         print_json(answer)
     elif len(names) == 1 and answer[0]["caught"]:
-        outcome = perform(answer[0]["seed"], mutant_named(name, protocol), told=True, protocol=protocol)
-        for line in outcome.trace[-SHOWN:]:
-            print(line)
-        print(f"BROKEN  {outcome.what}")
+        _show(_smaller(protocol, answer[0]["seed"], name, shrink), answer[0]["seed"])
     if not all(row["caught"] for row in answer):
         raise SystemExit(FAILED)
 

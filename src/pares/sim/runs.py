@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -19,11 +19,15 @@ from pares.sim import play as claims_play
 from pares.sim.allcall import knobs as allcall_knobs
 from pares.sim.allcall import mutants as allcall_mutants
 from pares.sim.allcall import play as allcall_play
+from pares.sim.members import protocols as members
+from pares.sim.members.plan import Plan
+from pares.sim.members.play import play
 from pares.sim.mutants import Mutant, applied
 from pares.sim.neli import knobs as neli_knobs
 from pares.sim.neli import mutants as neli_mutants
 from pares.sim.neli import play as neli_play
 from pares.sim.outcome import Outcome
+from pares.sim.shrink import Shrunk, shrink
 
 CHUNK: Final = 8
 
@@ -33,7 +37,7 @@ class Simulated(NamedTuple):
 
     draw: Callable[[int, dict[str, Any] | None], Any]
     play: Callable[..., Outcome]
-    mutants: dict[str, Mutant]
+    mutants: Mapping[str, Mutant]
 
 
 def _neli(mode: str) -> Simulated:
@@ -42,6 +46,7 @@ def _neli(mode: str) -> Simulated:
 
 
 PROTOCOLS: Final = {
+    **{name: Simulated(found.draw, play, found.mutants) for name, found in members.PROTOCOLS.items()},
     "claims": Simulated(claims_knobs.draw, claims_play.play, claims_mutants.MUTANTS),
     **{mode: _neli(mode) for mode in MODES},
     "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
@@ -84,7 +89,7 @@ def knobs_of(seed: int, protocol: str = "claims") -> object:
     return PROTOCOLS[protocol].draw(seed, None)
 
 
-def mutants(protocol: str = "claims") -> dict[str, Mutant]:
+def mutants(protocol: str = "claims") -> Mapping[str, Mutant]:
     """The rules that can be broken in this protocol."""
     return PROTOCOLS[protocol].mutants
 
@@ -104,6 +109,15 @@ def perform(seed: int, mutant: Mutant | None = None, *, told: bool = False, prot
     simulated = PROTOCOLS[protocol]
     with applied(mutant):
         return simulated.play(simulated.draw(seed, mutant.bias if mutant is not None else None), told=told)
+
+
+def smaller(seed: int, mutant: Mutant | None, *, protocol: str, seconds: float) -> Shrunk | None:
+    """The seed, which breaks a promise, shrunk for so many seconds at most. None: it breaks none."""
+    simulated = PROTOCOLS[protocol]
+    with applied(mutant):
+        plan = simulated.draw(seed, mutant.bias if mutant is not None else None)
+        broken = simulated.play(plan).broken
+        return shrink(plan, broken, seconds) if broken and isinstance(plan, Plan) else None
 
 
 def _chunk(seeds: list[int], name: str | None, protocol: str) -> list[Result]:

@@ -142,6 +142,27 @@ def test_r6_who_was_only_read_of_in_the_past_is_not_known_to_live() -> None:
     assert watcher.watches.heard({"a~1"}) == {"a~1"}, "of those asked about only"
 
 
+def test_r6_an_incarnation_with_a_successor_is_not_known_to_live_until_it_writes_again() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    watcher = Watcher(paper)
+    watcher.read(0)
+    for _ in range(2):
+        a.beat()
+    watcher.read(5)
+    assert "a~1" in watcher.watches.heard(watcher.alive(5))
+    again = Pen(paper, "a~2").join()
+    again.beat()
+    watcher.read(6)
+    assert {"a~1", "a~2"} <= watcher.alive(6)
+    assert watcher.watches.heard(watcher.alive(6)) == {"a~2", "b~1"}, (
+        "the process of a~1 has ended, for all that is known"
+    )
+    for at in (7, 8):
+        a.beat()
+        watcher.read(at)
+    assert "a~1" in watcher.watches.heard(watcher.alive(8)), "a namesake that lives"
+
+
 def test_r13_who_has_just_come_is_unsettled_for_a_while() -> None:
     paper, _ = began("a~1", "b~1")
     watcher = Watcher(paper, settle=500)

@@ -127,3 +127,21 @@ def test_another_statement_is_nobodys_lock() -> None:
             self.lock.statement = type(stated)(stated.boot, stated.device, "77", stated.file, stated.pid)  # type: ignore[misc]
 
     assert Forged().proven == []
+
+
+def test_a_lock_that_was_given_up_lends_its_inode_to_no_other() -> None:
+    """Else the next one stands where another was, and a death goes unseen."""
+    taken: list[DeathLock] = []
+    world = World(1)
+
+    def main(process: Process) -> None:
+        first = process.host.death_lock(FOLDER, "a~1")
+        taken.append(process.host.death_lock(FOLDER, "b~1"))
+        first.release()
+        taken.append(process.host.death_lock(FOLDER, "c~1"))
+
+    with world.playing():
+        world.start("a", main)
+        world.run(SECOND)
+    assert taken[0].statement.inode != taken[1].statement.inode
+    assert [world.locks.of(member) for member in ("b~1", "c~1")] == taken

@@ -20,9 +20,13 @@ def knob_lines(knobs: str) -> list[str]:
         if name == "seed":
             continue
         if isinstance(value, dict):
-            inner = [_said(key, each) for key, each in value.items() if not _is_off(each)]
-            groups += [f"{_name(name)}: {', '.join(inner)}"] if inner else []
+            inner = _group(value)
+            groups += [f"{_name(name)}: {inner}"] if inner else []
             off += [] if inner else [_name(name)]
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            alike = all(each == value[0] for each in value)
+            for place, each in enumerate(value[:1] if alike else value):
+                groups.append(f"{_name(name)}{'' if alike else f' {place}'}: {_group(each)}")
         elif _is_off(value):
             off.append(_name(name))
         else:
@@ -31,6 +35,10 @@ def knob_lines(knobs: str) -> list[str]:
     return [
         line for text in lines for line in textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
     ]
+
+
+def _group(value: dict[str, Any]) -> str:
+    return ", ".join(_said(key, each) for key, each in value.items() if not _is_off(each))
 
 
 def _is_off(value: Any) -> bool:

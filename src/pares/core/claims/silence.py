@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pares.core.lease import MS, challenge_ns
-from pares.core.wire.changes import Change, SeatChanged
+from pares.core.wire.changes import Change, MemberJoined, SeatChanged
 from pares.core.wire.records import AT_ONCE, Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
@@ -70,7 +70,9 @@ class Stopwatches:
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
         for change in changes:
-            if type(change) is SeatChanged:
+            if type(change) is MemberJoined:
+                self._doubt_namesakes(world, change)
+            elif type(change) is SeatChanged:
                 self._seats[change.seat] = now
                 if change.before is not None and change.before in members:
                     self._signs[change.seat] = members[change.before].read_at
@@ -84,6 +86,14 @@ class Stopwatches:
         if len(self._seats) > 2 * len(world.seats) + 16:
             self._seats = {seat: at for seat, at in self._seats.items() if seat in world.seats}
             self._signs = {seat: at for seat, at in self._signs.items() if seat in world.seats}
+
+    def _doubt_namesakes(self, world: World, joined: MemberJoined) -> None:
+        """A process that starts again under its name was over before: what its earlier incarnations have said is no sign that
+        they live. [a process that crashes again and again is handed things as each of its dead, and each is out-waited]"""
+        for id, seen in self._members.items():
+            member = world.members.get(id)
+            if member is not None and member.name == joined.name and id != joined.member:
+                seen.words = 0
 
     def alive(self, world: World, now: int) -> frozenset[str]:
         """The members that are not overdue: the next record of each is no later than it said itself, with as much again for

@@ -47,7 +47,8 @@ class Crowds:
         for user in running[: len(running) // 2]:
             if user.process is not None:
                 self._world.kill(user.process)
-                storm.again(user)
+                if self._rng.random() < 0.7:
+                    self._world.after(storm.span(0, 6), user.start)
 
     def double(self) -> None:
         """Two faults at once on one process, or a second one while the first lasts."""

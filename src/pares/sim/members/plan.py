@@ -69,6 +69,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     acts: dict[str, float]
     act_pace: float = 0.5
     """Acts a session."""
+    skip: dict[str, tuple[int, ...]] = {}
+    """Faults ("storm") and acts ("acts") that don't happen, by their numbers: what a seed was shrunk by."""
     weathers: tuple[Weather, ...]
     """Each member's."""
     machines: int = 1

@@ -55,6 +55,13 @@ class Someone(Protocol):
     def start(self) -> None: ...
 
 
+class Chancy(Protocol):
+    """`pares.sim.members.chance.Chance`, as far as it says how much has happened."""
+
+    name: str
+    happened: int
+
+
 class Stage:
     """`roles`: what every member declares. A protocol's own stage makes what it stands on in `set_up`, and gives:
 
@@ -85,6 +92,8 @@ class Stage:
         self.disturbed_at = 0
         """When something last befell the world, or its users wanted something of it."""
         self._asked: set[tuple[str, str]] = set()
+        self.chances: list[Chancy] = []
+        """What happens at random times, faults and acts."""
         self.renewed: list[Callable[[], object]] = []
         """Called when what members stand on has been replaced, or has lost what it had acknowledged."""
         slow = plan.slow or (0.0,)

@@ -14,6 +14,7 @@ from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
+    from pares.sim.world.ledger import SimLedger
 
 SOON: Final = 400
 """A fault that strikes at a call does so within so many calls of its process."""
@@ -37,6 +38,8 @@ class Storm(Striking):
     def __init__(self, stage: Ground) -> None:
         super().__init__(stage)
         self.replaced = False
+        self.cuts: dict[SimLedger, list[dict[str, Any]]] = {}
+        """What cuts each handle off."""
         self.families = (Crowds(self), Intruders(self))
         """What befalls many, or one again and again; and what others write."""
 
@@ -162,13 +165,22 @@ class Storm(Striking):
         ledger, process = user.ledger, user.process
         if ledger is None or process is None:
             return
-        ledger.cut(only=only, **what)
+        cut: dict[str, Any] = {"only": only, **what}
+        cuts = self.cuts.setdefault(ledger, [])
+        cuts.append(cut)
+        ledger.cut(**cut)
         self.world.told(process, f"cut off: {', '.join(name for name in what if what[name])}")
         process.well_since = NEVER
 
         def heal() -> None:
-            if process.alive and ledger.is_cut:
-                ledger.heal()
+            """Of this; what else cuts it off goes on."""
+            cuts.remove(cut)
+            if not process.alive or not ledger.is_cut:
+                return
+            ledger.heal()
+            for other in cuts:
+                ledger.cut(**other)
+            if not cuts:
                 self.world.told(process, "healed")
                 process.well_since = self.world.now
                 self.stage.disturbed()
@@ -209,7 +221,7 @@ class Storm(Striking):
     def _replace(self) -> None:
         if not self.replaced:
             self.replaced = True
-            self.stage.log.replace(same=self.rng.random() < 0.3)
+            self.stage.log.replace(same=self.rng.random() < 0.5)
             for handle in self.world.handles:
                 handle.sever()
             self.world.told(None, "the log is replaced")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pares.sim.faults.random_events import Chance
+from pares.sim.members.chance import Chance
 from pares.sim.members.users import User
 
 if TYPE_CHECKING:
@@ -17,13 +17,10 @@ class Striking(Chance[User]):
     def __init__(self, stage: Ground) -> None:
         self.stage = stage
         self.world = stage.world
-        self.plan = plan = stage.plan
+        self.plan = stage.plan
         self.struck: User | None = None
         """The user that everything befalls now, whoever it would befall else."""
-        until = int(plan.storm * plan.unit)
-        super().__init__(
-            stage.world, stage.world.random("storm"), plan.faults, pace=plan.pace, unit=plan.unit, until=until
-        )
+        super().__init__(stage, "storm", self.plan.faults, pace=self.plan.pace)
 
     def own(self) -> list[User]:
         return self.stage.own

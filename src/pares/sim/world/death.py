@@ -29,7 +29,7 @@ class DeathLock:
         self.process = process
         self.member = member
         self.path = folder / f"{process.world.locks.number():032x}.alive"
-        inode = str(len(process.world.locks.all) + 1)
+        inode = process.world.locks.inode()
         self.statement: Final = Statement(process.machine, "1", inode, self.path.name, process.pid)
         self.free = False
         self.lost_at: int | None = None
@@ -76,7 +76,13 @@ class Locks:
         self.given_up: list[Callable[[DeathLock], object]] = []
         """Called with a lock that is about to become free while its process lives."""
         self._watches: list[Deaths] = []
+        self._inodes = 0
         self._rng = world.random("death locks")
+
+    def inode(self) -> str:
+        """Never given twice, as if no file system gave one again."""
+        self._inodes += 1
+        return str(self._inodes)
 
     def number(self) -> int:
         return self._rng.getrandbits(128)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import ParesError
 from pares.runtime.admin import Admin
 from pares.sim.engine import Stopwatch, WallClock
-from pares.sim.faults.random_events import Chance
+from pares.sim.members.chance import Chance
 from pares.sim.members.users import User
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ class Acts(Chance[User]):
     def __init__(self, stage: Ground) -> None:
         self.stage = stage
         plan = stage.plan
-        until = int(plan.storm * plan.unit)
-        super().__init__(
-            stage.world, stage.world.random("acts"), plan.acts, pace=plan.act_pace, unit=plan.unit, until=until
-        )
+        super().__init__(stage, "acts", plan.acts, pace=plan.act_pace)
         self._admin = Administrator(stage) if plan.admin else None
         self._added = 0
         self._marks: dict[str, int] = {}

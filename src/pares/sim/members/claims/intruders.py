@@ -12,6 +12,7 @@ from pares.core.claims.protocol import Stage
 from pares.core.wire import records
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.world import World
+from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
@@ -185,6 +186,9 @@ class Intruders:
         payload = forgery(self._rng, self._stage)
         if payload is not None:
             self._stage.write(payload)
+            victim = self._stage.by_id(records.decode(payload).m)
+            if victim is not None:
+                victim.process.well_since = NEVER  # what it writes counts no more, and it stops when it finds that out
             for user in self._stage.own:
                 self._storm.world.after(self._storm.span(1, 5), user.replace_stopped)
 

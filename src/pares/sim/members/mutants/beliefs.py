@@ -10,7 +10,7 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.events import Acked, Effect, Follow
 from pares.core.lease import MS, Sent
-from pares.sim.members.mutants.troubles import FROZEN, MOVED, QUIET
+from pares.sim.members.mutants.troubles import CALMLY, FROZEN, MOVED, QUIET
 from pares.sim.mutants.base import Mutant, Patch
 
 
@@ -186,7 +186,7 @@ BELIEFS: Final = (
         "R4",
         "a lease counts from when the record was read back",
         _lease_from_reading,
-        {**FROZEN, "faults": {"starve_at": 1.0, "freeze": 1.0, "starve": 1.0, "deaf": 1.0}},
+        {"faults": {"mute": 1.0}, "acts": {}, "overlap_ms": 0, "drift": 0.0, "cut": 3.0, "pace": 1.0, "proof": False},
     ),
     Mutant(
         "believes-until-released",
@@ -234,7 +234,17 @@ BELIEFS: Final = (
         "R2",
         "the sender counts a record that the world has rejected, or not yet judged",
         _acknowledged_is_accepted,
-        {"faults": {"forge": 1.0, "deaf": 2.0}, "pace": 1.5, "overlap_ms": 0},
+        {
+            "faults": {"forge": 1.0, "deaf": 2.0},
+            "acts": {},
+            "overlap_ms": 0,
+            "members": 2,
+            "roles": 1,
+            "seats": 1,
+            "cut": 4.0,
+            "pace": 2.0,
+            "weather": CALMLY,
+        },
     ),
     Mutant(
         "name-is-enough",

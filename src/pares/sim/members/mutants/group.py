@@ -15,7 +15,7 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
 from pares.core.wire.world import World
-from pares.sim.members.mutants.troubles import QUIET
+from pares.sim.members.mutants.troubles import CALMLY, QUIET
 from pares.sim.mutants.base import Mutant, Patch
 
 
@@ -191,14 +191,27 @@ GROUP: Final = (
         "R20",
         "each of those that died with the leader is waited for",
         _ghosts_are_waited_for,
-        {"faults": {"half": 1.0}, "members": 8, "roles": 1, "seats": 1, "pace": 0.1, "acts": {}, "proof": False},
+        {
+            **QUIET,
+            "faults": {"half": 1.0},
+            "members": 8,
+            "roles": 1,
+            "seats": 1,
+            "session_ms": 200,
+            "storm": 20.0,
+            "pace": 0.1,
+            "starving": 0.0,
+            "barrier": -1.0,
+            "proof": False,
+            "weather": {**CALMLY, "part": 0.0},
+        },
     ),
     Mutant(
         "unshown-is-given",
         "R6",
         "a member that writes and does not read is handed things",
         _unshown_is_given,
-        {"faults": {"deaf": 1.0, "cut": 1.0, "one_way": 1.0}, "pace": 1.5, "acts": {}},
+        {"faults": {"deaf": 1.0, "cut": 1.0}, "acts": {}, "cut": 8.0, "pace": 0.7, "starts": (False,) * 5},
     ),
     Mutant(
         "nobody-is-superseded",
@@ -254,6 +267,7 @@ GROUP: Final = (
             "roles": 1,
             "seats": 1,
             "session_ms": 20,
+            "weather": CALMLY,
             "sessions": (20,) * 8,
             "storm": 100.0,
             "pace": 0.01,

@@ -7,7 +7,8 @@ from typing import Any, Final
 from pares.core.wire import fold, reader
 from pares.core.wire.records import Did, Release, Resume, Role, Transfer
 from pares.core.wire.world import World
-from pares.sim.members.mutants.troubles import FROZEN
+from pares.sim.engine import MS
+from pares.sim.members.mutants.troubles import CALMLY, FROZEN
 from pares.sim.mutants.base import Mutant, Patch
 
 MOVING: Final[dict[str, float]] = {"hand_over": 1.0, "step_down": 2.0}
@@ -177,20 +178,28 @@ RECORDS: Final = (
         "a release frees the seat, whichever term it is of",
         _release_without_token,
         {
-            "faults": {"starve_at": 1.0, "freeze": 1.0},
+            "faults": {"wall": 1.0},
             "acts": MOVING,
-            "settle": 0.02,
-            "weather": {"slow": 0.4, "unknown": 0.3},
-            "ranks": (0, 1, 2),
             "overlap_ms": 0,
-            "barrier_raises": 0.0,
+            "settle": 0.02,
+            "ranks": (0, 1, 2),
+            "barrier": -1.0,
             "act_pace": 1.0,
-            "storm": 40.0,
+            "pace": 0.1,
+            "storm": 30.0,
             "members": 3,
             "roles": 1,
             "seats": 1,
             "session_ms": 300,
             "sessions": (300,) * 3,
+            "weather": {
+                **CALMLY,
+                "slow": 0.3,
+                "unknown": 0.3,
+                "timeout": 90 * MS,
+                "slow_by": (60 * MS, 300 * MS),
+                "late_by": (60 * MS, 600 * MS),
+            },
         },
     ),
     Mutant(
@@ -199,12 +208,17 @@ RECORDS: Final = (
         "a transfer makes a holder of whom it names, also one that drains, under a pause, or with a seat of that role",
         _transfer_to_anybody,
         {
-            "faults": {"freeze": 1.0, "close": 1.0},
-            "acts": {"hand_over": 2.0, "move": 1.0, "drain": 2.0, "pause": 2.0},
-            "admin": True,
-            "act_pace": 2.0,
+            "faults": {"wall": 1.0},
+            "acts": {"hand_over": 3.0, "drain": 1.0, "pause": 1.0, "resume": 1.0},
+            "overlap_ms": 0,
+            "act_pace": 4.0,
+            "pace": 0.1,
+            "members": 4,
+            "roles": 1,
+            "seats": 1,
+            "barrier": -1.0,
             "settle": 0.02,
-            "weather": {"slow": 0.5},
+            "weather": {**CALMLY, "slow": 0.5},
         },
     ),
     Mutant(

@@ -54,11 +54,12 @@ class Led(Promise):
         for role, index in self.stage.seats():
             seat = (self.stage.group, role, index)
             debt = self.debts.get(seat, 0.0)
-            self.looked += self.step
             if self.stage.sight.believers(seat):
                 self.led += self.step
+                self.looked += self.step
                 self.debts[seat] = max(0.0, debt - PAID_BACK * self.step)
             elif able := self.stage.could_lead(role, index, self.settling):
+                self.looked += self.step
                 self.debts[seat] = debt = debt + self.step
                 if debt > self.most:
                     raise self.broken(

@@ -10,10 +10,12 @@ from pares.sim.members.claims.promises.giving_up import GivingUp
 from pares.sim.members.claims.promises.handovers import Handovers
 from pares.sim.members.claims.promises.liveness import Liveness
 from pares.sim.members.claims.promises.locks import Locks
+from pares.sim.members.claims.promises.many import Many
 from pares.sim.members.claims.promises.movement import Movement
 from pares.sim.members.claims.promises.outwaited import OutWaited
 from pares.sim.members.claims.promises.population import Population
 from pares.sim.members.claims.promises.rates import Rates
+from pares.sim.members.claims.promises.shown import Shown
 from pares.sim.members.claims.promises.speed import Speed
 from pares.sim.members.claims.promises.taken import Taken
 from pares.sim.members.claims.promises.told import Told
@@ -38,6 +40,7 @@ CLAIMS: Final[tuple[type[Promise], ...]] = (
     Locks,
     Challengers,
     OutWaited,
+    Shown,
     Told,
     Readiness,
     Handovers,
@@ -49,6 +52,7 @@ CLAIMS: Final[tuple[type[Promise], ...]] = (
     TokensInLog,
     Agreement,
     Speed,
+    Many,
     Liveness,
     Led,
     Taken,

@@ -53,13 +53,14 @@ class Locks(Promise):
 
     def _looked(self, process: Process) -> None:
         for member in self.stage.sight.members[process]:
-            self._anew(member)
+            if self.ids.get(member) != member._life.id:  # pyright: ignore[reportPrivateUsage]
+                self._anew(member)
         for held in self.stage.sight.open[process].values():
             table = held.member._life.beliefs.terms  # pyright: ignore[reportPrivateUsage]
             if table.get(held.term.role) is not held.term and held.believing():
                 raise self.broken(f"{held} believes for {held.left():.3f} ms more, and a fork would not find it")
             thread: Any = held.member._loop.thread  # pyright: ignore[reportPrivateUsage]
-            if not thread.is_alive() and held.believing():
+            if thread.over and held.believing():
                 raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
 
     def _anew(self, member: Member) -> None:

@@ -71,7 +71,9 @@ class Movement(Promise):
         """Nothing but what is looked at has happened for a while, and everybody who runs is there."""
         if not self.ground.healthy() or self.world.now < self.stage.disturbed_at + self.quiet:
             return False
-        return all(self.stage.able(user, self.quiet) for user in self.stage.own if user.running)
+        return all(
+            self.stage.able(user, self.quiet) and self.ground.quick(user) for user in self.stage.own if user.running
+        )
 
     def _twice(self, change: SeatChanged) -> None:
         if change.seat in self.came_to:

@@ -35,6 +35,7 @@ class Population(Promise):
         """Each member's last counted record: its offset, and when it landed."""
         self.late = 4 * int(max(stage.plan.sessions) * MS / (1 - stage.plan.drift)) + 12 * stage.trip
         """For how long a member must have been silent, and another one well, for the former to be forgotten."""
+        self.turn = max(stage.plan.sessions) * MS // 2 + 2 * stage.trip
         self.step = max(MS, stage.plan.unit // 4)
         stage.judge.landed.append(self._landed)
         stage.renewed.append(self._anew)
@@ -85,9 +86,12 @@ class Population(Promise):
         well = any(self.stage.able(user, self.late) and self.ground.quick(user) for user in self.stage.own)
         if not well or not self.ground.healthy():
             return
-        silent = [id for id in world.members if not world.held[id] and now - self.last.get(id, (0, now))[1] > self.late]
-        if len(silent) > forgetting.KEPT + LATE:
-            raise self.broken(f"{len(silent)} members that hold nothing have been silent for long, and are remembered")
+        silences = [now - self.last.get(id, (0, now))[1] for id in world.members if not world.held[id]]
+        # One is forgotten with each record of the member that does it: whoever died beside many others waits for its turn.
+        turns = sum(silence > self.late for silence in silences) * self.turn
+        overdue = sum(silence > self.late + turns for silence in silences)
+        if overdue > forgetting.KEPT + LATE:
+            raise self.broken(f"{overdue} members that hold nothing have been silent for long, and are remembered")
 
     def _count(self) -> None:
         world = self.ground.judge.judge.world

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pares.sim.engine import MS
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held
+from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
@@ -24,18 +25,26 @@ class Told(Promise):
         self.ground = stage
         plan = stage.plan
         self.late = 4 * max(weather.timeout for weather in plan.weathers) + 12 * stage.trip + 200 * MS
+        self.hindered: dict[Process, int] = {}
+        """When each was frozen, thawed or held up last."""
+        self.world.on_hindered.append(self._is_hindered)
         stage.sight.looked.append(self._looked)
+
+    def _is_hindered(self, process: Process) -> None:
+        self.hindered[process] = self.world.now
 
     def _looked(self, process: Process) -> None:
         known = self.stage.sight.open[process]
         if not known or process.raised or process.starving:
             return
+        now = process.reading()
         for held in known.values():
-            if held.until and process.reading() >= held.until:
+            if 0 < held.until <= now:
                 self._ran_out(process, held)
 
     def _ran_out(self, process: Process, held: Held) -> None:
-        since = max(process.stopwatch.when(held.until), process.well_since, process.starved_at)
+        well = 0 if process.well_since == NEVER else process.well_since  # what cuts it off is no reason not to tell
+        since = max(process.stopwatch.when(held.until), well, process.starved_at, self.hindered.get(process, 0))
         if held.member.group == self.stage.group and self.world.now > since + self.late and not process.frozen:
             raise self.broken(
                 f"the lease of {held} ran out {(self.world.now - since) / 1e6:.0f} ms ago, and its user was not told"
