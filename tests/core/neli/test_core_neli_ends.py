@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from neli_bench import MS, fast, leading, of
 from neli_bench import config as settings
 
@@ -46,7 +47,7 @@ def test_a_log_replaced_while_the_barrier_of_a_given_partition_runs_is_announced
 
 def test_a_log_that_lost_its_tail_is_led_anew_though_a_members_own_records_stand_in_it_still() -> None:
     """They are read a second time; that is no sign that this process was cloned."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     bench.wait(60)
     bench.go()
     token = bench.leading()["0"]
@@ -63,7 +64,7 @@ def test_a_log_that_lost_its_tail_is_led_anew_though_a_members_own_records_stand
 
 def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_next() -> None:
     """Its token is of the old log's base: by it the next term would have a lesser one than the term before."""
-    bench = leading(Fast(settings()))
+    bench = leading(fast(settings()))
     token = bench.leading()["0"]
     bench.step(ev.Revoked((0,)))
     bench.step(ev.WorkOver(("0", 0), token))
@@ -80,3 +81,17 @@ def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_
         bench.wait(20)
         bench.go()
     assert bench.leading()["0"] > token
+
+
+@pytest.mark.parametrize("restate_ms", [0, 1000])
+def test_roles_that_take_many_records_cost_nobody_its_belief(restate_ms: int) -> None:
+    """Beats go between them; they come as seldom here as the lease bears."""
+    bench = leading(fast(settings(threshold_ms=300, interval_ms=120, restate_ms=restate_ms)))
+    bench.step(ev.ChangeRoles(add=tuple(f"role {number:04}" for number in range(64 * 30))))
+    for _ in range(300):
+        bench.wait(20)  # which is what each append takes
+        bench.read()
+        for put in bench.tick():
+            bench.put(put)
+    assert not [follow for follow in of(bench.effects, ev.Follow) if follow.fenced]
+    assert len(bench.leading()) == 64 * 30 + 1
