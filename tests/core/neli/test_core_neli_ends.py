@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from neli_bench import MS, fast, leading, of
 from neli_bench import config as settings
 
@@ -80,3 +81,17 @@ def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_
         bench.wait(20)
         bench.go()
     assert bench.leading()["0"] > token
+
+
+@pytest.mark.parametrize("restate_ms", [0, 1000])
+def test_roles_that_take_many_records_cost_nobody_its_belief(restate_ms: int) -> None:
+    """Beats go between them; they come as seldom here as the lease bears."""
+    bench = leading(fast(settings(threshold_ms=300, interval_ms=120, restate_ms=restate_ms)))
+    bench.step(ev.ChangeRoles(add=tuple(f"role {number:04}" for number in range(64 * 30))))
+    for _ in range(300):
+        bench.wait(20)  # which is what each append takes
+        bench.read()
+        for put in bench.tick():
+            bench.put(put)
+    assert not [follow for follow in of(bench.effects, ev.Follow) if follow.fenced]
+    assert len(bench.leading()) == 64 * 30 + 1

@@ -186,6 +186,25 @@ def test_where_the_first_log_is_another_one_nobody_leads_anywhere_before_all_hav
     assert share(bench, ("AAPL", "MSFT")) == [0, 1]
 
 
+def test_where_all_logs_have_forgotten_roles_are_placed_when_they_have_numbers_again_and_not_before() -> None:
+    """Placed without a number a role goes by its hash, which is not its number: so it was placed again and again."""
+    bench = owner_of_all(partitions=2, roles=("AAPL", "MSFT"))
+    starts = list(bench.ends)
+    for number in range(2):
+        bench.step(ev.Jumped("forgotten", number))
+    bench.logs = [[], []]
+    for number in range(2):
+        bench.step(ev.Attached(starts[number], starts[number], number))
+    for _ in range(120):
+        bench.wait(20)
+        for put in bench.tick():
+            bench.put(put)
+        bench.read()
+    places = [r for log in bench.logs for _, _, payload in log if isinstance(r := decode(payload), Place)]
+    assert sorted((place.roles, place.numbers) for place in places) == [(("AAPL",), (0,)), (("MSFT",), (1,))]
+    assert set(bench.leading()) == {"AAPL", "MSFT"}
+
+
 # Members of release 0.1 ----------------------------------------------------------------------------------------------------
 
 

@@ -92,8 +92,10 @@ class Writer:
         at_ms = wall_us // 1000
         if part.owed is not None:
             return self._yield(part, now, at_ms)
-        told = self._shape(part, at_ms)
-        if told is not None:
+        # Roles may take many records: an owner's beats go between them. [its lease ran out while it wrote them down]
+        beats = part.phase in STANDING and part.outbox.digresses
+        beats = beats and now >= part.outbox.last_at + self._rules.interval_ns(part)
+        if not beats and (told := self._shape(part, at_ms)) is not None:
             return told
         if part.phase in SEEKING:
             claims = self._conflicts.claims(now)
@@ -108,7 +110,7 @@ class Writer:
             # A member that closes speaks for what it leads until another does, and for what its barrier still runs for.
             # [in silence the tenure is over a deadline after the last beat, and the next owner leads beside the barrier]
             return None
-        if not self._roles.numbered and (told := self._changes(part, at_ms)) is not None:
+        if not beats and not self._roles.numbered and (told := self._changes(part, at_ms)) is not None:
             return told
         self._roles.restate(part, now)
         if part.phase in STANDING and part.deaf(now, self._rules.within_ms * MS):

@@ -403,6 +403,8 @@ class Induced:
             for other in self.parts[1:]:
                 other.broke_until = max(other.broke_until, part.broke_until)
                 other.on(On.RENUMBERED, now, effects, event.why, owed=LEASE_RAN_OUT)
+        elif self.roles.numbered and self.live:
+            self.roles.place_again(part)
 
     def _end(self, end: ev.Closed | ev.Restart | ev.Stop, why: str, now: int, effects: list[ev.Effect]) -> None:
         for part in self.parts:

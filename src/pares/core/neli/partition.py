@@ -11,7 +11,18 @@ from pares.core import events as ev
 from pares.core.lease import MS, Sent
 from pares.core.neli.config import Config
 from pares.core.neli.partition_log import Tenure, Track
-from pares.core.neli.phases import AT_BARRIER, AT_REST, BELIEVING, SEEKING, Act, Impossible, On, Phase, Table
+from pares.core.neli.phases import (
+    AT_BARRIER,
+    AT_REST,
+    BELIEVING,
+    SEEKING,
+    STANDING,
+    Act,
+    Impossible,
+    On,
+    Phase,
+    Table,
+)
 from pares.core.wire import neli_records
 from pares.core.wire.records import MAX_DUE_MS, Seat
 
@@ -27,6 +38,8 @@ AWAITED: Final = (
     neli_records.Place,
 )
 """Kinds of records that have an effect only once they are read back."""
+PROLONGING: Final = (neli_records.Announce, neli_records.Pulse, neli_records.Beacon)
+"""Kinds of records that a belief may rest on."""
 
 
 class Outbox:
@@ -37,7 +50,9 @@ class Outbox:
         self.announced = 0
         """The number of the newest announcement."""
         self.last_at = 0
-        """When the last append was handed over."""
+        """When the last record was handed over; of an owner, the last one that its belief may rest on."""
+        self.digresses = False
+        """The last record was another one than that."""
         self.in_flight: int | None = None
         self.yielding = False
         """The append under way is a `yield`."""
@@ -48,12 +63,15 @@ class Outbox:
         self._unread_since = 0
         self._before = 0
 
-    def hand_over(self, kind: type[Any], ticket: int, now: int, **fields: Any) -> bytes:
+    def hand_over(self, kind: type[Any], ticket: int, now: int, *, owner: bool, **fields: Any) -> bytes:
         """Number, content and time of a record are fixed here, and never change (R4)."""
         n = self.sent.next_number()
         payload = neli_records.encode(kind(v=1, n=n, **fields))
         self.sent.hand_over(n, payload, now)
-        self.in_flight, self.last_at, self.yielding = ticket, now, kind is neli_records.Yield
+        self.in_flight, self.yielding = ticket, kind is neli_records.Yield
+        self.digresses = kind not in PROLONGING
+        if not self.digresses or not owner:
+            self.last_at = now
         self._awaited = kind in AWAITED
         if kind is neli_records.Announce:
             self.announced = n
@@ -213,7 +231,9 @@ class Partition:
     ) -> ev.Append:
         self.beat_now = False
         shared = {"g": self.group, "m": me, "b": base, "s": min(due_ms, MAX_DUE_MS)}
-        return ev.Append(ticket, (self.outbox.hand_over(kind, ticket, now, **shared, **fields),), self.number)
+        owner = self.phase in STANDING
+        payload = self.outbox.hand_over(kind, ticket, now, owner=owner, **shared, **fields)
+        return ev.Append(ticket, (payload,), self.number)
 
     def yielded(self) -> None:
         """An append is over. Whatever became of a `yield`: a successor can do without, it only has to wait longer."""

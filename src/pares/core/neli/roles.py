@@ -194,6 +194,14 @@ class Roles:
         """Called before its roles are forgotten. The group has them all the same, and somebody is to say so there."""
         self.of[part.number].add |= dict.fromkeys(part.track.roles)
 
+    def place_again(self, part: Partition) -> None:
+        """What is to be said there: by numbers that may be others by now, or not be known yet. [without a number a role goes by
+        its hash: that was never what was wanted, and was said again and again]"""
+        wishes = self.of[part.number]
+        self.wishes = dict.fromkeys((*self.wishes, *wishes.add), True) | self.wishes
+        wishes.add.clear()
+        self._place()
+
     def numbers_replaced(self, names: list[str]) -> None:
         """The numbers are gone with their log, and the new ones may be others. `names`: in their order, which is proposed
         again."""

@@ -94,6 +94,7 @@ class Play:
             holder.ask(lambda member: member.hand_over(role), kind)
         else:
             stage.add().start()
+        stage.probed(kind)
 
     def play(self) -> Outcome:
         stage = self.stage

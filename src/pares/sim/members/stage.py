@@ -134,6 +134,9 @@ class Stage:
         """What holds while it is played."""
         return nullcontext()
 
+    def probed(self, kind: str) -> None:
+        """In the calm one thing was done just now: crash, close, hand over or join."""
+
     def calm_down(self, user: Someone) -> None:
         """What its ways have suffered is over; its process runs on."""
 

@@ -35,6 +35,8 @@ KINDS: Final = (
 class Storm(Striking):
     """Draws faults at random times, until it is over."""
 
+    kinds = KINDS
+
     def __init__(self, stage: Ground) -> None:
         super().__init__(stage)
         self.replaced = False
@@ -60,7 +62,7 @@ class Storm(Striking):
         user = self.someone()
         if user is None or user.process is None:
             return None
-        kind = self.rng.choice(KINDS) if self.rng.random() < 0.5 else ""
+        kind = self.rng.choice(self.kinds) if self.rng.random() < 0.5 else ""
         at = self.rng.randint(1, 8 if kind else SOON)
         user.process.arm(Strike(action, at, kind, late=self.rng.random() < 0.5, **more))
         return user
@@ -85,7 +87,7 @@ class Storm(Striking):
 
     def _raise_at(self) -> None:
         error = self.rng.choice(("MemoryError", "OSError", "RuntimeError"))
-        kind = "spawn" if error == "RuntimeError" else self.rng.choice(("", "", *KINDS))
+        kind = "spawn" if error == "RuntimeError" else self.rng.choice(("", "", *self.kinds))
         user = self.someone()
         if user is not None and user.process is not None:
             at = self.rng.randint(1, 8 if kind else SOON)

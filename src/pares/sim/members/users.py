@@ -207,16 +207,12 @@ class User:
             self.unready_since = self.stage.world.now
         return self.ready
 
-    def barrier_takes(self) -> float:
-        """How long the next barrier takes, in seconds."""
-        return self.rng.uniform(0, self.stage.plan.barrier) * self.stage.plan.session_ms / 1000
-
     def barrier(self, process: Process, event: Event) -> None:
         plan, work = self.stage.plan, self.stage.work
         if not isinstance(event, Acquired | Revoked):
             return
         key = (event.role, event.seat, event.token)
-        length = self.barrier_takes()
+        length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
         if self.barrier_time is not None:
             length = self.barrier_time / 1e9
         if isinstance(event, Acquired):

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pares.sim.members.claims.acts import Acts
-from pares.sim.members.storm import Storm
+from pares.sim.members.claims.acts import Act, Acts
+from pares.sim.members.crowds import Crowds
+from pares.sim.members.storm import KINDS, Storm
 from pares.sim.members.users import User
 from pares.sim.world.group import BrokerLedger, SimMembership
 
 if TYPE_CHECKING:
-    from pares.runtime.member import Member
     from pares.sim.members.neli.ground import NeliGround
 
 MOST_PARTITIONS: Final = 6
-FOREVER: Final = 3600.0
 ANNOUNCES: Final = b'{"k":"announce"'
 GARBAGE: Final = (b"", b"{", b"\xff", b'{"k":"announce"}', b'{"k":"beacon","m":7}', b"[" * 1000)
 
 
 class NeliStorm(Storm):
     stage: NeliGround
+    kinds = (*KINDS, "wall")
+
+    def __init__(self, stage: NeliGround) -> None:
+        super().__init__(stage)
+        self.families = (Crowds(self),)
 
     # The logs --------------------------------------------------------------------------------------------------------
 
@@ -43,13 +46,18 @@ class NeliStorm(Storm):
             self.replaced = True
             number = self.rng.randrange(len(self.stage.log.partitions))
             self.stage.log.replace_one(number, same=self.rng.random() < 0.3)
+            for handle in self.world.handles:
+                handle.sever()
             self.world.told(None, f"partition {number} is replaced")
 
     def _forget(self) -> None:
-        """One partition's log loses all that stands in it, against A1; its place goes on."""
-        number = self.rng.randrange(len(self.stage.log.partitions))
-        self.stage.log.forget(number)
-        self.world.told(None, f"partition {number} forgets everything")
+        """One partition's log loses all that stands in it, against A1; its place goes on. (Not that of claims: for them it
+        is out of the question whether somebody with the longest session there may be still believes, for a minute.)"""
+        numbers = range(0 if self.stage.plan.native else 1, len(self.stage.log.partitions))
+        if numbers:
+            number = self.rng.choice(numbers)
+            self.stage.log.forget(number)
+            self.world.told(None, f"partition {number} forgets everything")
 
     def _trim(self) -> None:
         log = self.stage.log
@@ -74,14 +82,6 @@ class NeliStorm(Storm):
                 link.fates[ANNOUNCES] = "unknown"
             if user.process is not None:
                 self.world.told(user.process, "its next announcements are late")
-
-    # Barriers --------------------------------------------------------------------------------------------------------
-
-    def _barrier(self) -> None:
-        """Somebody's next barriers are slow, or never return."""
-        user = self.someone()
-        if user is not None:
-            user.held_up = FOREVER if self.rng.random() < 0.3 else self.span(0.1, 3) / 1e9  # type: ignore[attr-defined]
 
     # The group -------------------------------------------------------------------------------------------------------
 
@@ -129,10 +129,13 @@ def membership_of(user: User) -> SimMembership | None:
 class NeliActs(Acts):
     stage: NeliGround
 
-    def _roles(self) -> Callable[[Member], object]:
-        role = self.rng.choice(self.stage.roles)
+    def _role(self) -> str:
+        return self.rng.choice(self.stage.roles)
+
+    def _roles(self) -> Act:
+        """A role is removed, and somebody wants it back after a while."""
+        role, another = self._role(), self.someone()
         self.stage.unwanted.add(role)
-        another = self.someone()
-        if another is not None:  # somebody wants it back after a while
+        if another is not None:
             self.stage.world.after(self.span(0, 3), another.ask, lambda member: member.add_role(role), f"adds {role}")
         return lambda member: member.remove_role(role)

@@ -21,8 +21,6 @@ class NeliUser(User):
         plan = stage.plan
         self.beside = beside
         self.has_barrier = self.has_barrier or "barrier" in plan.faults
-        self.held_up = 0.0
-        """So many seconds more than usual its next barriers take."""
         if plan.law.by_clocks and self.rng.random() < 0.5:  # as wrong as they may be
             self.wall.offset_us = self.rng.choice((-1, 1)) * plan.error_ms * 1000
         if beside:
@@ -37,6 +35,3 @@ class NeliUser(User):
         super().start()
         if self.beside and self.process is not None:
             self.ready, self.process.starving = True, 0.0
-
-    def barrier_takes(self) -> float:
-        return super().barrier_takes() + self.held_up
