@@ -20,13 +20,13 @@ from pares.runtime.neli.claims_group import SUFFIX
 from pares.sim.engine import SECOND
 from pares.sim.log import EntryTuple
 from pares.sim.members.sight import Held, Sight
-from pares.sim.world.event_loops import take
 from pares.sim.world.group import Broker
 from pares.sim.world.host import SimHost
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM
 from pares.sim.world.log import SharedLog
 from pares.sim.world.process import Process
+from pares.sim.world.scheduler import take
 from pares.sim.world.simulation import World
 from pares.testing import event_loop, virtual
 from pares.testing.blocked import Watchdog
