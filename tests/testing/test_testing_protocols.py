@@ -169,6 +169,27 @@ def test_partitions_are_shared_out(protocol: str) -> None:
     assert [len(actor.seats()) for actor in stage.actors.values()] == [2, 2]
 
 
+def test_on_kafka_a_broker_shares_out_partitions_and_may_not_hear_a_leader() -> None:
+    """NELE: two lead while a leader can't be heard; while a partition moves by plan somebody always does."""
+    stage = Stage()
+    for name in ("alice", "bob", "carol"):
+        stage.member(name, "kafka://broker:9092/pares", roles=["mail"], protocol=pares.Nele(T=9.0))
+    stage.until(lambda: stage.leader("mail"))
+    unheard = first(stage)
+    unheard.cut(reads=False, writes=False, group=True)
+    stage.until(lambda: len(stage.leaders("mail")) == 2, 10)
+    stage.heal()
+    stage.run(10)
+    heard = first(stage)
+    assert heard is not unheard
+    heard.close()
+    for _ in range(500):
+        stage.run(0.02)
+        assert stage.leaders("mail")
+    assert (heard.state, stage.leaders("mail") != [heard.name]) == ("closed", True)
+    assert stage.most_leaders("mail") == 2
+
+
 def test_a_split_has_a_leader_on_each_side_and_a_heal_leaves_one() -> None:
     stage = three("allcall")
     assert stage.leader("mail") == "alice", "the lowest rank"

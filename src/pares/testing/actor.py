@@ -135,16 +135,21 @@ class Actor:
         """It goes on."""
         self._theatre.thaw(self._running())
 
-    def cut(self, *, reads: bool = True, writes: bool = True, acks: bool | None = None) -> None:
-        """From now on it reads nothing, what it writes does not arrive, or (`acks`; None: if both) it is not told that it did;
-        until `heal`. On a bus nothing passes."""
-        self._network.cut(reads=reads, writes=writes, acks=(reads and writes) if acks is None else acks)
-        what = [name for name, on in (("reads", reads), ("writes", writes), ("acks", acks)) if on]
-        self._tell(f"is cut off ({', '.join(what)})")
+    def cut(
+        self, *, reads: bool = True, writes: bool = True, acks: bool | None = None, group: bool | None = None
+    ) -> None:
+        """From now on, until `heal`, it reads nothing; what it writes does not arrive; it is not told that it did (`acks`); and
+        the broker that shares out partitions does not hear it (`group`). None: if both `reads` and `writes` are cut. On a bus
+        nothing passes."""
+        both = reads and writes
+        given = {"reads": reads, "writes": writes, "acks": both if acks is None else acks}
+        what = [name for name, on in (given | {"group": both if group is None else group}).items() if on]
+        self._network.cut(*what)
+        self._tell(f"is cut off: {', '.join(what)}")
 
     def heal(self) -> None:
         """It reaches its ledgers again, and is slow no more."""
-        self._network.cut(reads=False, writes=False, acks=False)
+        self._network.cut()
         self._tell("is healed")
         self.slow()
 

@@ -6,6 +6,7 @@ import msgspec
 
 from pares.sim.engine import SECOND
 from pares.sim.world.bus import SimBus
+from pares.sim.world.group import BrokerLedger
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import Weather
 
@@ -17,13 +18,9 @@ class Network:
         self._latency = int(latency * SECOND)
         self._timeout = int(timeout * SECOND)
         self._later = 0
-        self.reads_cut = self.writes_cut = self.acks_cut = False
+        self._cut: tuple[str, ...] = ()
         self._ledgers: list[SimLedger] = []
         self._buses: list[SimBus] = []
-
-    @property
-    def is_cut(self) -> bool:
-        return self.reads_cut or self.writes_cut or self.acks_cut
 
     def begin(self) -> None:
         """A new process has opened nothing yet."""
@@ -35,8 +32,9 @@ class Network:
         (self._ledgers if isinstance(handle, SimLedger) else self._buses).append(handle)  # type: ignore[arg-type]
         self._apply()
 
-    def cut(self, *, reads: bool, writes: bool, acks: bool) -> None:
-        self.reads_cut, self.writes_cut, self.acks_cut = reads, writes, acks
+    def cut(self, *what: str) -> None:
+        """From now on these don't pass: "reads", "writes", "acks", "group"."""
+        self._cut = what
         self._apply()
 
     def slow(self, seconds: float) -> None:
@@ -49,7 +47,9 @@ class Network:
             both = (2 * each, 2 * each)
             ledger.weather = Weather(send=(each, each), ack=(each, each), read=both, timeout=self._timeout)
             ledger.heal()
-            ledger.cut(reads=self.reads_cut, writes=self.writes_cut, acks=self.acks_cut)
+            ledger.cut(**{way: way in self._cut for way in ("reads", "writes", "acks")})
+            if isinstance(ledger, BrokerLedger):
+                ledger.group_cut = "group" in self._cut
         for bus in self._buses:
-            bus.cut = self.reads_cut or self.writes_cut
+            bus.cut = "reads" in self._cut or "writes" in self._cut
             bus.air = msgspec.structs.replace(bus.air, delay=(each, each))

@@ -81,13 +81,13 @@ class Stage:
         actor.start()
         return actor
 
-    def member(self, name: str, *, start: bool = True, **settings: Any) -> Actor:
+    def member(self, name: str, ledger: str = URL, *, start: bool = True, **settings: Any) -> Actor:
         """A new process that does nothing but have a member, with these arguments of `pares.Member`."""
         given: dict[str, Any] = {"group": GROUP, "name": name, **settings}
-        check_arguments(URL, **given)
+        check_arguments(ledger, **given)
 
         def program() -> None:
-            with pares.Member(URL, **given):
+            with pares.Member(ledger, **given):
                 threading.Event().wait()
 
         actor = self._add(name, program, settings.get("host"))
@@ -151,8 +151,16 @@ class Stage:
     def thaw(self, name: Actor | str) -> None:
         self._actor(name).thaw()
 
-    def cut(self, name: Actor | str, *, reads: bool = True, writes: bool = True, acks: bool | None = None) -> None:
-        self._actor(name).cut(reads=reads, writes=writes, acks=acks)
+    def cut(
+        self,
+        name: Actor | str,
+        *,
+        reads: bool = True,
+        writes: bool = True,
+        acks: bool | None = None,
+        group: bool | None = None,
+    ) -> None:
+        self._actor(name).cut(reads=reads, writes=writes, acks=acks, group=group)
 
     def slow(self, name: Actor | str, ledger: float = 0.0, *, threads: float = 0.0) -> None:
         self._actor(name).slow(ledger, threads=threads)

@@ -20,10 +20,13 @@ from pares.runtime.neli.claims_group import SUFFIX
 from pares.sim.engine import SECOND
 from pares.sim.log import EntryTuple
 from pares.sim.members.sight import Held, Sight
-from pares.sim.world.event_loops import take
+from pares.sim.world.group import Broker
 from pares.sim.world.host import SimHost
+from pares.sim.world.ledger import SimLedger
+from pares.sim.world.link import CALM
 from pares.sim.world.log import SharedLog
 from pares.sim.world.process import Process
+from pares.sim.world.scheduler import take
 from pares.sim.world.simulation import World
 from pares.testing import event_loop, virtual
 from pares.testing.blocked import Watchdog
@@ -31,6 +34,8 @@ from pares.testing.network import Network
 
 QUIET: Final = ("beat", "did", "pulse", "beacon")
 """Kinds of records that would fill the trace."""
+BROKERS: Final = "kafka:"
+"""How URLs begin of logs whose broker shares out partitions."""
 
 
 class StageHost(SimHost):
@@ -41,24 +46,19 @@ class StageHost(SimHost):
         self._theatre = theatre
 
     def open(self, url: str, **options: Any) -> Ledger:
-        """The log of this name, whatever service the URL is of; `partitions` as there."""
+        """The log of this name, whatever service the URL is of; `partitions` as there. One of Kafka has a broker too."""
         theatre = self._theatre
         wanted = options.get("partitions") or parse(url).query.get("partitions") or theatre.partitions
         log = theatre.log(url.partition("?")[0])
-        ledger = theatre.ledger(self.process, log)
+        if url.startswith(BROKERS):
+            ledger: SimLedger = theatre.brokers.setdefault(log.name, Broker(theatre, log)).ledger(self.process, CALM)
+        else:
+            ledger = theatre.ledger(self.process, log)
         ledger.url = url
         theatre.networks[self.process.name].adopt(ledger)
-        self._reach(ledger)
+        ledger.end(0)  # one that is out of reach can't be opened
         theatre.widen(log, max(int(wanted), partition_of(url) + 1))
         return ledger  # type: ignore[return-value]
-
-    def _reach(self, ledger: Any) -> None:
-        """A ledger that is out of reach can't be opened."""
-        try:
-            ledger.end(0)
-        except BaseException:
-            ledger.close()
-            raise
 
     def open_bus(self, url: str, **options: Any) -> ClosableBus:
         theatre = self._theatre
@@ -73,6 +73,8 @@ class Theatre(World):
     def __init__(self, seed: int | str, partitions: int, patience: float) -> None:
         super().__init__(seed, told=True)
         self.partitions = partitions
+        self.brokers: dict[str, Broker] = {}
+        """By the names of their logs."""
         self.networks: dict[str, Network] = {}
         """By the names of processes."""
         self.sight = Sight(self)

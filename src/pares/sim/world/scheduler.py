@@ -10,9 +10,11 @@ that comes uses it up. So no wake-up is ever taken for another.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import heapq
 import sys
+from asyncio import events, tasks
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from pares.sim.engine import Engine
-from pares.sim.world.event_loops import Running, take
 
 if TYPE_CHECKING:
     from pares.sim.world.process import Process
@@ -31,6 +32,36 @@ THROWS: Final = 3
 """How often a task is unwound that goes on all the same."""
 STUBBORN: Final = 1_000
 """Calls that a task may make while it is unwound, before it is left where it stands."""
+
+
+class Running:
+    """An event loop of asyncio that runs in a task which waits: Python keeps that for an OS thread, and one OS thread plays all
+    tasks. So it is taken away from a task that stops, and given back to it before it goes on."""
+
+    __slots__ = ("current", "hooks", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.hooks = sys.get_asyncgen_hooks()
+        self.current = self._swap(None)
+        events._set_running_loop(None)
+        sys.set_asyncgen_hooks(None, None)
+
+    def give(self) -> None:
+        """It runs again."""
+        events._set_running_loop(self.loop)
+        self._swap(self.current)
+        sys.set_asyncgen_hooks(*self.hooks)
+
+    def _swap(self, task: Any) -> Any:
+        """Its current task: before Python 3.14 each loop has its own, whatever runs."""
+        return tasks._swap_current_task(self.loop, task) if sys.version_info >= (3, 14) else None
+
+
+def take() -> Running | None:
+    """The loop that runs here, which does no more; None if there is none."""
+    loop = events._get_running_loop()
+    return None if loop is None else Running(loop)
 
 
 class Task:

@@ -113,6 +113,9 @@ class RLock:
 
     # What `threading.Condition` asks of its lock -----------------------------------------------------------------------
 
+    def locked(self) -> bool:
+        return self._owner is not None
+
     def _is_owned(self) -> bool:
         return self._owner is self._process.world.task()
 
