@@ -80,3 +80,14 @@ def test_an_announcement_made_for_a_log_that_is_no_more_begins_no_tenure_in_the_
         bench.wait(20)
         bench.go()
     assert bench.leading()["0"] > token
+
+
+def test_a_yield_gives_the_last_reason_there_was_when_it_was_written() -> None:
+    """Members of the claims protocol wait for no longer for one that has closed."""
+    bench = leading(fast(settings()))
+    bench.step(ev.Lost((0,)))
+    bench.step(ev.Close())
+    bench.go()
+    record = decode(bench.logs[0][-1][2])
+    assert isinstance(record, Yield)
+    assert record.why == "closed"
