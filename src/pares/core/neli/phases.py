@@ -91,11 +91,13 @@ def stays(*inputs: On) -> dict[On, Row | None]:
 WITHOUT_BELIEF: Final[Table] = {
     IDLE: {
         On.ASSIGNED: (WANTED,),
+        On.REVOKED: (IDLE, OWE),
+        On.LOST: (IDLE, OWE),
         On.ANNOUNCED: (IDLE, OWE),
         On.OUTDATED: (IDLE, OWE),
         On.BESIDE_CLAIMS: (IDLE, OWE),
         On.ENDED: (IDLE,),
-        **stays(On.REVOKED, On.LOST, On.RIVAL, On.RIVAL_LEADS, On.REPLACED, On.RENUMBERED),
+        **stays(On.RIVAL, On.RIVAL_LEADS, On.REPLACED, On.RENUMBERED),
     },
     WANTED: {
         On.REVOKED: (IDLE, OWE),
