@@ -74,7 +74,8 @@ def say(what: str, *figures: float) -> None:
 def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
     """Has it look whenever a belief begins, and just before one is ended, on the member's own thread: what begins or ends
     between two looks of another thread would seem shorter than it is by as much."""
-    beliefs, appended = me._life.beliefs, me._life.measures.appended
+    life = me._life
+    beliefs, appended = life.beliefs, life.measures.appended
     lead, follow = beliefs.lead, beliefs.follow
 
     def led(effect: Lead, member: str) -> pares.Term | None:
@@ -92,7 +93,7 @@ def look_around(me: pares.Member, look: Callable[[str], None]) -> None:
         if seconds * 1e9 > STALL:
             say(f"an append {'took' if landed else 'failed after'}", seconds)
 
-    me._life.measures.appended = wrote  # type: ignore[method-assign]
+    life.measures.appended = wrote  # type: ignore[method-assign]
     beliefs.lead, beliefs.follow = led, followed  # type: ignore[method-assign]
 
 

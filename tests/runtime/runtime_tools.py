@@ -31,10 +31,24 @@ PATIENCE = float(os.environ.get("PARES_PATIENCE", "30"))
 T = TypeVar("T")
 
 
+def driver(member: pares.Member) -> Any:
+    """What drives this member."""
+    return member._loop  # pyright: ignore[reportPrivateUsage]
+
+
 def binding(member: pares.Member) -> Any:
     """What joins this member's driver to its protocol."""
-    driver: Any = member._loop  # pyright: ignore[reportPrivateUsage]
-    return driver.binding
+    return driver(member).binding
+
+
+def life(member: pares.Member) -> Any:
+    """What this member's effects are carried out by: beliefs, barriers, events, figures."""
+    return member._life  # pyright: ignore[reportPrivateUsage]
+
+
+def break_down(member: pares.Member) -> None:
+    """Its driver fails in its next round."""
+    driver(member).each_round = lambda: 1 / 0
 
 
 def until(what: Callable[[], T], saying: str, within: float = PATIENCE) -> T:

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-from runtime_tools import PATIENCE, Crew, Faulty, Recorder, until
+from runtime_tools import PATIENCE, Crew, Faulty, Recorder, life, until
 
 import pares
 from pares.core.events import Closed, Moved
@@ -221,13 +221,13 @@ def test_the_beginning_of_a_term_that_was_waited_for_is_not_told_again(faulty: F
     """Not even if the loop takes its time to tell it, while the term stands for whoever only looks."""
     faulty.away()
     me = Crew(faulty).member("a")
-    publish = me._life.journal.publish  # pyright: ignore
+    publish = life(me).journal.publish
 
     def late(event: pares.Event) -> None:
         time.sleep(0.2)
         publish(event)
 
-    me._life.journal.publish = late  # type: ignore[method-assign]  # pyright: ignore
+    life(me).journal.publish = late
     faulty.back()
     until(lambda: me.holds("A"), "it leads")
     assert me.wait("A", PATIENCE)

@@ -18,16 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pares.core import reasons
 from pares.core.errors import CapabilityError
-from pares.core.reasons import (
-    BARRIER_TIMED_OUT,
-    CLOSED,
-    DRAINED,
-    FENCED,
-    LEASE_RAN_OUT,
-    REVOKED,
-    SUPERSEDED,
-)
 from pares.core.wire.records import Seat
 from pares.demo.quotes import TICK_MS
 from pares.demo.stage import Outcome
@@ -57,13 +49,13 @@ FAULTS: Final = {
     "killed": "crash",
     "frozen": "freeze",
     "cut off": "cut",
-    DRAINED: "drain",
-    CLOSED: "leave",
-    FENCED: "lapse",
-    LEASE_RAN_OUT: "lapse",
-    BARRIER_TIMED_OUT: "slow barrier",
-    REVOKED: "balance",
-    SUPERSEDED: "balance",
+    reasons.DRAINED: "drain",
+    reasons.CLOSED: "leave",
+    reasons.FENCED: "lapse",
+    reasons.LEASE_RAN_OUT: "lapse",
+    reasons.BARRIER_TIMED_OUT: "slow barrier",
+    reasons.REVOKED: "balance",
+    reasons.SUPERSEDED: "balance",
 }
 """The demo's words, and the members' own, for what the audit calls something else."""
 
@@ -175,7 +167,10 @@ def takeovers(outcome: Outcome) -> dict[str, dict[str, int]]:
         hits = [(at, fault) for at, name, fault in outcome.faults if name == name_of(move.before) and at <= now]
         at, fault = hits[-1] if hits else (0, "")
         # In NELE that the group gave a seat to another does not say why; but who was killed or drained before has nothing else.
-        if fault and (move.cause in ("died", "silent") or (move.why == SUPERSEDED and fault in ("killed", DRAINED))):
+        if fault and (
+            move.cause in ("died", "silent")
+            or (move.why == reasons.SUPERSEDED and fault in ("killed", reasons.DRAINED))
+        ):
             times[FAULTS.get(fault, fault)].append(now - at)
         elif before is not None and before in outcome.stopped:
             why = move.why or move.cause

@@ -15,27 +15,12 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 from pares.core.errors import LedgerUnavailable
+from pares.ledger import base
+from pares.ledger.base import Bell, Capabilities, Entry, Log
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
-from .base import (
-    DEFAULT_RETENTION,
-    Bell,
-    Capabilities,
-    Entry,
-    Log,
-    check_name,
-    check_partitions,
-    check_payload,
-    check_payloads,
-    check_records,
-    gap,
-    grown_partitions,
-    limited,
-    no_such_partition,
-    rewound,
-)
 from .bell import PipeBell
 
 
@@ -113,11 +98,11 @@ class MemoryLog:
             return len(self._partitions(space))
 
     def append(self, payload: bytes, partition: int = 0) -> int:
-        check_payload(payload)
+        base.check_payload(payload)
         return self._append([payload], partition)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
-        check_payloads(payloads)
+        base.check_payloads(payloads)
         return self._append(payloads, partition)
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
@@ -138,7 +123,7 @@ class MemoryLog:
             return list(range(first, log.next))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        check_records(max_records)
+        base.check_records(max_records)
         deadline = time.monotonic() + timeout
         while True:
             space = self._open()
@@ -148,11 +133,11 @@ class MemoryLog:
                 self._readable(space)
                 log = self._partition(space, partition)
                 if offset < log.first:
-                    raise gap(self.url, partition, offset, log.first)
+                    raise base.gap(self.url, partition, offset, log.first)
                 if offset > log.next:
-                    raise rewound(self.url, partition, offset, log.next)
+                    raise base.rewound(self.url, partition, offset, log.next)
                 if offset < log.next:
-                    return limited(log.entries[offset - log.first : offset - log.first + max_records], max_records)
+                    return base.limited(log.entries[offset - log.first : offset - log.first + max_records], max_records)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return []
@@ -177,7 +162,7 @@ class MemoryLog:
                 raise LedgerUnavailable(f"{self.url} refuses to trim: it was cut; heal() ends that")
             log = self._partition(space, partition)
             if before > log.next:
-                raise rewound(self.url, partition, before, log.next)
+                raise base.rewound(self.url, partition, before, log.next)
             if before > log.first:
                 del log.entries[: before - log.first]
                 log.first = before
@@ -220,7 +205,7 @@ class MemoryLog:
     def _partition(self, space: _Space, partition: int) -> _Partition:
         partitions = self._partitions(space)
         if not 0 <= partition < len(partitions):
-            raise no_such_partition(partition, len(partitions), self.url)
+            raise base.no_such_partition(partition, len(partitions), self.url)
         return partitions[partition]
 
 
@@ -229,8 +214,8 @@ class MemoryLedger(MemoryLog):
 
     def __init__(self, address: Address, options: Options) -> None:
         name = unquote(address.host) + address.path
-        check_name(name, f"the name in {address.shown}")
-        retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+        base.check_name(name, f"the name in {address.shown}")
+        retention = options.seconds("retention", base.DEFAULT_RETENTION, none=True)
         asked = options.whole("partitions")
         options.finish()
         url = f"memory://{quote(name, safe='')}{options.query()}"
@@ -238,7 +223,7 @@ class MemoryLedger(MemoryLog):
         space = _space(name)
         with space.changed:
             there = self._partitions(space)
-            wanted = grown_partitions(self.url, len(there), asked)
+            wanted = base.grown_partitions(self.url, len(there), asked)
             there.extend(_Partition() for _ in range(wanted - len(there)))
 
     def has_topic(self, name: str) -> bool:
@@ -246,8 +231,8 @@ class MemoryLedger(MemoryLog):
         return name in self._open().streams
 
     def topic(self, name: str, partitions: int = 4) -> Log:
-        check_name(name, "a topic's name")
-        check_partitions(partitions, f"topic {name!r}")
+        base.check_name(name, "a topic's name")
+        base.check_partitions(partitions, f"topic {name!r}")
         space = self._open()
         with space.changed:
             space.streams.setdefault(name, [_Partition() for _ in range(partitions)])

@@ -13,17 +13,8 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
-from pares.ledger.base import (
-    Bell,
-    Capabilities,
-    Entry,
-    check_payload,
-    check_payloads,
-    check_records,
-    gap,
-    no_such_partition,
-    rewound,
-)
+from pares.ledger import base
+from pares.ledger.base import Bell, Entry
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.window import TailBell, Window
 
@@ -136,19 +127,19 @@ class TailedLog:
         return self._service.retention
 
     @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._service.readonly)
+    def capabilities(self) -> base.Capabilities:
+        return base.Capabilities(readonly=self._service.readonly)
 
     @property
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
 
     def append(self, payload: bytes, partition: int = 0) -> int:
-        check_payload(payload)
+        base.check_payload(payload)
         return self._append((payload,), partition)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
-        check_payloads(payloads)
+        base.check_payloads(payloads)
         return self._append(payloads, partition)
 
     def _may_write(self) -> None:
@@ -176,7 +167,7 @@ class TailedLog:
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        check_records(max_records)
+        base.check_records(max_records)
         service = self._there(partition)
         window = service.window(self._topic, partition)
         deadline = time.monotonic() + timeout
@@ -200,9 +191,9 @@ class TailedLog:
         service = self._open()
         first, end = self._bounds(window, offset)
         if offset < first:
-            raise gap(self.url, window.partition, offset, first)
+            raise base.gap(self.url, window.partition, offset, first)
         if offset > end:
-            raise rewound(self.url, window.partition, offset, end)
+            raise base.rewound(self.url, window.partition, offset, end)
         if offset == end:
             if window.bells:
                 service.follow(window, end)
@@ -241,7 +232,7 @@ class TailedLog:
         service = self._there(partition)
         first, end = self._ends(partition)
         if before > end:
-            raise rewound(self.url, partition, before, end)
+            raise base.rewound(self.url, partition, before, end)
         if before > first:
             service.trim(self._topic, partition, before)
             service.window(self._topic, partition).trimmed(before)
@@ -280,6 +271,6 @@ class TailedLog:
         if known is None or not 0 <= partition < known[1]:
             there = service.look(self._topic)[1]
             if not 0 <= partition < there:
-                raise no_such_partition(partition, there, self.url)
+                raise base.no_such_partition(partition, there, self.url)
             service.refresh(self._topic)
         return service

@@ -20,25 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pares.core.reasons import (
-    ASKED,
-    BALANCE,
-    BARRIER_TIMED_OUT,
-    CLOSED,
-    DRAINED,
-    FENCED,
-    HANDED_OVER,
-    LEASE_RAN_OUT,
-    LEFT,
-    LOST,
-    NOT_READY,
-    PAUSED,
-    REVOKED,
-    ROLE_REMOVED,
-    SLOW,
-    STEPPED_DOWN,
-    SUPERSEDED,
-)
+from pares.core import reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -136,27 +118,31 @@ FROM h
 # How a term ended, in one word. What was done to the holder says more than how the group noticed it; after that come the
 # kernel's own reasons. A surplus that is handed over to a member that came during the term is that member's joining.
 CAUSES: Final = {
-    LEASE_RAN_OUT: "lapse",
-    FENCED: "lapse",
-    BARRIER_TIMED_OUT: "slow barrier",
-    DRAINED: "drain",
-    NOT_READY: "drain",
-    SLOW: "slow leader",
-    CLOSED: "leave",
-    LEFT: "leave",
-    PAUSED: "pause",
-    ASKED: "handover",
-    HANDED_OVER: "handover",
-    STEPPED_DOWN: "step down",
-    ROLE_REMOVED: "removed",
-    BALANCE: "balance",
-    REVOKED: "balance",
-    LOST: "lapse",
+    reasons.LEASE_RAN_OUT: "lapse",
+    reasons.FENCED: "lapse",
+    reasons.BARRIER_TIMED_OUT: "slow barrier",
+    reasons.DRAINED: "drain",
+    reasons.NOT_READY: "drain",
+    reasons.SLOW: "slow leader",
+    reasons.CLOSED: "leave",
+    reasons.LEFT: "leave",
+    reasons.PAUSED: "pause",
+    reasons.ASKED: "handover",
+    reasons.HANDED_OVER: "handover",
+    reasons.STEPPED_DOWN: "step down",
+    reasons.ROLE_REMOVED: "removed",
+    reasons.BALANCE: "balance",
+    reasons.REVOKED: "balance",
+    reasons.LOST: "lapse",
 }
 """The audit's word for each of the members'."""
 _WORDS: Final = "\n          ".join(
     f"WHEN '{why}' THEN "
-    + (f"CASE WHEN heir_joined > from_offset THEN 'join' ELSE '{cause}' END" if why == BALANCE else f"'{cause}'")
+    + (
+        f"CASE WHEN heir_joined > from_offset THEN 'join' ELSE '{cause}' END"
+        if why == reasons.BALANCE
+        else f"'{cause}'"
+    )
     for why, cause in CAUSES.items()
 )
 _CAUSE: Final = """
@@ -172,7 +158,7 @@ CASE WHEN to_offset IS NULL AND to_ms IS NULL THEN NULL
      ELSE CASE coalesce(nullif(ended_why, ''), said_why)
           {words}
           ELSE CASE ended WHEN 'transfer' THEN 'handover' WHEN 'release' THEN 'release' ELSE 'lapse' END END END
-""".replace("{words}", _WORDS).replace("{superseded}", SUPERSEDED)
+""".replace("{words}", _WORDS).replace("{superseded}", reasons.SUPERSEDED)
 
 _BELIEVED: Final = """
 SELECT role, seat, token, member, cause, since_ms, since_measured, overlap_ms, limit_ms,
@@ -287,8 +273,8 @@ def members(facts: DataFrame) -> DataFrame:
 
 def terms(facts: DataFrame, members: DataFrame, faults: DataFrame, window: Window) -> DataFrame:
     """One row a term, with what is known and what bounds the rest; `faults` is (at_ms, member, fault)."""
-    lapsed = f"'{FENCED}', '{LEASE_RAN_OUT}', '{LOST}'"
-    query = _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", lapsed).replace("{superseded}", SUPERSEDED)
+    lapsed = f"'{reasons.FENCED}', '{reasons.LEASE_RAN_OUT}', '{reasons.LOST}'"
+    query = _TERMS.replace("{cause}", _CAUSE).replace("{lapsed}", lapsed).replace("{superseded}", reasons.SUPERSEDED)
     return facts.sparkSession.sql(
         query.replace("{under_way}", str(UNDER_WAY_MS)),
         facts=facts,

@@ -15,16 +15,7 @@ from typing import Final, NamedTuple
 from pares.core.errors import ConfigError
 from pares.core.lease import lease_ns
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
-from pares.runtime.config.protocols import (
-    LEASE_BEATS,
-    USUAL,
-    AllCall,
-    FastNeli,
-    Nele,
-    Neli,
-    Protocol,
-    ProtocolName,
-)
+from pares.runtime.config import protocols
 
 SECOND: Final = 1_000_000_000
 BEAT: Final = 1 / 4
@@ -51,11 +42,11 @@ class Rhythm(NamedTuple):
     """... and what that may take longer."""
     how: str = "a lease lasts {lease:.3f} s from sending a beat; of that, {renewal:.3f} s pass until the next beat"
     """The first two in words."""
-    protocol: Protocol = "claims"
+    protocol: protocols.Protocol = "claims"
     """What a member is made with so that this is true of it."""
 
 
-def rhythm(name: ProtocolName, session: float, drift: float = 0.1, clock_error: float = 0.0) -> Rhythm:
+def rhythm(name: protocols.ProtocolName, session: float, drift: float = 0.1, clock_error: float = 0.0) -> Rhythm:
     """How a member of this protocol holds on to what it leads, when others may take over after `session` seconds of silence.
 
     All that the deadline rests on stands in the settings that come with it, so that nothing is left to a default that another
@@ -71,9 +62,9 @@ def _claims(session: float, drift: float, _: float) -> Rhythm:
 
 def _allcall(session: float, _: float, __: float) -> Rhythm:
     beat = _milli(session / CALLS)
-    left = max(LEASE_BEATS * beat, session / 3) - beat  # when it prolongs its claim, at the latest
+    left = max(protocols.LEASE_BEATS * beat, session / 3) - beat  # when it prolongs its claim, at the latest
     how = "a lease lasts {lease:.3f} s; it is prolonged when {renewal:.3f} s of it have passed, at the latest"
-    made = AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
+    made = protocols.AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
     return Rhythm(session, session, session - left, beat / 2, how, made)
 
 
@@ -87,7 +78,7 @@ def _nele(session: float, _: float, __: float) -> Rhythm:
 
     t = min(_milli(NELE_SESSIONS * session), MAX_THRESHOLD_MS / 1000)
     how = "a beacon that was read keeps its reader for {lease:.3f} s; of that, {renewal:.3f} s may pass until the next one"
-    return Rhythm(t, t, t / BEACONS, t * LATE, how, Nele(T=t))
+    return Rhythm(t, t, t / BEACONS, t * LATE, how, protocols.Nele(T=t))
 
 
 def _neli(session: float, drift: float, clock_error: float) -> Rhythm:
@@ -96,7 +87,7 @@ def _neli(session: float, drift: float, clock_error: float) -> Rhythm:
     t = _milli(max(0.001, (_bound(session, drift) - clock_error) / 2))
     sure = (t - clock_error) * (1 - drift)
     how = "T, less what clocks may be off by, is {lease:.3f} s; of that, {renewal:.3f} s may pass until the next beacon"
-    return Rhythm(t, sure, (t - clock_error) / BEACONS, t * LATE, how, Neli(T=t, clock_error=clock_error))
+    return Rhythm(t, sure, (t - clock_error) / BEACONS, t * LATE, how, protocols.Neli(T=t, clock_error=clock_error))
 
 
 def _fast_neli(session: float, drift: float, _: float) -> Rhythm:
@@ -107,7 +98,7 @@ def _fast_neli(session: float, drift: float, _: float) -> Rhythm:
     lease = lease_ns(deadline_ms, drift) / SECOND
     how = "a belief lasts {lease:.3f} s from sending a beat; of that, {renewal:.3f} s may pass until the next beat"
     t = deadline_ms / 1000
-    return Rhythm(t, lease, lease / BEATS, lease * LATE, how, FastNeli(heartbeat_timeout=t))
+    return Rhythm(t, lease, lease / BEATS, lease * LATE, how, protocols.FastNeli(heartbeat_timeout=t))
 
 
 def _bound(session: float, drift: float) -> float:
@@ -115,7 +106,7 @@ def _bound(session: float, drift: float) -> float:
     return session / (1 + drift)
 
 
-_RHYTHMS: Final[dict[ProtocolName, Callable[[float, float, float], Rhythm]]] = {
+_RHYTHMS: Final[dict[protocols.ProtocolName, Callable[[float, float, float], Rhythm]]] = {
     "claims": _claims,
     "allcall": _allcall,
     "nele": _nele,
@@ -140,20 +131,20 @@ def room(of: Rhythm) -> float:
 
 
 def room_for_grace(
-    session: float, drift: float = 0.1, name: ProtocolName = "claims", clock_error: float = 0.0
+    session: float, drift: float = 0.1, name: protocols.ProtocolName = "claims", clock_error: float = 0.0
 ) -> float:
     """The largest `grace` that fits a session, both in seconds; negative when none does."""
     return room(rhythm(name, session, drift, clock_error))
 
 
-def usual_grace(session: float, name: ProtocolName = "claims", clock_error: float = 0.0) -> float:
+def usual_grace(session: float, name: protocols.ProtocolName = "claims", clock_error: float = 0.0) -> float:
     """A fifth of the session, or what fits it where that is less."""
     fits = room_for_grace(session, name=name, clock_error=clock_error) if _possible(session) else session
     return max(0.0, min(session / 5, math.floor(fits * 1000) / 1000))
 
 
 def check_grace(
-    grace: float, session: float, drift: float = 0.1, name: ProtocolName = "claims", clock_error: float = 0.0
+    grace: float, session: float, drift: float = 0.1, name: protocols.ProtocolName = "claims", clock_error: float = 0.0
 ) -> None:
     """Raises `ConfigError` when a healthy holder would have to send TERM between two of its own beats."""
     if not _possible(session):
@@ -169,7 +160,7 @@ def check_grace(
     needed = _session_for(grace, session, drift, name, clock_error)
     longer = "" if needed is None else f", {'or' if fits > 0 else 'so take'} a session of {needed:.1f} s or more"
     less = f"take a grace of {int(fits * 1000) / 1000:g} s or less" if fits > 0 else "no grace fits it"
-    under = "" if name == USUAL.name else f" under protocol {name!r}"
+    under = "" if name == protocols.USUAL.name else f" under protocol {name!r}"
     raise ConfigError(
         f"a grace of {grace:g} s does not fit a session of {session:g} s{under}: "
         f"{of.how.format(lease=of.lease, renewal=of.renewal)}, {of.late:.3f} s are for a late one, "
@@ -182,7 +173,9 @@ def _possible(session: float) -> bool:
     return MIN_SESSION_MS / 1000 <= session <= MAX_SESSION_MS / 1000
 
 
-def _session_for(grace: float, least: float, drift: float, name: ProtocolName, clock_error: float) -> float | None:
+def _session_for(
+    grace: float, least: float, drift: float, name: protocols.ProtocolName, clock_error: float
+) -> float | None:
     """The shortest session that a grace fits, and a little more; None if there is none."""
     low, high = least, MAX_SESSION_MS / 1000
     if room_for_grace(high, drift, name, clock_error) < grace:

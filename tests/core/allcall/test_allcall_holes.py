@@ -385,7 +385,7 @@ def h16_what_was_kept_is_not_believed() -> None:
     world.send("y", "b", fresh)
     world.send("y", "b", fresh, 2.0)
     world.run(3.0)
-    assert "y~1" not in world.nodes["b"].core.members()
+    assert "y~1" not in world.nodes["b"].core.peers()
 
 
 def break_h16(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from allcall_world import World
 
 from pares.core.allcall.election import Election, Known
 from pares.core.allcall.messages import MAX_RANK, VERSION, Bad, Call, Claim, decode, encode
-from pares.core.allcall.protocol import MAX_WATCHED
+from pares.core.allcall.others import MAX_WATCHED
 from pares.core.events import Received
 
 FAST: dict[str, Any] = {"heartbeat_ms": 200, "lease_ms": 800, "skew_ms": 50}

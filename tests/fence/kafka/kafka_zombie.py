@@ -65,7 +65,8 @@ class Leader:
                     value = json.dumps({"member": self.name, "token": term.token, "number": self.number})
                     out.produce(self.topic, value, partition=0)
                     if self.where == "inside" and self.number > 2:
-                        out._open()._producer.flush(10)  # pyright: ignore[reportPrivateUsage]
+                        writer = out._open()  # pyright: ignore[reportPrivateUsage]
+                        writer._producer.flush(10)  # pyright: ignore[reportPrivateUsage]
                         self.freeze_once("inside")
                     elif self.name == "b":
                         time.sleep(0.05)  # so that a transaction of its is open most of the time

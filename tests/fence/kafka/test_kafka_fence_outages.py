@@ -32,7 +32,8 @@ def test_brokers_that_are_gone_in_the_middle() -> None:
                     kafka.freeze(1)
                 out.produce(topic, value, partition=0, on_delivery=lambda *told, arrived=arrived: arrived.append(told))
                 if flushed:
-                    out._open()._producer.flush(PATIENCE)  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+                    writer = out._open()  # pyright: ignore[reportPrivateUsage]
+                    writer._producer.flush(PATIENCE)  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
                     assert arrived
                     kafka.freeze(1)
             sent.append((value, caught.value.unknown))

@@ -224,7 +224,8 @@ def test_a_producer_that_hears_nothing_is_replaced(cluster: Cluster, topic: str)
     """The partition's leader answers others: what hangs is the client, and waiting for it has no end."""
     ledger = opened(cluster, topic, timeout=1)
     append_again(ledger, b"before")
-    producers, deaf = ledger._shared.appender._producers, Deaf()  # pyright: ignore
+    appender, deaf = ledger._shared.appender, Deaf()  # pyright: ignore
+    producers = appender._producers  # pyright: ignore
     producers[""] = deaf
     with pytest.raises(LedgerUnavailable) as caught:
         ledger.append(b"unanswered")

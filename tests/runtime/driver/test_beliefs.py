@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, until
+from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, break_down, driver, life, until
 
 import pares
 from pares.core.events import Closed
@@ -23,7 +23,7 @@ class Halting(dict[str, int]):
     """The deadlines of a member's beliefs. In the middle of `write` or `pop`, the member is closed without waiting for it."""
 
     def __init__(self, me: pares.Member, method: str) -> None:
-        super().__init__(me._life.beliefs.until)  # pyright: ignore
+        super().__init__(life(me).beliefs.until)
         self._me, self._method = me, method
         self._closer = threading.Thread(target=me.close, args=(0,))
         self._cleared = threading.Event()
@@ -62,7 +62,7 @@ class Halting(dict[str, int]):
 
 def halt(me: pares.Member, method: str) -> Halting:
     halting = Halting(me, method)
-    me._life.beliefs.until = me._until = halting  # pyright: ignore
+    life(me).beliefs.until = me._until = halting  # pyright: ignore
     return halting
 
 
@@ -94,7 +94,7 @@ def test_on_lost_is_told_of_a_term_that_a_close_ended_by_itself(faulty: Faulty) 
     me.close(timeout=0)
     assert not term
     assert not me.holds("A")
-    assert me._loop.thread.is_alive()
+    assert me.health().thread_alive
     faulty.heal()
     until(lambda: lost, "on_lost is called")
     assert lost == [term]
@@ -108,7 +108,7 @@ def test_on_lost_is_told_of_a_term_that_ends_with_a_failed_loop(memory: str) -> 
     me = pares.Member(memory, group="g", roles="A", on_lost=lost.append, protocol=times)
     crew.members.append(me)
     term = me.wait("A", PATIENCE)
-    me._loop.each_round = lambda: 1 / 0  # pyright: ignore
+    break_down(me)
     until(lambda: lost, "on_lost is called")
     assert lost == [term]
     until(lambda: me.state == "failed", "it counts as failed")
@@ -135,7 +135,7 @@ def test_who_finds_a_term_over_finds_out_why() -> None:
 def test_a_signals_handler_may_close_the_member_that_the_thread_below_waits_for(crew: Crew) -> None:
     """In whatever step of its waiting: it hands over and leaves, and does not wait for a thread that waits for it."""
     me = crew.leader("a", session=QUICK, barrier_timeout=1.0)
-    beliefs: Any = me._life.beliefs  # pyright: ignore
+    beliefs = life(me).beliefs
     valid = beliefs.valid
 
     def interrupted(role: str) -> Any:
@@ -150,4 +150,4 @@ def test_a_signals_handler_may_close_the_member_that_the_thread_below_waits_for(
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert term is None
-    assert isinstance(me._loop.over, Closed), "it has left"  # pyright: ignore
+    assert isinstance(driver(me).over, Closed), "it has left"

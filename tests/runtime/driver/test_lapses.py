@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, binding, in_child, until
+from runtime_tools import CALM, PATIENCE, Crew, Elsewhere, Recorder, binding, driver, in_child, life, until
 
 import pares
 from pares.core.events import Extend, Follow, Jumped, Lead
@@ -129,7 +129,7 @@ def test_a_member_whose_lease_ran_out_in_the_middle_of_a_renewal_leads_again_in_
     crew.members.append(me)
     terms = me.terms("A", timeout=PATIENCE)
     first = next(terms)
-    me._life.beliefs.terms["A"]._lease.until = 1  # pyright: ignore
+    first._lease.until = 1  # pyright: ignore
     first._until = me._until["A"] = 1  # the loop stands still until the lease is over  # pyright: ignore
     assert not first
     second = next(terms)
@@ -152,15 +152,15 @@ def test_no_lock_is_let_go_while_anything_is_believed(crew: Crew, monkeypatch: p
     believed: list[bool] = []
     abandon = binding(me).incarnation.abandon  # pyright: ignore
     monkeypatch.setattr(binding(me).incarnation, "abandon", lambda: (believed.extend(map(bool, terms)), abandon()))  # pyright: ignore
-    carry = me._life.carry
+    carry = life(me).carry
 
     def fails(effect: Any) -> None:
         if isinstance(effect, Follow):
             raise ZeroDivisionError("carrying a Follow")
         carry(effect)
 
-    monkeypatch.setattr(me._life, "carry", fails)
-    me._loop.each_round = lambda: me._loop._step(Jumped("by the test"))  # pyright: ignore
+    monkeypatch.setattr(life(me), "carry", fails)
+    driver(me).each_round = lambda: driver(me)._step(Jumped("by the test"))
     binding(me).bells.ring()
     until(lambda: me.state == "failed", "the member has failed")
     assert believed == [False, False]
@@ -180,9 +180,7 @@ def test_no_lock_is_let_go_at_a_new_beginning_while_anything_is_believed(
     first = binding(me).incarnation
     abandon = first.abandon
     monkeypatch.setattr(first, "abandon", lambda: (believed.append(bool(term)), abandon()))
-    me._loop.each_round = lambda: (  # pyright: ignore
-        None if believed else me._loop._step(Jumped("by the test"))  # pyright: ignore
-    )
+    driver(me).each_round = lambda: None if believed else driver(me)._step(Jumped("by the test"))
     monkeypatch.setattr(binding(me).core.tenures, "drop_all", lambda *_: [])
     binding(me).bells.ring()
     until(lambda: believed, "the former incarnation is given up")

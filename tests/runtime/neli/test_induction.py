@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLES, member, shared
-from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, until
+from runtime_tools import PATIENCE, Crew, Recorder, fresh_url, in_child, life, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
@@ -320,10 +320,10 @@ def test_a_process_that_is_killed_is_followed(tmp_path: Path, protocol: Protocol
             assert term is not None
             assert term.token > token
             assert heir.health().takeovers >= 1
-            assert heir.health().takeovers == heir._life.measures.gained["silent"]
+            assert heir.health().takeovers == life(heir).measures.gained["silent"]
             until(lambda: heir.health().beats >= 3, "it beats")
             age = until(lambda: heir.health().read_back_age, "its beats come back")
-            backs = heir._life.measures.read_backs.read()
+            backs = life(heir).measures.read_backs.read()
             assert age is not None
             assert 0 < age < PATIENCE
             assert sum(backs[0]) > 0

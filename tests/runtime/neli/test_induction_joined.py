@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from induction_tools import ROLES, member
-from runtime_tools import CALM, PATIENCE, Crew, Faulty, binding, until
+from runtime_tools import CALM, PATIENCE, Crew, Faulty, binding, life, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
@@ -200,7 +200,7 @@ def test_claims_wait_for_as_long_as_the_barrier_may_take() -> None:
     crew = Crew(f"memory://{uuid.uuid4().hex}?partitions=2")
     me: Any = member(crew, "one", "fast-neli", barrier_timeout=1000)
     assert binding(me).assignment.membership.callback_limit >= 1005
-    assert binding(me).assignment.membership._member._life.barrier_limit >= 1005
+    assert life(binding(me).assignment.membership._member).barrier_limit >= 1005
 
 
 # What is in force ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from runtime_tools import PATIENCE, Crew, until
+from runtime_tools import PATIENCE, Crew, break_down, until
 
 import pares
 from pares import aio
@@ -112,7 +112,7 @@ def test_wait_and_error(crew: Crew) -> None:
     assert task.error is None, "as planned"
     failing = crew.leader("b")
     task = failing.background(lambda: time.sleep(0.01), "A")
-    failing._loop.each_round = lambda: 1 / 0  # pyright: ignore
+    break_down(failing)
     assert task.wait(PATIENCE)
     assert isinstance(task.error, ParesError)
     assert "ZeroDivisionError" in str(task.error)
@@ -121,7 +121,7 @@ def test_wait_and_error(crew: Crew) -> None:
 def test_events_end_with_the_cause(crew: Crew) -> None:
     me = crew.leader("a")
     events, other = me.events(), me.events()
-    me._loop.each_round = lambda: 1 / 0  # pyright: ignore
+    break_down(me)
     seen: list[pares.Event] = []
     with pytest.raises(ParesError, match="ZeroDivisionError"):
         seen.extend(events)
@@ -176,7 +176,7 @@ def test_asyncio(memory: str) -> None:
 
             listening = asyncio.ensure_future(listen())
             await asyncio.sleep(0.05)
-            me._member._loop.each_round = lambda: 1 / 0  # pyright: ignore
+            break_down(me._member)  # pyright: ignore
             with pytest.raises(ParesError, match="ZeroDivisionError"):
                 await asyncio.wait_for(listening, PATIENCE)
             with pytest.raises(ParesError, match="ZeroDivisionError"):

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from runtime_tools import PATIENCE, Crew, Recorder, binding, pares_threads, until
+from runtime_tools import PATIENCE, Crew, Recorder, binding, driver, pares_threads, until
 
 import pares
 from pares.runtime.work.barriers import Barriers, Body
@@ -61,7 +61,7 @@ def test_the_barrier_runs_on_a_thread_that_exists_only_for_it(crew: Crew) -> Non
     me.step_down("A")
     assert barrier.entered.wait(PATIENCE)
     assert len(barrier_threads()) == 1
-    assert me._loop.thread.ident not in barrier.threads  # pyright: ignore[reportPrivateUsage]
+    assert driver(me).thread.ident not in barrier.threads
     barrier.let_go.set()
     until(lambda: not barrier_threads(), "and none afterwards")
 

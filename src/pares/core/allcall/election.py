@@ -88,6 +88,8 @@ class Election:
         self._claims: dict[str, Known] = {}
         self.last_sign: int | None = None
         """When the holder was last heard that went in silence before this member's own term; None if nobody did."""
+        self.told: tuple[str | None, int] = (None, 0)
+        """The leader and the term that this member's user was told of last."""
 
     def hear(self, claim: Claim, now: int) -> bool:
         """Somebody's claim, by whomever it was told; whether it says anything new."""

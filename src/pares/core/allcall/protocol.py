@@ -31,27 +31,15 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core import events as ev
+from pares.core import reasons
 from pares.core.allcall.config import Settings, check
 from pares.core.allcall.election import Election, Known
 from pares.core.allcall.messages import MAX_TERM, TERM_ORIGIN_S, VERSION, Bad, Call, Claim, Phase, decode, encode, token
+from pares.core.allcall.others import Others
 from pares.core.allcall.peers import Company, Peer
 from pares.core.allcall.timing import Turns
 from pares.core.lease import MS
-from pares.core.reasons import (
-    BARRIER_TIMED_OUT,
-    CLOSED,
-    HANDED_OVER,
-    ISOLATED,
-    LEASE_RAN_OUT,
-    NOT_READY,
-    OUTBID,
-    OUTRANKED,
-    STEPPED_DOWN,
-    SUPERSEDED,
-)
 
-MAX_WATCHED: Final = 10_000
-"""Roles of others whose leaders are kept in mind."""
 MAX_AHEAD: Final = 2**26
 """Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
 
@@ -71,16 +59,12 @@ class AllCall:
             role: Election(role, settings.id, settings.rank, settings.order, settings.skew_ms * MS)
             for role in settings.roles
         }
-        self._watched: dict[str, Election] = {}
-        """Roles that others may lead and this member may not: everybody knows who leads them."""
-        self._swept = now - self._beat
-        """When room was last made among them."""
+        self._watched = Others(settings, now)
         self._declined: set[str] = set()
         """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
         could: asked when it matters, for who comes in while a barrier runs can lead after it."""
         self._handing: dict[str, tuple[str, int]] = {}
         """Roles that are to be handed over as soon as somebody is there who could lead them: why, and until when to look."""
-        self._last_led: dict[str, tuple[str | None, int]] = dict.fromkeys(settings.roles, (None, 0))
         self._farewells: dict[str, tuple[Claim, int]] = {}
         """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
         self._unsaid = False
@@ -117,10 +101,6 @@ class AllCall:
         """The others that were heard lately."""
         return dict(self._company.peers)
 
-    def members(self) -> dict[str, dict[str, str]]:
-        """The members heard lately, and the holder of each role as each of them sees it."""
-        return {id: dict(peer.views) for id, peer in self.peers().items()}
-
     @property
     def live(self) -> bool:
         """Whether it has begun to call (H12)."""
@@ -151,23 +131,23 @@ class AllCall:
                 self._hear(event.payload, now, effects)
             case ev.StepDown():
                 for role in self._elections if event.role is None else (event.role,):
-                    self._decline(role, event.why or STEPPED_DOWN, now, effects)
+                    self._decline(role, event.why or reasons.STEPPED_DOWN, now, effects)
             case ev.HandOver():
                 self._hand_over(event, now, effects)
             case ev.Reconnected():
                 self._listen_first(now)
             case ev.Ready():
                 self._away = not event.ready
-                self._give_up_all(NOT_READY if self._away else None, now, effects)
+                self._give_up_all(reasons.NOT_READY if self._away else None, now, effects)
             case ev.WorkOver():
                 self._returned(event.seat[0], event.token, now)
             case ev.Lapsed():
                 mine = self._elections[event.seat[0]].mine
                 if mine is not None and token(mine.term, mine.holder) == event.token:
-                    self._give_up(event.seat[0], LEASE_RAN_OUT, now, effects, fenced=True)
+                    self._give_up(event.seat[0], reasons.LEASE_RAN_OUT, now, effects, fenced=True)
             case ev.Close():
                 self._closing = True
-                self._give_up_all(CLOSED, now, effects)
+                self._give_up_all(reasons.CLOSED, now, effects)
             case _:
                 pass  # of logs, of partitions, and wishes that need a log
         if self._closing and not self._barriers:
@@ -195,9 +175,9 @@ class AllCall:
         for role, election in self._elections.items():
             own = election.mine or election.giving
             if own is not None and now >= own.deadline:
-                self._give_up(role, LEASE_RAN_OUT, now, effects, fenced=True)
+                self._give_up(role, reasons.LEASE_RAN_OUT, now, effects, fenced=True)
             elif now >= self._barriers.get(role, now + 1):
-                self._give_up(role, BARRIER_TIMED_OUT, now, effects, fenced=True)
+                self._give_up(role, reasons.BARRIER_TIMED_OUT, now, effects, fenced=True)
 
     def _notice_standstill(self, now: int) -> None:
         """Nobody was heard meanwhile, and that says nothing about who is there."""
@@ -230,7 +210,7 @@ class AllCall:
             if claim.term > self._floor(now) + MAX_AHEAD:
                 self.bad += 1  # or the next term would be none that can be said
             elif election is None:
-                self._watch(claim, now)
+                self._watched.hear(claim, now)
             else:
                 if election.hear(claim, now) and claim.ttl:
                     self._turns.heard_of(claim.role, now)
@@ -241,29 +221,6 @@ class AllCall:
         if call.k == "ping" and call.p != "gone":
             self._turns.asked(now)
 
-    def _watch(self, claim: Claim, now: int) -> None:
-        """A claim to a role that this member would not lead itself."""
-        election = self._watched.get(claim.role)
-        if election is None:
-            if len(self._watched) >= MAX_WATCHED:
-                self._make_room(now)
-            if len(self._watched) >= MAX_WATCHED:
-                return
-            settings = self._settings
-            election = Election(claim.role, "", 0, settings.order, settings.skew_ms * MS)
-            self._watched[claim.role] = election
-        election.hear(claim, now)
-
-    def _make_room(self, now: int) -> None:
-        """Forgets the roles that nobody leads any more; once a beat, for it looks at all of them, and a call may name a hundred
-        roles for which there is no room. A holder says its claim with each beat, so a role that is turned away comes again."""
-        if now < self._swept + self._beat:
-            return
-        self._swept = now
-        for role in [role for role, known in self._watched.items() if known.best(now) is None]:
-            del self._watched[role]
-            self._last_led.pop(role, None)
-
     # Leading ---------------------------------------------------------------------------------------------------------
 
     def _yield_to_better(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
@@ -271,19 +228,19 @@ class AllCall:
         best = election.best(now)
         own = election.mine or election.giving
         if own is not None and best is not None and best is not own:
-            self._give_up(role, f"{SUPERSEDED} by {best.holder}", now, effects, fenced=True)
+            self._give_up(role, f"{reasons.SUPERSEDED} by {best.holder}", now, effects, fenced=True)
 
     def _outbid(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         """A leader that stays after a heal takes a token above every token it has heard (H18)."""
         old, new = election.mine, election.outbid()
         if old is not None and new is not None:
-            effects.append(ev.Follow((role, 0), token(old.term, old.holder), OUTBID, True, now))
+            effects.append(ev.Follow((role, 0), token(old.term, old.holder), reasons.OUTBID, True, now))
             self._publish("ping", "ping", now, effects)
-            effects.append(ev.Lead((role, 0), token(new.term, new.holder), new.deadline, OUTBID))
+            effects.append(ev.Lead((role, 0), token(new.term, new.holder), new.deadline, reasons.OUTBID))
 
     def _leave_if_alone(self, role: str, now: int, effects: list[ev.Effect]) -> None:
         if self._settings.when_isolated == "step_down" and self.holds(role, now) and not self._company.loops(now):
-            self._give_up(role, ISOLATED, now, effects, fenced=True)
+            self._give_up(role, reasons.ISOLATED, now, effects, fenced=True)
 
     def _claim(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
@@ -323,7 +280,7 @@ class AllCall:
             return ev.Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
         if better is not None and mine.deadline <= now + 3 * self._beat // 2:
             # Not just the last beat: a lease of so many beats ends at one, and who wakes up a moment late comes after its end.
-            self._give_up(role, f"{OUTRANKED} by {better}", now, effects, fenced=False)
+            self._give_up(role, f"{reasons.OUTRANKED} by {better}", now, effects, fenced=False)
         return None
 
     def _prolong(self, election: Election, now: int) -> None:
@@ -343,7 +300,7 @@ class AllCall:
         until one of them could: its claim, heard, is what lets a newcomer lead (H12). [given up while the only other one still
         listens, the role comes back at once]"""
         if self.holds(event.role, now):
-            self._handing[event.role] = (event.why or HANDED_OVER, now + self._company.window)
+            self._handing[event.role] = (event.why or reasons.HANDED_OVER, now + self._company.window)
             if not self._company.could_lead(event.role):
                 self._publish("ping", self._turns.phase(now), now, effects)
 
@@ -402,8 +359,8 @@ class AllCall:
     def _tell(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
         best = election.best(now)
         led = (None, 0) if best is None else (best.holder, best.term)
-        if led != self._last_led.get(role, (None, 0)):
-            self._last_led[role] = led
+        if led != election.told:
+            election.told = led
             effects.append(ev.LeaderChanged(role, led[0], 0 if best is None else token(best.term, best.holder)))
 
     # Calling ---------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from pares.core.wire import records
 from pares.core.wire.changes import (
     Began,
     Change,
@@ -34,33 +35,7 @@ from pares.core.wire.changes import (
     SeatChanged,
 )
 from pares.core.wire.forgetting import dismiss, forget, has_room, make_room, supersede
-from pares.core.wire.records import (
-    MAX_PAUSES,
-    MAX_ROLES,
-    MAX_SEATS,
-    AnyRecord,
-    Ask,
-    Beat,
-    Claim,
-    Did,
-    Done,
-    Forget,
-    Genesis,
-    Join,
-    Leave,
-    Obituary,
-    Pause,
-    Ready,
-    Release,
-    Resume,
-    Rewind,
-    Role,
-    Seat,
-    Snapshot,
-    Take,
-    Transfer,
-    Unknown,
-)
+from pares.core.wire.records import AnyRecord, Seat, Unknown
 from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, member_state, new_seat
 from pares.core.wire.world import World
 
@@ -73,7 +48,7 @@ def sender(world: World, record: AnyRecord | Unknown) -> MemberState | None:
     return None
 
 
-def join_counts(world: World, join: Join) -> bool:
+def join_counts(world: World, join: records.Join) -> bool:
     """A join needs a log that has begun, an id never seen to go, and a version that all can read; and it must be able to read
     all that has counted so far (R2, R8, R11). [Its sender looked before it joined, and something newer has counted since: it
     would live in a world of its own] A join of a form that readers of version 1 do not know counts only where version 2 is in
@@ -89,13 +64,13 @@ def join_counts(world: World, join: Join) -> bool:
     )
 
 
-def _unknown_to_the_first(world: World, join: Join) -> bool:
+def _unknown_to_the_first(world: World, join: records.Join) -> bool:
     """Whether a reader of version 1 takes this join for an unknown kind, which counts if its sender is a member already, and so
     brings version 2 into force. No member writes one here; but all readers must judge alike up to that place (R11)."""
     return not world.in_force and join.v >= 2 and join.ready is not UNSET
 
 
-def genesis_counts(world: World, offset: int, genesis: Genesis) -> bool:
+def genesis_counts(world: World, offset: int, genesis: records.Genesis) -> bool:
     """A log begins anew only under a greater base, and only if nothing has counted after the record it names (R9).
 
     Compared by "nothing since", as in R3, and not by equality: who begins a log of which it can't tell what counts names
@@ -108,9 +83,9 @@ def genesis_counts(world: World, offset: int, genesis: Genesis) -> bool:
 def fold(world: World, offset: int, record: AnyRecord | Unknown, changes: list[Change]) -> bool:
     """Folds one record of the group, at its place in the log, into the world. Returns whether it counted."""
     kind = type(record)
-    if kind is Genesis:
+    if kind is records.Genesis:
         return _genesis(world, offset, record, changes)  # type: ignore[arg-type]
-    if kind is Join:
+    if kind is records.Join:
         if join_counts(world, record):  # type: ignore[arg-type]
             _join(world, offset, record, changes)  # type: ignore[arg-type]
         elif not (_unknown_to_the_first(world, record) and _sign_of_life(world, offset, record)):  # type: ignore[arg-type]
@@ -134,7 +109,7 @@ def at_place(world: World, offset: int, record: AnyRecord | Unknown, changes: li
 
     A join that found no way in makes a place of its own, so that it can be answered at once.
     """
-    if world.count < world.next_place() and not (type(record) is Join and record.adrift):
+    if world.count < world.next_place() and not (type(record) is records.Join and record.adrift):
         return False
     world.placed = world.count
     forget(world, offset, changes)
@@ -180,7 +155,7 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
         return
     world.let_go(before, seat.seat)
     # The member that lost it without giving it up comes first when it comes back under its name (R8).
-    seat.last = world.members[before].name if isinstance(record, Obituary | Claim) else None
+    seat.last = world.members[before].name if isinstance(record, records.Obituary | records.Claim) else None
     seat.holder, seat.pinned, seat.asked = None, False, None
     world.changed(("seats", seat.seat))
     cause = type(record).__name__.lower()
@@ -193,7 +168,7 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
 def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -> None:
     """Free seats that their role no longer has disappear; so does a removed role with its last seat."""
     left = 0
-    for index in range(MAX_SEATS):
+    for index in range(records.MAX_SEATS):
         seat = world.seats.get((role.name, index))
         if seat is None:
             continue
@@ -245,7 +220,7 @@ def _remove_member(
 # The effects, one a kind ------------------------------------------------------------------------------------------------
 
 
-def _genesis(world: World, offset: int, record: Genesis, changes: list[Change]) -> bool:
+def _genesis(world: World, offset: int, record: records.Genesis, changes: list[Change]) -> bool:
     if not genesis_counts(world, offset, record):
         return False
     for member in list(world.members.values()):
@@ -260,7 +235,7 @@ def _genesis(world: World, offset: int, record: Genesis, changes: list[Change]) 
     return True
 
 
-def _join(world: World, offset: int, record: Join, changes: list[Change]) -> None:
+def _join(world: World, offset: int, record: records.Join, changes: list[Change]) -> None:
     if world.in_force:
         make_room(world, offset, changes)
     world.add(member_state(record, offset, world.count + 1))
@@ -276,7 +251,7 @@ def _not_ready(world: World, member: str, why: str) -> None:
     world.changed(("unready", member))
 
 
-def _ready(world: World, offset: int, member: MemberState, record: Ready, changes: list[Change]) -> None:
+def _ready(world: World, offset: int, member: MemberState, record: records.Ready, changes: list[Change]) -> None:
     """R19: what it says holds from here on; what it holds it keeps, until it gives it up itself (R3a)."""
     if record.v < 2:
         return  # to a reader of version 1 this is a kind that it does not know
@@ -286,12 +261,12 @@ def _ready(world: World, offset: int, member: MemberState, record: Ready, change
         world.changed(("unready", member.id))
 
 
-def _beat(world: World, offset: int, member: MemberState, record: Beat, changes: list[Change]) -> None:
+def _beat(world: World, offset: int, member: MemberState, record: records.Beat, changes: list[Change]) -> None:
     if record.marks is not None:
         _raise_marks(world, member, record.marks)
 
 
-def _leave(world: World, offset: int, member: MemberState, record: Leave, changes: list[Change]) -> None:
+def _leave(world: World, offset: int, member: MemberState, record: records.Leave, changes: list[Change]) -> None:
     _raise_marks(world, member, record.marks)
     _remove_member(world, offset, member, record, "left", changes)
 
@@ -303,7 +278,7 @@ def claim_stands(world: World, seat: SeatState, over: tuple[str, int] | None) ->
     return over == (seat.holder, world.members[seat.holder].offset)
 
 
-def _claim(world: World, offset: int, member: MemberState, record: Claim, changes: list[Change]) -> None:
+def _claim(world: World, offset: int, member: MemberState, record: records.Claim, changes: list[Change]) -> None:
     seat = world.seats.get(record.seat)
     if seat is None or not claim_stands(world, seat, record.over):
         return
@@ -326,7 +301,7 @@ def may_take(world: World, member: MemberState, seat: Seat) -> bool:
     )
 
 
-def _release(world: World, offset: int, member: MemberState, record: Release, changes: list[Change]) -> None:
+def _release(world: World, offset: int, member: MemberState, record: records.Release, changes: list[Change]) -> None:
     seat = _held_by(world, member, record.seat, record.token)
     if seat is None:
         return
@@ -336,7 +311,7 @@ def _release(world: World, offset: int, member: MemberState, record: Release, ch
     _free(world, offset, seat, record, changes, record.why)
 
 
-def _transfer(world: World, offset: int, member: MemberState, record: Transfer, changes: list[Change]) -> None:
+def _transfer(world: World, offset: int, member: MemberState, record: records.Transfer, changes: list[Change]) -> None:
     seat = _held_by(world, member, record.seat, record.token)
     if seat is None:
         return
@@ -351,20 +326,20 @@ def _transfer(world: World, offset: int, member: MemberState, record: Transfer, 
         _free(world, offset, seat, record, changes, record.why)
 
 
-def _obituary(world: World, offset: int, member: MemberState, record: Obituary, changes: list[Change]) -> None:
+def _obituary(world: World, offset: int, member: MemberState, record: records.Obituary, changes: list[Change]) -> None:
     dead = world.members.get(record.of)
     if dead is not None and dead.lock is not None and dead.id != member.id:
         _remove_member(world, offset, dead, record, "died", changes)
 
 
-def _forget(world: World, offset: int, member: MemberState, record: Forget, changes: list[Change]) -> None:
+def _forget(world: World, offset: int, member: MemberState, record: records.Forget, changes: list[Change]) -> None:
     """R20, compared as a claim is (R3): it holds nothing, and nothing of it has counted since."""
     silent = world.members.get(record.of)
     if record.v >= 2 and silent is not None and silent.offset == record.over and not world.held[silent.id]:
         dismiss(world, offset, silent, changes)
 
 
-def _ask(world: World, offset: int, member: MemberState, record: Ask, changes: list[Change]) -> None:
+def _ask(world: World, offset: int, member: MemberState, record: records.Ask, changes: list[Change]) -> None:
     if record.drain is not None:
         target = world.members.get(record.drain)
         if target is not None and not target.draining:
@@ -377,7 +352,7 @@ def _ask(world: World, offset: int, member: MemberState, record: Ask, changes: l
             world.changed(("seats", seat.seat))
 
 
-def _role(world: World, offset: int, member: MemberState, record: Role, changes: list[Change]) -> None:
+def _role(world: World, offset: int, member: MemberState, record: records.Role, changes: list[Change]) -> None:
     role = world.roles.get(record.name)
     if record.removed:
         if role is not None and not role.removed:
@@ -386,7 +361,7 @@ def _role(world: World, offset: int, member: MemberState, record: Role, changes:
             _shrink(world, offset, role, changes)
         return
     if role is None:
-        if len(world.roles) >= MAX_ROLES:
+        if len(world.roles) >= records.MAX_ROLES:
             return
         role = world.roles[record.name] = RoleState(record.name, record.seats, record.weight, record.spread, False)
         changes.append(RoleChanged(offset, record.name, "added"))
@@ -399,35 +374,35 @@ def _role(world: World, offset: int, member: MemberState, record: Role, changes:
     _shrink(world, offset, role, changes)
 
 
-def _pause(world: World, offset: int, member: MemberState, record: Pause, changes: list[Change]) -> None:
-    if len(world.pauses) >= MAX_PAUSES:
+def _pause(world: World, offset: int, member: MemberState, record: records.Pause, changes: list[Change]) -> None:
+    if len(world.pauses) >= records.MAX_PAUSES:
         return
     world.pauses[offset] = PauseState(offset, record.scope, record.ms, member.id)
     world.changed(("pauses", offset))
     changes.append(PauseChanged(offset, record.scope, True, member.id))
 
 
-def _resume(world: World, offset: int, member: MemberState, record: Resume, changes: list[Change]) -> None:
+def _resume(world: World, offset: int, member: MemberState, record: records.Resume, changes: list[Change]) -> None:
     pause = world.pauses.pop(record.pause, None)
     if pause is not None:
         world.changed(("pauses", record.pause))
         changes.append(PauseChanged(offset, pause.scope, False, member.id))
 
 
-def _take(world: World, offset: int, member: MemberState, record: Take, changes: list[Change]) -> None:
+def _take(world: World, offset: int, member: MemberState, record: records.Take, changes: list[Change]) -> None:
     seat = _held_by(world, member, record.seat, record.token)
     if seat is not None and seat.taken <= record.first <= record.last:
         seat.taken = record.last + 1
         world.marked(seat.seat)
 
 
-def _done(world: World, offset: int, member: MemberState, record: Done, changes: list[Change]) -> None:
+def _done(world: World, offset: int, member: MemberState, record: records.Done, changes: list[Change]) -> None:
     seat = _held_by(world, member, record.seat, record.token)
     if seat is not None and record.first <= record.last:
         _raise_mark(world, seat, record.last + 1)
 
 
-def _rewind(world: World, offset: int, member: MemberState, record: Rewind, changes: list[Change]) -> None:
+def _rewind(world: World, offset: int, member: MemberState, record: records.Rewind, changes: list[Change]) -> None:
     if not member.administrator:
         return
     for role, index, mark in record.marks:
@@ -437,33 +412,33 @@ def _rewind(world: World, offset: int, member: MemberState, record: Rewind, chan
             world.marked(seat.seat)
 
 
-def _did(world: World, offset: int, member: MemberState, record: Did, changes: list[Change]) -> None:
+def _did(world: World, offset: int, member: MemberState, record: records.Did, changes: list[Change]) -> None:
     changes.append(DidChanged(offset, member.id, record.seat, record.token, record.what, record.at, record.why))
 
 
-def _nothing(world: World, offset: int, member: MemberState, record: Snapshot, changes: list[Change]) -> None:
+def _nothing(world: World, offset: int, member: MemberState, record: records.Snapshot, changes: list[Change]) -> None:
     """A snapshot is a sign of life. What it says is compared, or begun with, by the reader (R10)."""
 
 
 Effect = Callable[[World, int, MemberState, Any, list[Change]], None]
 
 EFFECTS: Final[dict[type, Effect]] = {
-    Beat: _beat,
-    Leave: _leave,
-    Claim: _claim,
-    Release: _release,
-    Transfer: _transfer,
-    Obituary: _obituary,
-    Ask: _ask,
-    Role: _role,
-    Pause: _pause,
-    Resume: _resume,
-    Take: _take,
-    Done: _done,
-    Rewind: _rewind,
-    Did: _did,
-    Snapshot: _nothing,
-    Ready: _ready,
-    Forget: _forget,
+    records.Beat: _beat,
+    records.Leave: _leave,
+    records.Claim: _claim,
+    records.Release: _release,
+    records.Transfer: _transfer,
+    records.Obituary: _obituary,
+    records.Ask: _ask,
+    records.Role: _role,
+    records.Pause: _pause,
+    records.Resume: _resume,
+    records.Take: _take,
+    records.Done: _done,
+    records.Rewind: _rewind,
+    records.Did: _did,
+    records.Snapshot: _nothing,
+    records.Ready: _ready,
+    records.Forget: _forget,
 }
 """One effect a kind; a kind that is not here (and `Unknown`) counts and has none."""

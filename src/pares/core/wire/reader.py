@@ -25,23 +25,8 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.wire import fold as _fold
+from pares.core.wire import records
 from pares.core.wire.changes import Change
-from pares.core.wire.records import (
-    AT_ONCE,
-    MAX_RECORD,
-    MAX_SESSION_MS,
-    READS,
-    AnyRecord,
-    BadRecord,
-    Beat,
-    Genesis,
-    Join,
-    Snapshot,
-    Unknown,
-    decode,
-    decode_fast,
-    misshapen,
-)
 from pares.core.wire.snapshots import Parts, Taken, Whole, begin_at
 from pares.core.wire.world import World
 
@@ -81,7 +66,7 @@ class Defect(Struct, frozen=True):
 class Reader:
     """Follows one group in one partition. Feed it what stands from `position` on; read `world`."""
 
-    def __init__(self, group: str, member: str = "", reads: int = READS) -> None:
+    def __init__(self, group: str, member: str = "", reads: int = records.READS) -> None:
         self.group = group
         self.member = member
         """Whose own counted records are collected in `mine`."""
@@ -237,17 +222,17 @@ class Reader:
         return changes
 
     def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
-        world, group, member, beat, most = self.world, self.group, self.member, Beat, MAX_RECORD
-        decode_quickly, fold = decode_fast, _fold.fold
+        world, group, member, beat, most = self.world, self.group, self.member, records.Beat, records.MAX_RECORD
+        decode_quickly, fold = records.decode_fast, _fold.fold
         members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
         for offset, _, payload in entries:
             try:
-                record = decode_quickly(payload) if len(payload) <= most else decode(payload)
+                record = decode_quickly(payload) if len(payload) <= most else records.decode(payload)
             except Exception:
                 try:
-                    record = decode(payload)
-                except BadRecord as bad:
+                    record = records.decode(payload)
+                except records.BadRecord as bad:
                     self._note_bad(offset, bad.reason, payload)
                     continue
             if record.g != group:
@@ -267,50 +252,50 @@ class Reader:
                 if count < due:
                     continue
             else:
-                if type(record) is Unknown and misshapen(record):
+                if type(record) is records.Unknown and records.misshapen(record):
                     self._note_bad(offset, "bad field", payload)
                 if not fold(world, offset, record, changes):
                     self.uncounted += 1
-                    if type(record) is Unknown:
+                    if type(record) is records.Unknown:
                         self.unknown.append((offset, payload))
-                    if type(record) is Genesis and self.entered:
+                    if type(record) is records.Genesis and self.entered:
                         self._stranger(offset, record)
                     continue
                 self._counted(offset, record)
                 if record.m == member:
                     self.mine.append((offset, record.n, payload))
                 members, base, newest, me, due = world.quick_view(member)
-                if world.count < due and type(record) is not Join:
+                if world.count < due and type(record) is not records.Join:
                     continue
             self._place(offset, record, changes)
             members, base, newest, me, due = world.quick_view(member)
         if offset >= 0:
             self.position, self.anchor = offset + 1, (offset, bytes(payload))
 
-    def _stranger(self, offset: int, record: Genesis) -> None:
+    def _stranger(self, offset: int, record: records.Genesis) -> None:
         """A genesis over everything that this reader knows, under a base that is not greater: its writer knew nothing of this
         world, which is gone from the log. So this reader lives in another world than those who come now (R12)."""
         over = -1 if record.over is None else record.over
         if record.v == 1 and record.base <= self.world.base and self.world.last <= over < offset:
             self.stranded = True
 
-    def _counted(self, offset: int, record: AnyRecord | Unknown) -> None:
-        if type(record) is Genesis:
+    def _counted(self, offset: int, record: records.AnyRecord | records.Unknown) -> None:
+        if type(record) is records.Genesis:
             self.places, self._parts, self.verified, self.taken = {}, Parts(), -1, None
-        elif type(record) is Snapshot:
+        elif type(record) is records.Snapshot:
             if self._entered is not None and (record.m, record.id) == (self._entered.author, self._entered.id):
                 self._seen_parts += 1
             whole = self._parts.add(offset, record)
             if whole is not None:
                 self._compare(whole)
 
-    def _place(self, offset: int, record: AnyRecord | Unknown, changes: list[Change]) -> None:
+    def _place(self, offset: int, record: records.AnyRecord | records.Unknown, changes: list[Change]) -> None:
         if not _fold.at_place(self.world, offset, record, changes):
             return
         self.places[offset + 1] = self.world.digest()
         if len(self.places) > KEPT_PLACES:
             del self.places[next(iter(self.places))]
-        asked = type(record) is Join and record.adrift
+        asked = type(record) is records.Join and record.adrift
         if self.wanted or asked:
             self.taken = Taken(offset + 1, self.world.dump(), asked)
             self.wanted = False
@@ -333,7 +318,7 @@ class Reader:
         """Searching: nothing is folded, only snapshots are collected; the newest whole one is kept."""
         self.position = offset + 1
         record = self._of_group(offset, payload)
-        if type(record) is Snapshot and (record.m, record.id) not in self._refused:
+        if type(record) is records.Snapshot and (record.m, record.id) not in self._refused:
             whole = self._parts.add(offset, record)
             if whole is not None and whole.upto >= self.start:
                 self._found = whole
@@ -345,41 +330,41 @@ class Reader:
             record = self._of_group(offset, payload)
             if record is None:
                 continue
-            if type(record) is Genesis and self._begins(record):
+            if type(record) is records.Genesis and self._begins(record):
                 self.state, self.world = State.FOLDING, World()
                 self._fold([(offset, timestamp, payload), *entries], changes)
                 return
             self.last_seen, self.newest_base = offset, record.b
             self._greatest_base = max(self._greatest_base, record.b)
             if record.v > self.reads and (
-                type(record) is Snapshot or (type(record) is Unknown and record.k == "snapshot")
+                type(record) is records.Snapshot or (type(record) is records.Unknown and record.k == "snapshot")
             ):
                 self.unreadable = max(self.unreadable, record.v)
-            if type(record) is Join:
+            if type(record) is records.Join:
                 self._joined.add(record.m)
                 self.longest_ms = max(self.longest_ms, record.session)
-            elif type(record) is not Genesis and record.m not in self._joined:
+            elif type(record) is not records.Genesis and record.m not in self._joined:
                 self.longest_ms = max(self.longest_ms, _session_at_most(record))
-            if type(record) is Snapshot and (record.m, record.id) not in self._refused:
+            if type(record) is records.Snapshot and (record.m, record.id) not in self._refused:
                 whole = self._parts.add(offset, record)
                 if whole is not None and whole.upto >= self.start and self._begin(whole):
                     self.end = max(self.end, offset + 1)
                     return
 
-    def _begins(self, genesis: Genesis) -> bool:
+    def _begins(self, genesis: records.Genesis) -> bool:
         """Adrift: whether this genesis counts for everybody, also for those who know what counted before."""
         over = -1 if genesis.over is None else genesis.over
         return genesis.v == 1 and over == self.last_seen and genesis.base > self._greatest_base
 
-    def _of_group(self, offset: int, payload: bytes) -> AnyRecord | Unknown | None:
+    def _of_group(self, offset: int, payload: bytes) -> records.AnyRecord | records.Unknown | None:
         try:
-            record = decode(payload)
-        except BadRecord:
+            record = records.decode(payload)
+        except records.BadRecord:
             return None
         if record.g != self.group:
             return None
         self.largest = max(self.largest, record.b + offset)
-        if type(record) is Unknown:
+        if type(record) is records.Unknown:
             self.unknown.append((offset, payload))
         return record
 
@@ -389,13 +374,13 @@ class Reader:
             self.bad_samples.append(Bad(offset, reason, bytes(payload[:200])))
 
 
-def _session_at_most(record: AnyRecord | Unknown) -> int:
+def _session_at_most(record: records.AnyRecord | records.Unknown) -> int:
     """The longest session that the sender of a record may have whose join is gone from the log, in milliseconds (R12).
 
     A record says in how many milliseconds its sender's next one is due: a holder's, a quarter of its session; a standby's, its
     session or more; a join's, half of it (R16). So nobody's session is longer than four times that, rounded up. What says that
     it is due at once tells nothing, nor does a record of a version that this reader does not know: the longest there is.
     """
-    if type(record) is Unknown or record.v > READS or record.s <= AT_ONCE:
-        return MAX_SESSION_MS
-    return min(4 * (record.s + 1), MAX_SESSION_MS)
+    if type(record) is records.Unknown or record.v > records.READS or record.s <= records.AT_ONCE:
+        return records.MAX_SESSION_MS
+    return min(4 * (record.s + 1), records.MAX_SESSION_MS)

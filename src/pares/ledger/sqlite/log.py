@@ -22,24 +22,9 @@ from typing import Final
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
+from pares.ledger import base
 from pares.ledger.address import Address, Options
-from pares.ledger.base import (
-    DEFAULT_RETENTION,
-    MAX_READ_BYTES,
-    Bell,
-    Capabilities,
-    Entry,
-    Log,
-    check_name,
-    check_partitions,
-    check_payload,
-    check_payloads,
-    check_records,
-    gap,
-    grown_partitions,
-    no_such_partition,
-    rewound,
-)
+from pares.ledger.base import Bell, Capabilities, Entry, Log
 from pares.ledger.bell import FileBell, ring
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.localfs import refuse_network
@@ -107,11 +92,11 @@ class SqliteLog:
         return self._file().read(lambda side, connection: self._count(connection))
 
     def append(self, payload: bytes, partition: int = 0) -> int:
-        check_payload(payload)
+        base.check_payload(payload)
         return self._append((payload,), partition)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
-        check_payloads(payloads)
+        base.check_payloads(payloads)
         return self._append(payloads, partition)
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
@@ -125,7 +110,7 @@ class SqliteLog:
 
     def append_each(self, payloads: Sequence[tuple[int, bytes]]) -> list[int]:
         """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
-        check_payloads([payload for _, payload in payloads])
+        base.check_payloads([payload for _, payload in payloads])
         offsets: list[int] = []
         with self._file(writing=True).transaction("append") as (side, connection):
             for partition, payload in payloads:
@@ -134,7 +119,7 @@ class SqliteLog:
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        check_records(max_records)
+        base.check_records(max_records)
         entries = self._read(offset, partition, max_records)
         if entries or timeout <= 0:
             return entries
@@ -167,9 +152,9 @@ class SqliteLog:
                 # Nothing at this offset. Both bounds only grow, so they may be read after the entries were.
                 first, after = connection.execute("SELECT first, next FROM logs WHERE log = ?", (log,)).fetchone()
                 if offset < first:
-                    raise gap(self.url, partition, offset, first)
+                    raise base.gap(self.url, partition, offset, first)
                 if offset > after:
-                    raise rewound(self.url, partition, offset, after)
+                    raise base.rewound(self.url, partition, offset, after)
                 if offset == after:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
@@ -223,7 +208,7 @@ class SqliteLog:
             log = self._log(side, connection, partition)
             first, after = connection.execute("SELECT first, next FROM logs WHERE log = ?", (log,)).fetchone()
             if before > after:
-                raise rewound(self.url, partition, before, after)
+                raise base.rewound(self.url, partition, before, after)
             began, rows = time.monotonic(), 16
             while first < before and (spent := time.monotonic() - began) < _TRIM_SLICE:
                 if spent < _TRIM_SLICE / 4:
@@ -272,7 +257,7 @@ class SqliteLog:
             there = self._count(connection)
             if not there:
                 raise LedgerUnavailable(f"{self.url} is gone: the ledger was begun anew; ask it for the topic again")
-            raise no_such_partition(partition, there, self.url)
+            raise base.no_such_partition(partition, there, self.url)
         side.logs[self._topic, partition] = row[0]
         return int(row[0])
 
@@ -286,7 +271,7 @@ class SqliteLedger(SqliteLog):
     """
 
     def __init__(self, address: Address, options: Options) -> None:
-        retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+        retention = options.seconds("retention", base.DEFAULT_RETENTION, none=True)
         partitions = options.whole("partitions")
         synchronous = options.choice("synchronous", ("full", "normal"))
         busy_timeout = options.seconds("busy_timeout", _BUSY_TIMEOUT) or _BUSY_TIMEOUT
@@ -295,7 +280,7 @@ class SqliteLedger(SqliteLog):
         options.finish()
         path = _path(address)
         if partitions is not None:
-            check_partitions(partitions, address.shown)
+            base.check_partitions(partitions, address.shown)
         if readonly and folders:
             raise ConfigError(f"{address.shown}: readonly makes nothing, and create asks to: leave one of them out")
         _prepare(path, partitions or 1, readonly=readonly, folders=folders)
@@ -311,7 +296,7 @@ class SqliteLedger(SqliteLog):
     def _settle(self, asked: int | None) -> None:
         """Look at the ledger for the first time, and let it grow if it was asked to."""
         there = self.partitions
-        if grown_partitions(self.url, there, asked) > there:
+        if base.grown_partitions(self.url, there, asked) > there:
             with self._file(writing=True).transaction("add partitions") as (_, connection):
                 there = self._count(connection)
                 add_partitions(connection, "", there, max(there, asked or 0))
@@ -321,8 +306,8 @@ class SqliteLedger(SqliteLog):
         return SqliteLog(self._shared, name, self.url).partitions > 0
 
     def topic(self, name: str, partitions: int = 4) -> Log:
-        check_name(name, "a topic's name")
-        check_partitions(partitions, f"topic {name!r}")
+        base.check_name(name, "a topic's name")
+        base.check_partitions(partitions, f"topic {name!r}")
         topic = SqliteLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
         if not topic.partitions:
             with self._file(writing=True).transaction("make a topic") as (_, connection):
@@ -393,7 +378,7 @@ def _fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: i
         for row in cursor:
             entry = Entry._make(row)
             size += len(entry.payload)
-            if size > MAX_READ_BYTES and entries:
+            if size > base.MAX_READ_BYTES and entries:
                 break
             entries.append(entry)
         return entries

@@ -12,21 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from pares.core import events as ev
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
-from pares.core.events import (
-    Acked,
-    Append,
-    Closed,
-    Event,
-    Failed,
-    Lead,
-    Publish,
-    Report,
-    Restart,
-    Stop,
-    Tick,
-    Wake,
-)
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
@@ -63,7 +50,7 @@ class Driver:
         self._answers = Answers()
         self._readers = Answers()
         """They wait for nothing but that everything was read that stands in the log by now."""
-        self.over: Closed | Stop | None = None
+        self.over: ev.Closed | ev.Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
         self._unwritten: str | None = None
@@ -103,7 +90,7 @@ class Driver:
     def start(self) -> None:
         self.thread = self._host.spawn(self.run, self._life.who)
 
-    def request(self, event: Event, answer: Answer | None = None) -> None:
+    def request(self, event: ev.Event, answer: Answer | None = None) -> None:
         asked = self.binding.ask(event)
         if asked is not None:
             self._inbox.events.append(asked)
@@ -141,7 +128,7 @@ class Driver:
                 except BaseException as error:
                     self._failed(error)
             try:
-                self._life.carry(self.over or Stop("abandoned", "closed before it could leave the group"))
+                self._life.carry(self.over or ev.Stop("abandoned", "closed before it could leave the group"))
             finally:
                 self._answers.end()  # last: whoever is told finds out why
                 self._readers.end()
@@ -158,11 +145,11 @@ class Driver:
         if self.over is None:
             for event in self.binding.last_words(OVER):
                 for effect in self.binding.step(event, self.now()):
-                    if not isinstance(effect, Restart):
+                    if not isinstance(effect, ev.Restart):
                         self._life.carry(effect)
 
     def _clean_up(self) -> None:
-        self.binding.close(left=isinstance(self.over, Closed))
+        self.binding.close(left=isinstance(self.over, ev.Closed))
 
     def _round(self) -> None:
         self._rest()
@@ -231,7 +218,7 @@ class Driver:
             if self.over is not None or self._abandoned:
                 return
             self._wake = 0
-            appended = self._step(Tick(self._host.wall_us()))
+            appended = self._step(ev.Tick(self._host.wall_us()))
             if not appended and not self._inbox.events:
                 return
             if appended:
@@ -247,20 +234,20 @@ class Driver:
         for this event before. Whether something was appended."""
         if self.over is not None:
             return False
-        binding, me, puts, leads = self.binding, self.binding.me, list[Append](), False
+        binding, me, puts, leads = self.binding, self.binding.me, list[ev.Append](), False
         for effect in binding.step(event, self.now() if now is None else now):
-            if isinstance(effect, Append):
+            if isinstance(effect, ev.Append):
                 puts.append(effect)
-            elif isinstance(effect, Publish):
+            elif isinstance(effect, ev.Publish):
                 self._publish(effect)
-            elif isinstance(effect, Wake):
+            elif isinstance(effect, ev.Wake):
                 self._wake = effect.at
-            elif isinstance(effect, Restart):
+            elif isinstance(effect, ev.Restart):
                 self._restart(effect)
-            elif isinstance(effect, Closed | Stop):
+            elif isinstance(effect, ev.Closed | ev.Stop):
                 self.over = effect
             else:
-                leads = leads or isinstance(effect, Lead)
+                leads = leads or isinstance(effect, ev.Lead)
                 binding.carry(effect)
         if leads:
             self._host.sleep(BREATH)
@@ -269,31 +256,31 @@ class Driver:
                 self._append(batch)
         return bool(puts)
 
-    def _append(self, puts: list[Append]) -> None:
+    def _append(self, puts: list[ev.Append]) -> None:
         binding = self.binding
         if broken := binding.look(thoroughly=True):
             for event in broken:
                 self._step(event)
             return  # what it would have said nobody has to hear any more
-        began, answers, done = self.now(), list[Event](), False
+        began, answers, done = self.now(), list[ev.Event](), False
         try:
             offsets = binding.append(puts)
         except LedgerUnavailable as error:
             self._out_of_reach(error)
             self._unwritten = str(error)
-            answers = [Failed(put.ticket, error.unknown) for put in puts]
+            answers = [ev.Failed(put.ticket, error.unknown) for put in puts]
         except ClosedError:
             self._ledger_closed()
-            answers = [Failed(put.ticket, unknown=False) for put in puts]
+            answers = [ev.Failed(put.ticket, unknown=False) for put in puts]
         else:
-            answers = [Acked(put.ticket, offset) for put, offset in zip(puts, offsets, strict=False)]
+            answers = [ev.Acked(put.ticket, offset) for put, offset in zip(puts, offsets, strict=False)]
             done, self._unwritten = True, None
         payloads = [payload for put in puts for payload in put.payloads]
         self._life.measures.appended(payloads, (self.now() - began) / SECOND, done)
         for answer in answers:
             self._step(answer)
 
-    def _publish(self, message: Publish) -> None:
+    def _publish(self, message: ev.Publish) -> None:
         """What can't be sent is not kept (H16): the next beat says it again, if it is still true."""
         began, done = self.now(), False
         try:
@@ -305,7 +292,7 @@ class Driver:
             self._ledger_closed()
         self._life.measures.appended((message.payload,), (self.now() - began) / SECOND, done)
 
-    def _restart(self, effect: Restart) -> None:
+    def _restart(self, effect: ev.Restart) -> None:
         """A new incarnation of the same member; the old one is left for dead (R8)."""
         log.warning("%s begins anew: %s", self.binding.me, effect.why)
         self._life.carry(effect)
@@ -323,4 +310,4 @@ class Driver:
 
     def _ledger_closed(self) -> None:
         self._abandoned = True
-        self._life.carry(Report("ledger-closed", "the ledger was closed while a member was using it"))
+        self._life.carry(ev.Report("ledger-closed", "the ledger was closed while a member was using it"))
