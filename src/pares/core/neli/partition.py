@@ -172,7 +172,7 @@ class Part:
         self._awaited = kind in AWAITED
         if kind is neli_records.Announce:
             self.announced = n
-        return ev.Append(ticket, (payload,), self.number)
+        return ev.Append(ticket, (payload,), self.number, kind.urgent)
 
     def acked(self, offset: int, now: int) -> None:
         if self._awaited and offset >= self.track.position:
