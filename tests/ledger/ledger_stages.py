@@ -6,6 +6,8 @@ itself, test_ledger_conformance*.py, names no kind.
 
 import ctypes
 import os
+import resource
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -139,6 +141,33 @@ class SqliteStage(Stage):
         return in_processes(self.url, names, count)
 
 
+class FileStage(Stage):
+    @property
+    def path(self) -> Path:
+        return self.folder / "ledger"
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.path}"
+
+    @contextmanager
+    def outage(self) -> Generator[None]:
+        """No file of this process may grow."""
+        before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+    def replace(self) -> None:
+        shutil.rmtree(self.path)
+        pares.ledger.open(self.url).close()
+
+    def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
+        return in_processes(self.url, names, count)
+
+
 class ServedStage(Stage):
     """A ledger of a service, which keeps the log and tells of it."""
 
@@ -158,7 +187,7 @@ class ServedStage(Stage):
         pares.ledger.open(self.url).close()
 
 
-STAGES: dict[str, Callable[[Path], Stage]] = {"memory": MemoryStage, "sqlite": SqliteStage}
+STAGES: dict[str, Callable[[Path], Stage]] = {"memory": MemoryStage, "sqlite": SqliteStage, "file": FileStage}
 
 
 def start_writer(url: str, name: str, count: int) -> "subprocess.Popen[str]":

@@ -229,6 +229,8 @@ class Append(Struct, frozen=True, gc=False):
     ticket: int
     payloads: tuple[bytes, ...]
     partition: int = 0
+    urgent: bool = True
+    """Whether one of them is (R21): not a beat, and no `did`."""
 
 
 class Publish(Struct, frozen=True, gc=False):

@@ -313,8 +313,8 @@ class Stage:
 
 
 def writable(ledger: Ledger) -> bool:
-    """Whether nobody stands still inside a write to the ledger's file. Only SQLite has such a thing."""
-    if not scheme_of(ledger.url).file:
+    """Whether nobody stands still inside a write to the ledger's file."""
+    if not scheme_of(ledger.url).write_lock:
         return True
     import sqlite3
     from contextlib import closing

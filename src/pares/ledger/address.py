@@ -13,7 +13,7 @@ _HOSTS: Final = re.compile(
     r"[^:]*://(?:[^/?#@:,]*(?::\d+)?|\[[^]/?#@]*\](?::\d+)?)(?:,[^/?#@:,]+(?::\d+)?)*(?=[/?#]|$)"
 )
 """A URL up to the end of its hosts, where nothing stands among them that could be a user or a password."""
-_PATHS: Final = ("sqlite", "memory")
+_PATHS: Final = ("sqlite", "file", "memory")
 """Schemes whose URL is a path or a name, in which a @ means nothing."""
 _CONFIG: Final = re.compile(r"(?<=[?&])config=[^&]*")
 _READONLY: Final = re.compile(r"([?&])readonly=1(&|(?![\w%]))")

@@ -14,7 +14,7 @@ and no rule of the kernel looks at it.
 
 Three services, each a protocol here: `Log`, `Group` (native assignment of partitions) and `Bus` (broadcast). A ledger has
 at least one of them. What else it can do is in its `capabilities` where that is a fact, and where it is something to call, one
-of the protocols at the end of this list: `ManyAtOnce`, `Stamping`, `Checked`, `KnowsTopics`, `Reconnecting`.
+of the protocols at the end of this list: `ManyAtOnce`, `LazySync`, `Stamping`, `Checked`, `KnowsTopics`, `Reconnecting`.
 """
 
 import unicodedata
@@ -63,6 +63,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     scope: Scope = "network"
     one_bell: bool = False
     """A bell of any partition rings for all of them."""
+    lazy_sync: bool = False
+    """Its `append` and `append_many` take `urgent=False`, for what need not survive a power cut: see `LazySync`."""
     reassignment_bound: float | None = None
     """Of a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 
@@ -303,6 +305,15 @@ class ManyAtOnce(Protocol):
     def changed(self, offsets: Sequence[int]) -> list[int]:
         """The partitions n, of the first `len(offsets)`, where a `read` from `offsets[n]` on would bring something, or
         raise."""
+        ...
+
+
+class LazySync(Log, Protocol):
+    """A log that brings to the disk what is urgent, and the rest when it comes to it: `Capabilities.lazy_sync` says so."""
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
+        """As `Log.append_many`. What is not `urgent` is acknowledged as soon as everybody can read it; a power cut may take it,
+        but nothing that stands before something urgent."""
         ...
 
 

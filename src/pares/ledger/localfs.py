@@ -94,7 +94,7 @@ def refuse_network(path: str | os.PathLike[str], mountinfo: str | None = None) -
     if mount is not None and mount.network:
         raise CapabilityError(
             f"{os.fspath(path)} is on a network file system ({mount.fstype} from {mount.source} on {mount.folder}), "
-            "where SQLite would corrupt the ledger and its locks prove nothing: "
+            "where hosts see each other's writes late and torn, and locks prove nothing: "
             "use a folder on a local disk, or, for several hosts, a ledger on a server"
         )
 

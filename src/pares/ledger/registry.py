@@ -49,7 +49,13 @@ class Scheme(Struct, frozen=True, kw_only=True):
     scope: Scope = "network"
     """As its ledgers declare it in their `Capabilities`."""
     file: bool = False
-    """A URL's path is that of a file, which is missing before the ledger is made."""
+    """A URL's path is that of a file or folder, which is missing before the ledger is made."""
+    slashes: bool = True
+    """Its URLs have `//` behind the colon, in any case. Without: a path may follow the colon at once."""
+    relative: bool = False
+    """A path behind three slashes is below the current folder, and only one behind four a whole one."""
+    write_lock: bool = False
+    """A writer keeps all others out while it writes, also when it stands still in it."""
     bus_without_path: bool = False
     """A URL without a path is a bus that keeps no log."""
     least_session: float | None = None
@@ -69,7 +75,18 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         look_only=True,
         scope="host",
         file=True,
+        relative=True,
+        write_lock=True,
         words="a SQLite file",
+    ),
+    "file": Scheme(
+        opens="pares.ledger.file.log:FileLedger",
+        shown=("file:///FOLDER",),
+        look_only=True,
+        scope="host",
+        file=True,
+        slashes=False,
+        words="a folder of files",
     ),
     "kafka": Scheme(
         opens="pares.ledger.kafka.log:KafkaLedger",
@@ -106,7 +123,8 @@ def parse(url: str) -> Address:
     if any(ord(character) < 32 or ord(character) == 127 for character in url):
         raise ConfigError(f"the ledger URL {shown(url)!r} has a control character: remove it")
     scheme, colon, rest = url.partition(":")
-    if not colon or not scheme or not rest.startswith("//"):
+    known = _BUILT_IN.get(scheme.lower())
+    if not colon or not scheme or not rest.startswith("//" if known is None or known.slashes else ""):
         guess = f"; for the file {url} write sqlite:///{url}" if url and not colon else ""
         raise ConfigError(f"{shown(url)!r} is no ledger URL: write SCHEME://..., for example {_EXAMPLES}{guess}")
     try:
@@ -129,6 +147,15 @@ def parse(url: str) -> Address:
         twice = next(name for name, _ in query if [other for other, _ in query].count(name) > 1)
         raise ConfigError(f"{shown(url)!r} has the option {twice} twice: keep one")
     return Address(url, parts.scheme.lower(), parts.netloc, path, options)
+
+
+def path_of(url: str) -> str | None:
+    """The file or folder that a ledger is, below the current folder or by its whole path; None for other ledgers. Raises
+    `ConfigError` for what is no URL."""
+    address, scheme = parse(url), scheme_of(url)
+    if not scheme.file or address.host:
+        return None
+    return address.path[1:] if scheme.relative else address.path
 
 
 def partition_of(url: str) -> int:

@@ -70,12 +70,11 @@ def chosen(url: str | None) -> str:
 
 
 def ledger_file(url: str) -> Path | None:
-    """The file that a ledger is; None for other ledgers. Raises `ConfigError` for what is no URL."""
-    from pares.ledger import parse
-    from pares.ledger.registry import scheme_of
+    """The file or folder that a ledger is; None for other ledgers. Raises `ConfigError` for what is no URL."""
+    from pares.ledger.registry import path_of
 
-    address = parse(url)
-    return Path(address.path[1:]) if scheme_of(url).file and not address.host else None
+    path = path_of(url)
+    return None if path is None else Path(path)
 
 
 def existing(url: str | None) -> str:

@@ -233,7 +233,7 @@ class Partition:
         shared = {"g": self.group, "m": me, "b": base, "s": min(due_ms, MAX_DUE_MS)}
         owner = self.phase in STANDING
         payload = self.outbox.hand_over(kind, ticket, now, owner=owner, **shared, **fields)
-        return ev.Append(ticket, (payload,), self.number)
+        return ev.Append(ticket, (payload,), self.number, kind.urgent)
 
     def yielded(self) -> None:
         """An append is over. Whatever became of a `yield`: a successor can do without, it only has to wait longer."""

@@ -18,7 +18,7 @@ share a log. What a reader can't decode does not count and stops nobody (R11).
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
@@ -130,6 +130,7 @@ class Pulse(Record, tag="pulse"):
     for people and for the audit: the time of writing; until a record that says `lead` was read back, the time at which it
     began to lead."""
 
+    urgent: ClassVar[bool] = False
     term: Int
     within: Threshold
     at: Int
@@ -139,6 +140,7 @@ class Pulse(Record, tag="pulse"):
 class Beacon(Record, tag="beacon"):
     """The sender lives; `term` 0: it owns nothing here. `lead`, `at`: as in `Pulse`."""
 
+    urgent: ClassVar[bool] = False
     within: Threshold
     at: Int
     term: Int = 0

@@ -23,7 +23,7 @@ alike; and what else version 2 changes is in force only from the place on at whi
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -72,6 +72,9 @@ _Seat: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 class Record(Struct, tag_field="k", forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """The envelope. Records are values: nothing changes one after it was made."""
+
+    urgent: ClassVar[bool] = True
+    """Whether somebody may have to act on one now (R21)."""
 
     v: Int
     g: Annotated[str, Meta(max_length=MAX_NAME)]
@@ -123,6 +126,7 @@ class Join(Record, tag="join"):
 class Beat(Record, tag="beat"):
     """I live. `marks`: (role, index, token, mark) of seats that the sender holds (R15)."""
 
+    urgent: ClassVar[bool] = False
     marks: tuple[tuple[str, Index, Int, Int], ...] | None = None
 
 
@@ -247,6 +251,7 @@ class Rewind(Record, tag="rewind"):
 class Did(Record, tag="did"):
     """History for people and for the audit (R17): `what` is "lead" or "stop", `at` the writer's wall clock in ms."""
 
+    urgent: ClassVar[bool] = False
     seat: _Seat
     token: Int
     what: Annotated[str, Meta(max_length=40)]

@@ -13,7 +13,6 @@ until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, a
 """
 
 import os
-import select
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import base
 from pares.ledger.address import Address, Options
 from pares.ledger.base import Bell, Capabilities, Entry, Log
-from pares.ledger.bell import FileBell, ring
+from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.localfs import refuse_network
 from pares.ledger.sqlite.checks import checks
@@ -35,9 +34,6 @@ from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT, add_partitions, check_
 _BUSY_TIMEOUT: Final = 1.0
 _TRIM_SLICE: Final = 0.004
 """Seconds for which a trim may keep others from writing, about, and for which it then lets them."""
-_LISTEN: Final = 0.1
-_POLL: Final = 0.005
-"""Seconds between looks while waiting: with a bell, which may be taken away, and without."""
 
 _ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
 """Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
@@ -120,26 +116,7 @@ class SqliteLog:
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         base.check_records(max_records)
-        entries = self._read(offset, partition, max_records)
-        if entries or timeout <= 0:
-            return entries
-        deadline = time.monotonic() + timeout
-        bell = self._shared.new_bell()
-        try:
-            listening = select.poll()
-            if bell is not None:
-                listening.register(bell.fileno(), select.POLLIN)
-            while True:
-                if bell is not None:
-                    bell.clear()
-                entries = self._read(offset, partition, max_records)
-                left = deadline - time.monotonic()
-                if entries or left <= 0:
-                    return entries
-                listening.poll(min(left, _LISTEN if bell is not None else _POLL) * 1000)
-        finally:
-            if bell is not None:
-                bell.close()
+        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
 
     def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
         def once(side: Side, connection: sqlite3.Connection) -> list[Entry]:

@@ -17,7 +17,7 @@ from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import Logs
+from pares.runtime.driver.logs import Logs, appender
 from pares.runtime.host import DeathLock, Deaths, Host
 
 log: Final = logging.getLogger("pares.member")
@@ -60,6 +60,7 @@ class ClaimsBinding:
         self._mine = {self.core.me}
         """The ids of all its incarnations so far."""
         self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
+        self._append = appender(ledger)
 
     def _is(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation
@@ -183,7 +184,7 @@ class ClaimsBinding:
         return [[put] for put in puts]
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
-        return [self.ledger.append_many(put.payloads, self._partition)[-1] for put in puts]
+        return [self._append(put, self._partition) for put in puts]
 
     def publish(self, message: ev.Publish) -> None:
         raise NotImplementedError("the claims protocol sends no messages")

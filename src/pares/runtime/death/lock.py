@@ -31,12 +31,12 @@ import os
 import stat
 import threading
 import time
-from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Lock
+from pares.ledger.local.stamp import boot_id
 from pares.ledger.localfs import is_local
 from pares.ledger.weak_set import WeakBag
 
@@ -80,15 +80,6 @@ class _Forks:
 
 
 forks: Final = _Forks()
-
-
-@cache
-def boot_id() -> str:
-    """What is the same for all processes since the machine started, and another after the next start. "" if unknown."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
 
 
 class DeathLock:

@@ -7,10 +7,11 @@ its identity, its ends, and the last entry that was read, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.ledger import Entry, Log, ManyAtOnce
+from pares.core.events import Append
+from pares.ledger import Entry, LazySync, Log, ManyAtOnce
 
 CHUNK: Final = 1000
 LOOK_EVERY: Final = 500_000_000
@@ -52,6 +53,15 @@ class Follows(Protocol):
         ...
 
     def jumps(self, partition: int, why: str) -> Any: ...
+
+
+def appender(ledger: Log) -> Callable[[Append, int], int]:
+    """What carries out an append to a partition, and returns the offset of its last record. A ledger that makes a difference
+    is told whether it is urgent (R21)."""
+    if not ledger.capabilities.lazy_sync:
+        return lambda put, partition: ledger.append_many(put.payloads, partition)[-1]
+    lazy = cast(LazySync, ledger)
+    return lambda put, partition: lazy.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
 class Logs:

@@ -23,7 +23,7 @@ from pares.ledger.retention import Trimming
 from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import CHUNK, Logs
+from pares.runtime.driver.logs import CHUNK, Logs, appender
 from pares.runtime.host import Host
 from pares.runtime.neli.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.neli.claims_group import ClaimsMembership
@@ -79,6 +79,7 @@ class NeliBinding:
         self._told_of_shares: set[str] = set()
         self._append_each = ledger.append_each if isinstance(ledger, ManyAtOnce) else None
         """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
+        self._append = appender(ledger)
         self.bells = host.bells(ledger, range(ledger.partitions))
         try:
             self._begin(0, ())
@@ -260,7 +261,7 @@ class NeliBinding:
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
         if len(puts) > 1 and self._append_each is not None:
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
-        return [self.ledger.append(put.payloads[0], put.partition) for put in puts]
+        return [self._append(put, put.partition) for put in puts]
 
     def publish(self, message: ev.Publish) -> None:
         raise NotImplementedError("NELI sends no messages")

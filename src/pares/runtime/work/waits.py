@@ -38,7 +38,7 @@ class Waits:
         return self.newer(role, last) is not None or self._life.ended or not self.requests.awaits(role)
 
     def wait_newer(self, role: str, last: int, timeout: float | None) -> Term | None:
-        """Waits on the calling thread. None after `timeout` seconds, and when the member was closed; raises what it failed by."""
+        """Waits on the calling thread. None after `timeout` seconds and when the member was closed; raises if it failed."""
         self.requests.check_eligible(role)
         end = None if timeout is None else self._now() + int(timeout * 1e9)
         while True:

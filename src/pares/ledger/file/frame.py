@@ -1,0 +1,128 @@
+"""How a record stands in a segment: one line of text, so that `tail -f` shows it and a newline always ends it.
+
+    CHECKSUM KIND LENGTH PLACE NUMBER WALL STOPWATCH CLOCK BODY
+
+    CHECKSUM   CRC-32 of all that follows, eight hexadecimal digits
+    KIND       `r` a record, `b` a batch, `s` a seal, `h` a heading; then `e` if the body is escaped, `!` if it is urgent
+    LENGTH     bytes of the body
+    PLACE, NUMBER   what the writer had read of the segment: so many bytes, and so many records in them
+    WALL       wall clock in microseconds, for people and for ageing
+    STOPWATCH  nanoseconds on the sender's stopwatch, taken when it was asked to append
+    CLOCK      which stopwatch that is: boot and time namespace (`stamp`)
+    BODY       the payload; of a batch `LENGTHS PAYLOADS`
+
+A frame is that line with a newline before it and one behind. A body never has a newline in it (one that would is escaped), so
+a newline ends a line whatever came before: what was torn off by a full disk becomes a line of its own, which fails its check,
+and the record behind it is whole. A line without its newline is not there yet. `LENGTH` makes it certain, and not
+only likely, that a piece of a line is never taken for a line.
+
+`PLACE` and `NUMBER` let a reader compare its own count with each writer's. Where they differ the segment was altered after
+that writer had read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from zlib import crc32
+
+RECORD, BATCH, SEAL, HEADING = b"r", b"b", b"s", b"h"
+ESCAPED: Final = b"e"
+URGENT: Final = b"!"
+FIELDS: Final = 9
+_CHECKED: Final = 9
+"""Where what the checksum covers begins."""
+
+
+class Frame(NamedTuple):
+    """One line that has passed its check."""
+
+    kind: bytes
+    place: int
+    number: int
+    wall_us: int
+    stopwatch_ns: int
+    clock: bytes
+    body: bytes
+    """As it stands in the line, escaped or not."""
+
+    @property
+    def urgent(self) -> bool:
+        return self.kind.endswith(URGENT)
+
+    def payloads(self) -> list[bytes]:
+        """The payloads of a record or a batch; of anything else, none."""
+        kind = self.kind[:1]
+        if kind == RECORD:
+            return [unescaped(self.body) if ESCAPED in self.kind else self.body]
+        if kind != BATCH:
+            return []
+        lengths, _, rest = (unescaped(self.body) if ESCAPED in self.kind else self.body).partition(b" ")
+        payloads: list[bytes] = []
+        at = 0
+        for length in lengths.split(b","):
+            end = at + int(length)
+            payloads.append(rest[at:end])
+            at = end
+        return payloads
+
+
+def frame(
+    kind: bytes,
+    payloads: Sequence[bytes],
+    known: tuple[int, int],
+    wall_us: int,
+    stopwatch_ns: int,
+    clock: bytes,
+    urgent: bool,
+) -> bytes:
+    """The bytes of one append, newlines included. `known`: place and number, what the writer has read of the segment."""
+    if kind == BATCH:
+        body = b"%b %b" % (b",".join([b"%d" % len(payload) for payload in payloads]), b"".join(payloads))
+    else:
+        (body,) = payloads
+    if b"\n" in body:
+        kind += ESCAPED
+        body = body.replace(b"\\", b"\\\\").replace(b"\n", b"\\n")
+    if urgent:
+        kind += URGENT
+    checked = b"%b %d %d %d %d %d %b %b" % (kind, len(body), *known, wall_us, stopwatch_ns, clock, body)
+    return b"\n%08x %b\n" % (crc32(checked), checked)
+
+
+def unescaped(body: bytes) -> bytes:
+    """What stood there before newlines were taken out of it."""
+    return b"\\".join([piece.replace(b"\\n", b"\n") for piece in body.split(b"\\\\")])
+
+
+def counted(line: bytes) -> tuple[int, int, int, bytes] | None:
+    """Of a line: how many records it holds, the place and number that its writer knew, and its kind. None for what is no
+    whole line."""
+    parts = line.split(b" ", 8)
+    if len(parts) != FIELDS or b"%08x" % crc32(line[_CHECKED:]) != parts[0]:
+        return None
+    kind, body = parts[1], parts[8]
+    try:
+        if int(parts[2]) != len(body):
+            return None
+        records = 0
+        if kind[:1] == RECORD:
+            records = 1
+        elif kind[:1] == BATCH:
+            records = body.partition(b" ")[0].count(b",") + 1
+        return records, int(parts[3]), int(parts[4]), kind
+    except ValueError:
+        return None
+
+
+def parsed(line: bytes) -> Frame | None:
+    """The frame in a line; None for what is no whole line."""
+    parts = line.split(b" ", 8)
+    if len(parts) != FIELDS or b"%08x" % crc32(line[_CHECKED:]) != parts[0]:
+        return None
+    try:
+        if int(parts[2]) != len(parts[8]):
+            return None
+        return Frame(parts[1], int(parts[3]), int(parts[4]), int(parts[5]), int(parts[6]), parts[7], parts[8])
+    except ValueError:
+        return None

@@ -1,0 +1,94 @@
+"""What a partition's folder says by the names in it: which segments there are, and where the log starts.
+
+00000000000000005120-9f3c21ab.log   the segment with base 5120, made in that boot
+00000000000000005000.start          what stood before offset 5000 was trimmed; the greatest counts
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from itertools import pairwise
+from typing import Final
+
+from pares.ledger.file.segment import base_of, unavailable
+
+_RECENT: Final = 50_000_000
+"""Nanoseconds after a change of a folder in which another might bear the same time."""
+_START: Final = re.compile(r"(\d{20})\.start")
+
+
+class Names:
+    """Not for several threads at once."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.segments: dict[int, str] = {}
+        """Their names, by base."""
+        self.start = 0
+        """What stood before this offset was trimmed."""
+        self._seen = -1
+
+    def look(self, *, anew: bool = False) -> None:
+        """Read them, if the folder has changed since. Raises `LedgerUnavailable`."""
+        try:
+            changed = os.stat(self.folder).st_mtime_ns
+            if changed == self._seen and not anew:
+                return
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            names, changed = [], -1
+        except OSError as error:
+            raise unavailable(error, self.folder, "look for segments") from error
+        self._seen = changed if abs(time.time_ns() - changed) > _RECENT else -1
+        # Of two with one base, made in two boots, which a power cut between two calls may leave, the first by name counts.
+        self.segments = {named[0]: name for name in sorted(names, reverse=True) if (named := base_of(name)) is not None}
+        starts = [int(found[1]) for name in names if (found := _START.fullmatch(name)) is not None]
+        self.start = max([self.start, *starts])
+
+    def first(self) -> int:
+        """The base of the first segment; 0 if there is none."""
+        return min(self.segments, default=0)
+
+    def behind(self, base: int) -> int | None:
+        """The base of the segment that follows the one with this base; None if it isn't there."""
+        return min((other for other in self.segments if other > base), default=None)
+
+    def before(self, offset: int) -> int:
+        """The base of the segment in which this offset stands, or would. There is one."""
+        return max(base for base in self.segments if base <= offset)
+
+    def begin_at(self, before: int, mode: int) -> None:
+        """Say that the log starts there. Raises `OSError`, and then it does not."""
+        new = f"{self.folder}/.{os.urandom(8).hex()}"
+        descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode)
+        try:
+            os.fchmod(descriptor, mode)
+            os.write(descriptor, b"what stood before was trimmed\n")
+        except OSError:
+            os.unlink(new)
+            raise
+        finally:
+            os.close(descriptor)
+        os.rename(new, f"{self.folder}/{before:020d}.start")
+        self.start = max(self.start, before)
+        for name in os.listdir(self.folder):
+            found = _START.fullmatch(name)
+            if found is not None and int(found[1]) < before:
+                _unlink(f"{self.folder}/{name}")
+
+    def unlink_below(self, before: int) -> None:
+        """Remove the segments that hold nothing from `before` on; the last one stays. Raises `OSError`."""
+        for base, follows in pairwise(sorted(self.segments)):
+            if follows > before:
+                break
+            _unlink(f"{self.folder}/{self.segments[base]}")
+        self._seen = -1
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # another one trims, too

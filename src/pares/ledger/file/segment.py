@@ -1,0 +1,240 @@
+"""One segment: what stands in it, as far as this process has read.
+
+A segment is named by its base, the offset of its first record, and by the boot in which it was made. A record's offset is the
+base and the number of records before it. All that read as far agree on it, because nothing in the file ever changes; where
+something did, the frames' own `place` and `number` say so (`broken`), and nothing from there on counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from pares.core.errors import LedgerUnavailable
+from pares.ledger.base import MAX_READ_BYTES, Entry
+from pares.ledger.file.frame import HEADING, SEAL, counted, parsed
+
+JUMP: Final = 1 << 32
+"""Offsets left out where it can't be known how many were given out: more than one segment ever holds."""
+SYNCED: Final = b"synced"
+_CHUNK: Final = 1 << 20
+_NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
+
+
+class Altered(Exception):
+    """What was read of the segment is no longer there."""
+
+
+def name_of(base: int, boot: str) -> str:
+    return f"{base:020d}-{boot}.log"
+
+
+def base_of(name: str) -> tuple[int, str] | None:
+    """The base and the boot in a segment's name; None if it is none."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (int(found[1]), found[2])
+
+
+class Segment:
+    """Reads one file, from where it stopped before. Not for several threads at once.
+
+    `flags`: how it is opened, `os.O_RDONLY` for those that only look. Raises `OSError`."""
+
+    def __init__(self, folder: str, name: str, flags: int) -> None:
+        named = base_of(name)
+        assert named is not None
+        self.base, self.boot = named
+        self.path = f"{folder}/{name}"
+        self.count = 0
+        """Records that have been read, and that count."""
+        self.place = 0
+        """Bytes that have been read: up to the end of the last line that is whole."""
+        self.size = 0
+        """The file's size when it was last looked at."""
+        self.next: int | None = None
+        """The base of the segment behind it, once a seal was read."""
+        self.broken = ""
+        """What shows that it was altered; then the records up to there count, and no others."""
+        self.heading: bytes | None = None
+        self.torn = 0
+        """Lines that count for nothing."""
+        self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._places, self._firsts = array("Q"), array("Q")
+        self._last, self._last_at = b"", 0
+        self._descriptor = os.open(self.path, self._flags)
+        found = os.fstat(self._descriptor)
+        self.inode = (found.st_dev, found.st_ino)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last record."""
+        return self.base + self.count
+
+    @property
+    def over(self) -> bool:
+        """Nothing that is appended from now on counts."""
+        return self.next is not None or self.broken != ""
+
+    @property
+    def leads_to(self) -> int | None:
+        """The base of the segment that has to follow; None if none has to yet."""
+        return self.base + JUMP if self.broken else self.next
+
+    def descriptor(self) -> int:
+        """The open file, opened anew after `rest`."""
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, self._flags)
+            found = os.fstat(self._descriptor)
+            if (found.st_dev, found.st_ino) != self.inode:
+                self.rest()
+                raise Altered
+        return self._descriptor
+
+    def rest(self) -> None:
+        """Give the descriptor back until it is needed again."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def scan(self, size: int) -> None:
+        """Read on, up to the last whole line. `size`: the file's, as just seen. Raises `Altered`."""
+        if size < self.size or size < self.place:
+            raise Altered
+        self.size = size
+        while not self.over:
+            data = self._lines()
+            if not data:
+                return
+            at = self.place
+            for line in data.split(b"\n"):
+                if line and self._take(at, line):
+                    return
+                at += len(line) + 1
+                self.place = at
+
+    def _lines(self) -> bytes:
+        """The whole lines behind those that were read, without the last newline. What was read last is looked at once more."""
+        descriptor, at = self.descriptor(), self._last_at
+        before = self.place - at
+        wanted = before + _CHUNK
+        while True:
+            data = os.pread(descriptor, wanted, at)
+            if not data.startswith(self._last):
+                raise Altered
+            cut = data.rfind(b"\n")
+            if cut > before:
+                return data[before:cut]
+            if len(data) < wanted:
+                return b""
+            wanted *= 4
+
+    def _take(self, at: int, line: bytes) -> bool:
+        """Note what the line at this place is; whether nothing behind it counts."""
+        found = counted(line)
+        if found is None:
+            self.torn += 1
+            return False
+        records, place, number, kind = found
+        if place >= at or (place == at - 1 and number != self.count):
+            self.broken = (
+                f"a writer had read {number} records in {place} bytes, and before byte {at} there are {self.count}"
+            )
+            return True
+        self._last, self._last_at = line + b"\n", at
+        if records:
+            self._places.append(at)
+            self._firsts.append(self.count)
+            self.count += records
+        elif kind[:1] == HEADING:
+            said = line.rpartition(b" ")[2]
+            self.heading = said if self.heading != SYNCED else SYNCED
+        elif kind[:1] == SEAL:
+            jump = line.rpartition(b" ")[2]
+            self.next = self.end if not jump.isdigit() else self.base + int(jump)
+            self.place = at + len(line) + 1
+            return True
+        return False
+
+    def took(self, data: bytes, records: int) -> int:
+        """Note a frame of this process' own that stands right behind what was read. The number of its first record."""
+        first, at = self.count, self.place + 1
+        self._last, self._last_at = data[1:], at
+        self._places.append(at)
+        self._firsts.append(first)
+        self.count += records
+        self.place += len(data)
+        self.size = max(self.size, self.place)
+        return first
+
+    def number_at(self, at: int) -> int | None:
+        """The number of the first record of the line at this place; None if no line there counts."""
+        index = bisect_left(self._places, at)
+        return self._firsts[index] if index < len(self._places) and self._places[index] == at else None
+
+    def read(self, number: int, most: int) -> list[Entry]:
+        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one. `number` < `count`."""
+        index = bisect_right(self._firsts, number) - 1
+        begin = self._places[index]
+        stop = bisect_left(self._firsts, number + most)
+        if stop < len(self._places) and self._places[stop] - begin <= MAX_READ_BYTES:
+            end = self._places[stop]
+        else:
+            enough = bisect_left(self._places, begin + MAX_READ_BYTES, index + 1)
+            end = self._places[enough] if enough < len(self._places) else self.place
+        found: list[Entry] = []
+        size, at, first = 0, begin, self._firsts[index]
+        for line in self._exactly(begin, end).split(b"\n"):
+            if index < len(self._places) and at == self._places[index]:
+                frame = parsed(line)
+                if frame is None or first != self._firsts[index]:
+                    raise Altered
+                for payload in frame.payloads():
+                    if first >= number:
+                        size += len(payload)
+                        if len(found) == most or (found and size > MAX_READ_BYTES):
+                            return found
+                        found.append(Entry(self.base + first, frame.wall_us // 1000, payload))
+                    first += 1
+                index += 1
+            at += len(line) + 1
+        return found
+
+    def _exactly(self, begin: int, end: int) -> bytes:
+        """The bytes that were there before, less the last newline."""
+        data = b""
+        while len(data) < end - begin:
+            more = os.pread(self.descriptor(), end - begin - len(data), begin + len(data))
+            if not more:
+                raise Altered
+            data += more
+        return data[:-1]
+
+
+def unavailable(error: OSError, path: str, doing: str, *, unknown: bool = False) -> LedgerUnavailable:
+    """The ledger's error for the system's."""
+    outcome = "; whether it happened is unknown" if unknown else ""
+    return LedgerUnavailable(
+        f"{path}: could not {doing}{outcome}: {_ADVICE.get(error.errno or 0, 'the system refused')} ({error})",
+        unknown=unknown,
+    )
+
+
+def _advice() -> dict[int, str]:
+    import errno
+
+    full = "the disk, or the quota, is full; it goes on once there is room"
+    rights = "this process may not; check the permissions of the folder and its files, and the mount"
+    many = "too many files are open; raise the limit"
+    return {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), full),
+        errno.EFBIG: "the process' limit on the size of a file is reached; raise it",
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), rights),
+        **dict.fromkeys((errno.EMFILE, errno.ENFILE), many),
+        errno.EIO: "reading or writing failed; check the disk",
+    }
+
+
+_ADVICE: Final = _advice()

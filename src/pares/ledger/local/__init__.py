@@ -1,0 +1,1 @@
+"""What ledgers in files of one host share."""

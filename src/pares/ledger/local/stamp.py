@@ -1,0 +1,61 @@
+"""Which stopwatch a process reads: processes that read the same one may compare what they read (R21).
+
+CLOCK_BOOTTIME is one stopwatch for all processes since the machine started, but a time namespace shifts it for those inside.
+So a stopwatch is named by the boot and the namespace. The boot alone says whether the machine has been off meanwhile, and
+with it whether what was not synced may be gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+UNKNOWN: Final = "0" * 8
+"""Stands for the boot where the system does not tell it."""
+NO_CLOCK: Final = b"-"
+"""Stands for the stopwatch where it is nobody else's."""
+
+
+_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def stopwatch() -> int:
+    """Nanoseconds, also while the machine sleeps; 0 where there is no stopwatch that processes share."""
+    return 0 if _BOOTTIME is None else time.clock_gettime_ns(_BOOTTIME)
+
+
+@cache
+def boot_id() -> str:
+    """What is the same for all processes since the machine started, and another after the next start. "" if unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+@cache
+def boot() -> str:
+    """Eight digits that are the same for all processes since the machine started; `UNKNOWN` if the system has none."""
+    whole = boot_id()
+    return sha256(whole.encode()).hexdigest()[:8] if whole else UNKNOWN
+
+
+def clock() -> bytes:
+    """Names the stopwatch of this process. Ask when a ledger is opened: a process enters another namespace when it begins."""
+    whole = boot_id()
+    if not whole or _BOOTTIME is None:
+        return NO_CLOCK
+    try:
+        namespace = os.readlink("/proc/self/ns/time")
+    except OSError:
+        namespace = ""  # a kernel that has no such namespaces
+    return _named(whole, namespace)
+
+
+@cache
+def _named(whole: str, namespace: str) -> bytes:
+    return sha256(f"{whole} {namespace}".encode()).hexdigest()[:16].encode()
