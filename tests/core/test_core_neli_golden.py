@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from neli_script import NeliScenario, NeliShow
 
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 from pares.sim.neli.mutants import MUTANTS
 
 GOLDEN = Path(__file__).parent / "golden_neli"

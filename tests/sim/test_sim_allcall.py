@@ -13,7 +13,7 @@ from pares.sim.allcall.play import AllCallPlay, play
 from pares.sim.allcall.scene import AllCallScene
 from pares.sim.allcall.storm import STRIKES
 from pares.sim.engine import MS, SECOND
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 
 CHEAP = {"members": 3, "beat_ms": 100, "lease_ms": 300}
 """A second or more is what a seed with eight members takes; of these eight are one."""

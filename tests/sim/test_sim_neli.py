@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pares.core.wire.neli_records import Announce, decode
 from pares.sim.engine import MS, SECOND, Stopwatch, WallClock
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 from pares.sim.neli.checkers import OneLeader, Tokens
 from pares.sim.neli.group import BEATS
 from pares.sim.neli.knobs import FAULTS, MODES, draw

@@ -8,10 +8,12 @@ from pares.sim.engine import MS
 from pares.sim.members.exhaust import Struck, short
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.play import UNSTOPPABLE, perform
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 from pares.sim.world.faults import Strike
 
 CAUGHT: dict[str, int] = {
+    "ghosts-are-waited-for": 3,
+    "retry-renews-its-time": 2,
     "no-budget": 1,
     "release-without-token": 6,
     "unshown-is-given": 10,
@@ -78,10 +80,8 @@ STRUCK: dict[str, tuple[str, range, int, str]] = {
 """Calls of a kind, from one of which a task comes back so many milliseconds late."""
 
 SOUGHT = {
-    "retry-renews-its-time",
     "adrift-waits-its-own-session",
     "follow-of-any-term",
-    "ghosts-are-waited-for",
     "newest-sent-counts",
 }
 """No seed is known yet."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pares.core.lease import MS
 from pares.sim.allcall import broken
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _made(name: str, rule: str, what: str, patches: Callable[[], list[Patch]], **bias: Any) -> Mutant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,10 +34,15 @@ class Crowds:
 
     def __init__(self, storm: Striking) -> None:
         self._storm = storm
-        self._stage, self._world, self._rng = storm.stage, storm.world, storm.rng
+        self._stage, self._world = storm.stage, storm.world
         self._looping: User | None = None
         """One at a time dies again and again."""
         self._names = self._twins = 0
+
+    @property
+    def _rng(self) -> Random:
+        """Of what happens now."""
+        return self._storm.rng
 
     def half(self) -> None:
         """Half of the members die in one instant; rather those who lead."""
@@ -44,11 +50,11 @@ class Crowds:
         running = [user for user in storm.own() if user.running]
         self._rng.shuffle(running)
         running.sort(key=lambda user: not user.beliefs)
+        soon = self._rng.random() < 0.5
         for user in running[: len(running) // 2]:
             if user.process is not None:
                 self._world.kill(user.process)
-                if self._rng.random() < 0.7:
-                    self._world.after(storm.span(0, 6), user.start)
+                self._world.after(storm.span(*((0, 6) if soon else (3, 8))), user.start)
 
     def double(self) -> None:
         """Two faults at once on one process, or a second one while the first lasts."""

@@ -13,7 +13,7 @@ from pares.sim.members.neli.plan import draw as draw_neli
 from pares.sim.members.neli.stage import NeleStage, NeliStage
 from pares.sim.members.plan import Plan, draw
 from pares.sim.members.stage import Stage
-from pares.sim.mutants.base import Mutant
+from pares.sim.mutant import Mutant
 
 
 class Played(NamedTuple):

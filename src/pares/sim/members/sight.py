@@ -65,7 +65,8 @@ class Sight:
         self.looked: list[Callable[[Process], object]] = []
         """Called after each look at a process that has members."""
         world.on_member.append(self._member)
-        world.on_end.append(self._gone)
+        world.on_end.append(self.look)
+        world.on_gone.append(self._gone)
         world.watchers.append(self.look)
 
     def _member(self, process: Process, member: Any) -> None:
@@ -73,8 +74,7 @@ class Sight:
         self.open.setdefault(process, {})
 
     def _gone(self, process: Process) -> None:
-        """It is about to end: whatever it believed, it believes no more."""
-        self.look(process)
+        """It has ended: whatever it believed, it believes no more."""
         for held in list(self.open.get(process, {}).values()):
             self._over(held)
         self.open.pop(process, None)

@@ -90,7 +90,8 @@ class Stage:
         """The storm is over."""
         self.calm_at = 0
         self.disturbed_at = 0
-        """When something last befell the world, or its users wanted something of it."""
+        """When something last befell the world, or its users wanted something of it; and the time before that."""
+        self.disturbed_before = 0
         self._asked: set[tuple[str, str]] = set()
         self.chances: list[Chancy] = []
         """What happens at random times, faults and acts."""
@@ -192,7 +193,8 @@ class Stage:
         return (member, what) in self._asked
 
     def disturbed(self) -> None:
-        self.disturbed_at = self.world.now
+        if self.world.now > self.disturbed_at:
+            self.disturbed_before, self.disturbed_at = self.disturbed_at, self.world.now
 
     def _hindered(self, process: Process) -> None:
         self.disturbed()

@@ -47,8 +47,9 @@ class Storm(Striking):
 
     def happen(self, kind: str) -> None:
         self.stage.disturbed()
-        owner = next((family for family in self.families if hasattr(family, kind)), None)
-        getattr(self, f"_{kind}")() if owner is None else getattr(owner, kind)()
+        mine = getattr(self, f"_{kind}", None)
+        strike = mine or next(getattr(family, kind) for family in self.families if hasattr(family, kind))
+        strike()
 
     # Processes -------------------------------------------------------------------------------------------------------
 

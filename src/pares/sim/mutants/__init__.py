@@ -6,7 +6,7 @@ likely (`bias`: knobs that replace those drawn from the seed); the checkers are 
 
 from __future__ import annotations
 
-from pares.sim.mutants.base import Mutant, applied
+from pares.sim.mutant import Mutant, applied
 from pares.sim.mutants.beliefs import BELIEFS
 from pares.sim.mutants.entry import ENTRY
 from pares.sim.mutants.group import GROUP

@@ -10,7 +10,7 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.events import Acked, Effect, Follow
 from pares.core.lease import MS, Sent
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 from pares.sim.wire import Wire
 
 FROZEN: Final[dict[str, Any]] = {

@@ -9,7 +9,7 @@ from pares.core.wire import fold
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import Done, Take
 from pares.sim.engine import MS
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _adrift_begins_at_once() -> list[Patch]:

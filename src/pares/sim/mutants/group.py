@@ -15,7 +15,7 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
 from pares.core.wire.world import World
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _obituary_without_proof() -> list[Patch]:

@@ -8,7 +8,7 @@ from pares.core.claims.outbox import Outbox
 from pares.core.claims.protocol import Claims
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 from pares.sim.mutants.beliefs import FROZEN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pares.core.events import Extend
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 from pares.sim.mutants.beliefs import FROZEN
 from pares.sim.process import CARRY, Process
 from pares.sim.wire import Wire

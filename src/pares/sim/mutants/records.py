@@ -7,7 +7,7 @@ from typing import Any, Final
 from pares.core.wire import fold, reader
 from pares.core.wire.records import Did, Release, Resume, Role, Transfer
 from pares.core.wire.world import World
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 MOVING: Final[dict[str, float]] = {"hand_over": 1.0, "step_down": 1.0, "ask": 1.0}
 """Seats that go from hand to hand."""

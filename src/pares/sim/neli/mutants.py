@@ -21,7 +21,7 @@ from pares.core.neli.partition import Partition
 from pares.core.neli.partition_log import Track, Writer
 from pares.core.neli.phases import EXCLUSIVE, GIVEN, NON_EXCLUSIVE, STANDING, Act, On, Phase, Row, Table
 from pares.sim.engine import MS
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 from pares.sim.neli.process import NeliProcess
 
 

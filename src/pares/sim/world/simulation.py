@@ -49,6 +49,8 @@ class World(Scheduler):
         self.on_start: list[Callable[[Process], object]] = []
         self.on_end: list[Callable[[Process], object]] = []
         """Told of a process that is about to be killed, or to end: what it believes can still be seen."""
+        self.on_gone: list[Callable[[Process], object]] = []
+        """Told of it after them, when it is about to be gone."""
         self.on_hindered: list[Callable[[Process], object]] = []
         """Told of a process that a fault has struck, or will hinder for a while."""
         self.on_sent: list[Callable[[Process, SimLedger, int, Sequence[bytes]], object]] = []
@@ -187,7 +189,7 @@ class World(Scheduler):
             self._end(process)
 
     def _end(self, process: Process) -> None:
-        for tell in self.on_end:
+        for tell in (*self.on_end, *self.on_gone):
             tell(process)
         process.end()
 

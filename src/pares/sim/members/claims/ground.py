@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pares.core.wire.reader import State
+from pares.core.wire.reader import Reader, State
 from pares.runtime.driver.logs import look_every
+from pares.runtime.driver.loop import Driver
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
@@ -51,11 +52,13 @@ class Ground(Stage):
         """Whether its member has read all that was trimmed, and goes on in the judge's world."""
         if user.process is None or not user.process.alive or user.member is None:
             return False
-        core: Any = getattr(getattr(user.member._loop, "binding", None), "core", None)  # pyright: ignore[reportPrivateUsage]
-        if core is None or core.reader.state is not State.FOLDING:
-            return False
-        there = core.reader.position >= self.log.partitions[0].start
-        return there and core.reader.world.base == self.judge.judge.world.base
+        driver: Any = user.member._loop  # pyright: ignore[reportPrivateUsage]
+        if not isinstance(driver, Driver):
+            return False  # its ledger is still being opened
+        binding: Any = driver.binding
+        reader: Reader = binding.core.reader
+        there = reader.state is State.FOLDING and reader.position >= self.log.partitions[0].start
+        return there and reader.world.base == self.judge.judge.world.base
 
     def weather_of(self, user: Someone) -> Weather:
         return fair(user.weather) if self.calm else user.weather

@@ -165,11 +165,15 @@ class Intruders:
     def __init__(self, storm: Striking) -> None:
         self._storm = storm
         self._stage = storm.stage
-        self._rng = storm.rng
         self._strangers = 0
         self._work: dict[Process, list[tuple[type[records.Record], dict[str, Any]]]] = {}
         self._terms: list[tuple[User, Seat, int]] = []
         """The user that has led each seat, and by which token: of those that wrote of their work."""
+
+    @property
+    def _rng(self) -> Random:
+        """Of what happens now."""
+        return self._storm.rng
 
     def garbage(self) -> None:
         for payload in garbage(self._rng, self._stage):

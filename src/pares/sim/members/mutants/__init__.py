@@ -14,7 +14,7 @@ from pares.sim.members.mutants.entry import ENTRY
 from pares.sim.members.mutants.group import GROUP
 from pares.sim.members.mutants.leases import LEASES
 from pares.sim.members.mutants.records import RECORDS
-from pares.sim.mutants.base import Mutant
+from pares.sim.mutant import Mutant
 
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant for mutant in (*BELIEFS, *LEASES, *DRIVER, *RECORDS, *ENTRY, *GROUP)

@@ -11,7 +11,7 @@ from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.events import Acked, Effect, Follow
 from pares.core.lease import MS, Sent
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, MOVED, QUIET
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _challenger_waits_too_short() -> list[Patch]:

@@ -13,7 +13,7 @@ from pares.runtime.driver import beliefs, logs, loop
 from pares.runtime.driver import lifecycle as life
 from pares.runtime.work import barriers, beginnings, readiness
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, MOVED, STARVED
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 REVIVED: Final[dict[str, Any]] = {
     **STARVED,

@@ -16,7 +16,7 @@ from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
 from pares.core.wire.world import World
 from pares.sim.members.mutants.troubles import CALMLY, QUIET
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _obituary_without_proof() -> list[Patch]:
@@ -203,7 +203,14 @@ GROUP: Final = (
             "starving": 0.0,
             "barrier": -1.0,
             "proof": False,
-            "weather": {**CALMLY, "part": 0.0},
+            "weather": {
+                **CALMLY,
+                "part": 0.0,
+                "send": (MS // 10, MS // 5),
+                "ack": (MS // 10, MS // 5),
+                "read": (MS // 20, MS // 10),
+                "lag": 0,
+            },
         },
     ),
     Mutant(

@@ -10,7 +10,7 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures
 from pares.core.lease import Sent
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 
 def _sent_when_acknowledged() -> list[Patch]:

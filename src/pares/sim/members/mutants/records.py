@@ -9,7 +9,7 @@ from pares.core.wire.records import Did, Release, Resume, Role, Transfer
 from pares.core.wire.world import World
 from pares.sim.engine import MS
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 MOVING: Final[dict[str, float]] = {"hand_over": 1.0, "step_down": 2.0}
 """Seats that go from hand to hand."""

@@ -12,7 +12,6 @@ from pares.sim.members.claims.promises.liveness import Liveness
 from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.claims.promises.many import Many
 from pares.sim.members.claims.promises.movement import Movement
-from pares.sim.members.claims.promises.outwaited import OutWaited
 from pares.sim.members.claims.promises.population import Population
 from pares.sim.members.claims.promises.rates import Rates
 from pares.sim.members.claims.promises.shown import Shown
@@ -21,6 +20,7 @@ from pares.sim.members.claims.promises.taken import Taken
 from pares.sim.members.claims.promises.told import Told
 from pares.sim.members.claims.records.counting import Counting
 from pares.sim.members.claims.records.marks import Marks
+from pares.sim.members.claims.records.outwaited import OutWaited
 from pares.sim.members.claims.records.pauses import Pauses
 from pares.sim.members.claims.records.seats import Seats
 from pares.sim.members.claims.records.tokens import TokensInLog

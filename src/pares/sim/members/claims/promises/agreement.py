@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pares.core.wire.reader import Reader, State
+from pares.runtime.driver.loop import Driver
 from pares.runtime.member import Member
 from pares.sim.members.promises.base import Promise
 
@@ -36,7 +37,10 @@ class Agreement(Promise):
     def _compare(self, member: Member) -> None:
         """By its core: what a member makes of its log shows nowhere else to the last field."""
         driver: Any = member._loop  # pyright: ignore[reportPrivateUsage]
-        reader: Reader = driver.binding.core.reader
+        if not isinstance(driver, Driver):
+            return  # its ledger is still being opened
+        binding: Any = driver.binding
+        reader: Reader = binding.core.reader
         judge = self.ground.judge.judge
         if self.ground.between_logs() or reader.state is not State.FOLDING or reader.world.base != judge.world.base:
             return

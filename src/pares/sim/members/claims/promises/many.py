@@ -34,8 +34,9 @@ class Many(Promise):
     def _end(self, process: Process) -> None:
         now = self.world.now
         if self.at != now:
-            before = self.stage.disturbed_at if self.at < self.stage.disturbed_at else self.at
-            self.calm = self.ground.healthy() and now >= max(before, self.at) + 2 * self.longest
+            stage = self.stage
+            before = stage.disturbed_before if stage.disturbed_at == now else stage.disturbed_at
+            self.calm = self.ground.healthy() and now >= before + 2 * self.longest
             self.at, self.ended, self.led = now, 0, []
             self.world.after(1, self._ask, now)
         self.ended += 1
