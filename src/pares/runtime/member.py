@@ -131,7 +131,7 @@ class Member:
         told: dict[str, Any] = {"lapsed": self._inbox.put, "give_up": self._give_up}
         self._life = Life(who, self._barriers, on_lost, self._host, barrier_limit=barrier_timeout, **told)
         self._until = self._life.beliefs.until
-        self._asks = ready, session
+        self._ready = ready
 
         parts = Parts(own, checked, given, self._inbox, self._life, self._host, contender)
         asked = given | {"declared": len(checked["roles"])}
@@ -168,10 +168,11 @@ class Member:
         self._ledger, self._own_ledger = (None, False) if medium is None else medium
         self._loop, self._view, may_lead, self.session = engine
         self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead, self._host)
-        ready, session = self._asks
-        if ready is not None:
+        if self._ready is not None:
             request = self._loop.request
-            check = Readiness(ready, session, self._barriers.run, lambda now: request(Ready(now)), self._host)
+            check = Readiness(
+                self._ready, self.session, self._barriers.run, lambda now: request(Ready(now)), self._host
+            )
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
 
     @classmethod

@@ -90,7 +90,8 @@ class AllCallBinding:
         """By what the driver has heard from its user: nothing takes it back."""
         self._told_live = False
         self._reported: set[str] = set()
-        self._epoch = bus.epoch if isinstance(bus, Reconnecting) else 0
+        self._reconnecting = bus if isinstance(bus, Reconnecting) else None
+        self._epoch = self._bus_epoch()
         self.since: dict[str, float] = {}
         """Wall-clock seconds at which it was heard who leads a role now."""
         self.core = AllCall(settings, host.now(), host.wall_us())
@@ -145,11 +146,15 @@ class AllCallBinding:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
             self.source.read_at = self._host.now()  # there need be nothing to hear yet
-        epoch = self._bus.epoch if isinstance(self._bus, Reconnecting) else 0
+        epoch = self._bus_epoch()
         if not epoch or epoch == self._epoch:
             return ()
         self._epoch = epoch
         return [ev.Reconnected()]
+
+    def _bus_epoch(self) -> int:
+        """The number of its connection; 0 where there is none, or where connections are not counted."""
+        return 0 if self._reconnecting is None else self._reconnecting.epoch
 
     def hears(self, event: Any) -> Sequence[ev.Event]:
         """What the user wants, as the protocol knows it."""

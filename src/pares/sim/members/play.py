@@ -16,10 +16,6 @@ from pares.sim.outcome import Outcome
 UNSTOPPABLE: Final = "the simulation goes on"
 
 
-PROBES: Final = (0.4, 0.7)
-"""At which parts of the calm something is measured."""
-
-
 class Play:
     """`stage` is there before anything happens, for scenarios that do something of their own."""
 
@@ -43,7 +39,7 @@ class Play:
         world.run(int(plan.storm * plan.unit))
         self._calm()
         length = int(plan.calm * plan.unit) + 2 * plan.barrier_timeout_ns
-        for part in PROBES:
+        for part in stage.moments:
             world.after(int(part * length), self._probe)
         world.run(world.now + length)
         for promise in stage.promises:

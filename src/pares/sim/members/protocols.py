@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pares.core.neli.protocols import MODES
+from pares.sim.members.allcall.draw import draw as draw_allcall
+from pares.sim.members.allcall.mutants import MUTANTS as ALLCALL_MUTANTS
+from pares.sim.members.allcall.stage import AllCallStage
 from pares.sim.members.claims.stage import ClaimsStage
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.neli.plan import draw as draw_neli
@@ -32,4 +35,5 @@ def _neli(mode: str) -> Played:
 PROTOCOLS: Final[dict[str, Played]] = {
     "claims": Played(draw, ClaimsStage, MUTANTS),
     **{mode: _neli(mode) for mode in MODES},
+    "allcall": Played(draw_allcall, AllCallStage, ALLCALL_MUTANTS),
 }

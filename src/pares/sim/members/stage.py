@@ -71,6 +71,8 @@ class Stage:
     * `seats`, `could_lead`, `records`: what its log says, for promises that look at roles from outside.
     """
 
+    moments: ClassVar[tuple[float, ...]] = (0.4, 0.7)
+    """At which parts of the calm the play does something, to measure it."""
     promised: ClassVar[tuple[Callable[[Any], Promised], ...]] = ()
     terms: Any
     tokens: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pares.sim.engine import MS
 from pares.sim.members.claims.intruders import Intruders
@@ -35,7 +35,7 @@ KINDS: Final = (
 class Storm(Striking):
     """Draws faults at random times, until it is over."""
 
-    kinds = KINDS
+    kinds: ClassVar[tuple[str, ...]] = KINDS
 
     def __init__(self, stage: Ground) -> None:
         super().__init__(stage)
@@ -108,12 +108,13 @@ class Storm(Striking):
             return
         process, length = user.process, self.span(0.5, 3)
         before = process.starving, process.starving_by
-        process.starving, process.starving_by = 0.3, self.span(0.1, 1)
+        process.starving, process.starving_by = 0.3, (longest := self.span(0.1, 1))
         process.well_since = NEVER
 
         def over() -> None:
             process.starving, process.starving_by = before
-            process.well_since = process.starved_at = self.world.now
+            process.well_since = self.world.now
+            process.starved_at = self.world.now + longest  # a task that was woken before comes back that late
             self.stage.disturbed()
 
         self.world.after(length, over)

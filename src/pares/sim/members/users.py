@@ -66,6 +66,10 @@ class User:
         self.barrier_time: int | None = None
         """How long its barriers take, in nanoseconds, if not as the plan has it."""
 
+    def step_length(self) -> float:
+        """How long the next step of its work takes, in seconds."""
+        return self.rng.expovariate(1) * self.stage.plan.step_ms / 1000
+
     def usual_barrier(self) -> None:
         self.barrier_time = None
 
@@ -193,12 +197,16 @@ class User:
             )
             host.spawn(lambda: self._works(process, other, "x"), "neighbour")
         self.closing.wait()
-        timeout = self.rng.choice((None, None, 0.2 * self.session_ms / 1000))
+        timeout = self.close_within()
         if timeout is not None:
             stage.terms.closing(process, member, timeout)
         member.close(timeout)
         stage.terms.closed(process, member)
         host.sleep(self.rng.choice((0, 1, 4)) * self.session_ms / 1000)  # a program may go on without its member
+
+    def close_within(self) -> float | None:
+        """Seconds that its member is given to close; None: as many as it needs."""
+        return self.rng.choice((None, None, 0.2 * self.session_ms / 1000))
 
     def _is_ready(self) -> bool:
         if self.ready:
@@ -266,7 +274,7 @@ class Watcher:
             running = work.begin(self.process, term.key, what, barrier=self.member is user.member)
         held = self.stage.sight.open.get(self.process, {}).get(term)
         try:
-            self.host.sleep(user.rng.expovariate(1) * self.stage.plan.step_ms / 1000)
+            self.host.sleep(user.step_length())
             if held is not None:
                 self.stage.tokens.write(held)
         finally:
