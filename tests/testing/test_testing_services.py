@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -216,6 +217,38 @@ def test_what_ends_a_thread_ends_the_run() -> None:
             stage.run(5)
         stage.run(5)
         assert stage.actors["a"].state == "closed"
+
+
+def test_what_ends_the_test_ends_it_and_what_ends_a_program_does_not() -> None:
+    def program(error: BaseException) -> None:
+        time.sleep(1)
+        raise error
+
+    with Stage() as stage:
+        leaves = stage.start("a", program, SystemExit(3))
+        stage.run(2)
+        assert leaves.state == "closed"
+        stage.start("b", program, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            stage.run(2)
+        stage.start("c", stage.run, 1)
+        with pytest.raises(RuntimeError, match="let it sleep"):
+            stage.run(2)
+
+
+def test_stages_that_are_closed_in_any_order_leave_nothing() -> None:
+    logger = logging.getLogger("pares")
+    before = list(logger.handlers), logger.propagate, logger.level
+    one, other = Stage(), Stage()
+    for stage in (one, other):
+        stage.member("a", roles=["mail"])
+        stage.run(1)
+    one.close()
+    other.run(1)
+    assert other.leader("mail") == "a"
+    other.close()
+    assert (list(logger.handlers), logger.propagate, logger.level) == before
+    assert time.sleep is imported_by_name
 
 
 def test_one_that_waits_in_real_time_is_an_error_that_says_what_to_do() -> None:

@@ -101,9 +101,9 @@ class Actor:
     def _main(self, process: Process) -> None:
         try:
             self._program()
-            virtual.join_all(process)
-        except SystemExit:
-            pass
+        finally:
+            if not self._theatre.dead:
+                virtual.join_all(process)
 
     def kill(self, *, at: int = 0) -> None:
         """The process is gone, as by SIGKILL: now, or (`at`) at the so-many-th call from now that its code makes to the world:

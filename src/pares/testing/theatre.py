@@ -26,10 +26,11 @@ from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM
 from pares.sim.world.log import SharedLog
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import take
+from pares.sim.world.scheduler import no_collector, take
 from pares.sim.world.simulation import World
+from pares.sim.world.trace import captured
 from pares.testing import event_loop, virtual
-from pares.testing.blocked import Watchdog
+from pares.testing.blocked import Blocked, Watchdog
 from pares.testing.network import Network
 
 QUIET: Final = ("beat", "did", "pulse", "beacon")
@@ -97,12 +98,16 @@ class Theatre(World):
 
     def play(self, seconds: float, until: Callable[[], object] | None = None, every: float = 0.01) -> bool:
         """Lets so much time pass, or less, if a look every so often finds `until` true; whether it was."""
+        if self.current is not None:
+            raise RuntimeError(
+                "time passes by what the test asks for, and a process of the stage has asked for it: let it sleep"
+            )
         self._begin()
         end, step = self.now + int(seconds * SECOND), int(every * SECOND)
         before, state = take(), random.getstate()
         random.setstate(self._chance)
         try:
-            with self._watchdog.watching():
+            with captured(self), self._watchdog.watching():
                 while until is not None and not until():
                     if self.now >= end:
                         return False
@@ -124,7 +129,8 @@ class Theatre(World):
             virtual.begin()
             self._playing.callback(virtual.end)
             self._playing.callback(event_loop.unwind, self)
-            self._playing.enter_context(self.playing())
+            self._playing.enter_context(no_collector())
+            self._playing.callback(self.end)
 
     def close(self) -> None:
         """Nothing of it is left. What code makes of being ended in the middle is nobody's matter."""
@@ -132,7 +138,7 @@ class Theatre(World):
         self._watchdog.close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
-            with warnings.catch_warnings():
+            with captured(self), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._playing.close()
         finally:
@@ -183,7 +189,7 @@ class Theatre(World):
     def _failures(self, process: Process) -> None:
         """What ends a thread of a process ends the run, unless it is how programs end."""
         for name, error in process.failures:
-            if id(error) not in self._known and isinstance(error, Exception):
+            if id(error) not in self._known and not isinstance(error, SystemExit | Blocked):
                 self._known.add(id(error))
                 error.add_note(
                     f"in thread {name!r} of process {process.name!r}, {self.now / SECOND:.6f} s into the stage"
