@@ -24,6 +24,7 @@ BASE: Final = 1_000_000
 OTHER: Final = "somebody-else~1"
 FOR_EVER: Final = 10**18
 """A lease of thirty years: only the test ends a term."""
+Carry = Callable[[ev.Effect], None]
 
 
 class Puppet:
@@ -41,14 +42,8 @@ class Puppet:
     each_round: Callable[[], None] | None = None
 
     def __init__(
-        self,
-        me: str,
-        join: dict[str, Any],
-        roles: dict[str, int],
-        group: str,
-        carry: Callable[[ev.Effect], None],
-        host: Host,
-    ):
+        self, me: str, join: dict[str, Any], roles: dict[str, int], group: str, carry: Carry, host: Host
+    ) -> None:
         self._host = host
         self.me = me
         self.world = World()
@@ -75,7 +70,7 @@ class Puppet:
         self._carry(ev.Live())
 
     def run(self) -> None:
-        """What asks for its thread, and waits for its end, is answered by that."""
+        """Its thread is there to be waited for."""
         self._over.wait()
 
     def now(self) -> int:
@@ -180,8 +175,7 @@ class Puppet:
         elif isinstance(event, ev.HandOver | ev.StepDown):
             self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, ev.HandOver) else STEPPED_DOWN))
         elif isinstance(event, ev.Marked):
-            marks = ((*event.seat, event.token, event.mark),)
-            self._write(records.Beat, self.me, marks=marks)
+            self._write(records.Beat, self.me, marks=((*event.seat, event.token, event.mark),))
         elif isinstance(event, ev.Declare):
             fields: dict[str, Any] = {"seats": event.seats, "weight": event.weight, "spread": event.spread}
             self._write(records.Role, self.me, name=event.name, removed=event.removed, **fields)
