@@ -132,7 +132,7 @@ def test_a_slow_barrier_holds_a_handover_back(protocol: str) -> None:
     stage.run(2)
     began = stage.now
     assert stage.leader("mail") == "alice"
-    alice.close()
+    stage.stop(alice)
     stage.until(lambda: stage.leader("mail") == "bob", 4)
     assert alice.state in ("closing", "closed")
     if protocol == "nele":
@@ -176,13 +176,13 @@ def test_on_kafka_a_broker_shares_out_partitions_and_may_not_hear_a_leader() -> 
         stage.member(name, "kafka://broker:9092/pares", roles=["mail"], protocol=pares.Nele(T=9.0))
     stage.until(lambda: stage.leader("mail"))
     unheard = first(stage)
-    unheard.cut(reads=False, writes=False, group=True)
+    stage.cut(unheard, reads=False, writes=False, group=True)
     stage.until(lambda: len(stage.leaders("mail")) == 2, 10)
     stage.heal()
     stage.run(10)
     heard = first(stage)
     assert heard is not unheard
-    heard.close()
+    stage.stop(heard)
     for _ in range(500):
         stage.run(0.02)
         assert stage.leaders("mail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -101,12 +102,12 @@ def test_killed_at_a_call_it_does_no_more() -> None:
         table = Table(stage)
         actor = stage.start("a", careful, "a", table, stage.url)
         stage.until(lambda: table.writes)
-        actor.kill(at=500)
+        stage.kill(actor, at=500)
         stage.run(5)
         assert actor.state == "dead"
         assert table.writes[-1][0] < 4.9
         before = len(table.writes)
-        actor.restart()
+        stage.restart(actor)
         stage.run(3)
         assert len(table.writes) > before
         assert table.stale() == []
@@ -192,7 +193,7 @@ def test_clocks_are_skewed_and_the_test_itself_keeps_the_real_ones() -> None:
     with Stage() as stage:
         actor = stage.start("a", program)
         stage.run(9.5)
-        actor.skew(rate=2.0, wall=-3600)
+        stage.skew(actor, rate=2.0, wall=-3600)
         stage.run(10)
         assert abs(time.time() - told[0][1]) > 1000
     slow, fast = told[:10], told[10:]
@@ -216,6 +217,38 @@ def test_what_ends_a_thread_ends_the_run() -> None:
             stage.run(5)
         stage.run(5)
         assert stage.actors["a"].state == "closed"
+
+
+def test_what_ends_the_test_ends_it_and_what_ends_a_program_does_not() -> None:
+    def program(error: BaseException) -> None:
+        time.sleep(1)
+        raise error
+
+    with Stage() as stage:
+        leaves = stage.start("a", program, SystemExit(3))
+        stage.run(2)
+        assert leaves.state == "closed"
+        stage.start("b", program, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            stage.run(2)
+        stage.start("c", stage.run, 1)
+        with pytest.raises(RuntimeError, match="let it sleep"):
+            stage.run(2)
+
+
+def test_stages_that_are_closed_in_any_order_leave_nothing() -> None:
+    logger = logging.getLogger("pares")
+    before = list(logger.handlers), logger.propagate, logger.level
+    one, other = Stage(), Stage()
+    for stage in (one, other):
+        stage.member("a", roles=["mail"])
+        stage.run(1)
+    one.close()
+    other.run(1)
+    assert other.leader("mail") == "a"
+    other.close()
+    assert (list(logger.handlers), logger.propagate, logger.level) == before
+    assert time.sleep is imported_by_name
 
 
 def test_one_that_waits_in_real_time_is_an_error_that_says_what_to_do() -> None:
@@ -265,10 +298,9 @@ def test_what_a_user_asks_of_a_member_runs_in_its_process() -> None:
             admin.do(lambda me: me.remove_role("nonesuch"))
         with pytest.raises(TimeoutError, match="within 2 s"):
             admin.do(lambda me: time.sleep(3), timeout=2)
-        second.close()
+        stage.stop(second)
         stage.run(1)
         assert (second.state, first.holds("mail")) == ("closed", True)
-        assert second.id.startswith(second.name) if second.state == "live" else True
 
 
 def test_only_background_events_and_waits_are_the_real_ones() -> None:
@@ -302,10 +334,10 @@ def test_a_log_that_is_replaced_ends_all_terms_and_tokens_grow() -> None:
     with Stage() as stage:
         alice = stage.member("alice", roles=["mail"])
         stage.run(3)
-        token, before = alice.token("mail") or 0, alice.id
+        token, before = alice.token("mail") or 0, alice.member.id
         stage.replace_log()
         stage.run(3)
-        assert alice.id != before
+        assert alice.member.id != before
         assert (alice.token("mail") or 0) > token
 
 
@@ -313,12 +345,12 @@ def test_a_ledger_that_is_out_of_reach_can_not_be_opened() -> None:
     with Stage() as stage:
         bob = stage.member("bob", roles=["mail"], start=False)
         assert bob.state == "waiting"
-        bob.cut()
-        bob.start()
+        stage.cut(bob)
+        stage.restart(bob)
         with pytest.raises(pares.LedgerUnavailable):
             stage.run(2)
-        bob.heal()
-        bob.restart()
+        stage.heal(bob)
+        stage.restart(bob)
         stage.until(lambda: bob.holds("mail"), 3)
 
 
@@ -332,15 +364,13 @@ def test_wrong_use_is_told() -> None:
         with pytest.raises(ConfigError, match="has no member"):
             _ = alice.member
         with pytest.raises(ConfigError, match="say for how many seconds"):
-            alice.freeze(at=3)
+            stage.freeze(alice, at=3)
         with pytest.raises(ConfigError, match="no process 'bob' on the stage; it has: alice"):
             stage.kill("bob")
         with pytest.raises(AssertionError, match="not within 1 s"):
             stage.until(lambda: False, 1)
-        with pytest.raises(ConfigError, match="runs already"):
-            alice.start()
-        alice.kill()
+        stage.kill(alice)
         with pytest.raises(ConfigError, match="does not run"):
-            alice.close()
+            stage.stop(alice)
     with pytest.raises(RuntimeError, match="closed"):
         stage.run(1)

@@ -33,8 +33,6 @@ def __getattr__(name: str) -> object:
         except ModuleNotFoundError as error:
             if error.name != "greenlet":
                 raise
-            text = f"pares.testing.{name} needs greenlet: pip install 'pares[testing]'"
-            raise ImportError(text, name="greenlet") from error
-
+            raise ImportError(f"pares.testing.{name} needs greenlet: pip install 'pares[testing]'") from error
         return getattr(stage, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

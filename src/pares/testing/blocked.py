@@ -39,7 +39,7 @@ class Watchdog:
     @contextmanager
     def watching(self) -> Generator[None, None, None]:
         """While the world runs."""
-        if self._running or threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = signal.signal(SIGNAL, self._interrupt)
@@ -74,8 +74,7 @@ class Watchdog:
                     signal.pthread_kill(main, SIGNAL)
 
     def _interrupt(self, _: int, frame: FrameType | None) -> None:
-        task = self._world.current
-        if task is None:
+        if (task := self._world.current) is None:
             return
         text = (
             f"process {task.process.name!r} of the stage has waited for {self._patience:g} s of real time {_where(frame)}: on "
@@ -87,13 +86,9 @@ class Watchdog:
         raise Blocked(text)
 
 
-def _where(frame: FrameType | None) -> str:
+def _where(place: Any) -> str:
     """The line of the user's code that waits."""
-    library = sysconfig.get_path("stdlib")
-    place: Any = frame
-    while place is not None and place.f_back is not None and place.f_code.co_filename.startswith(library):
+    while place.f_back is not None and place.f_code.co_filename.startswith(sysconfig.get_path("stdlib")):
         place = place.f_back
-    if place is None:
-        return "somewhere"
     file, line = place.f_code.co_filename, place.f_lineno
     return f"at {file}:{line} ({linecache.getline(file, line).strip()})"

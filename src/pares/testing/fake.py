@@ -65,8 +65,7 @@ class FakeMember(Member):
         self.group, self.name, self.session = given["group"], checked["name"], given["session"]
         self._barrier_timeout = given["barrier_timeout"]
         who = f"fake member {self.name!r} of group {self.group!r}"
-        over = lambda key: self._puppet.request(WorkOver((key[0], key[1]), key[2]))  # noqa: E731
-        self._barriers = Barriers(who, given["barrier"], over, self._host)
+        self._barriers = Barriers(who, given["barrier"], self._work_over, self._host)
         told: dict[str, Any] = {"lapsed": lambda _: None, "give_up": self._give_up}
         self._life = Life(who, self._barriers, given["on_lost"], self._host, **told)
         self._life.id = f"{self.name}~fake"
@@ -80,17 +79,17 @@ class FakeMember(Member):
         with self._host.without_forks():
             self._puppet.start()
             self._host.begin(self)
-        self._puppet.perform(lambda: None)
 
     # For tests -------------------------------------------------------------------------------------------------------
 
     def lead(self, role: str, why: str = "the test says so") -> Term:
         """From now on this member leads `role` (which is declared if need be); its term, with a higher token than ever.
 
-        Returns when the barrier, if there is one, has returned from `Acquired`, so that the work of the term may begin; after a
-        second at most, for a barrier that the test holds back."""
+        Returns when the barrier, if there is one, has returned from `Acquired`, so that the work of the term may begin. For a
+        barrier that the test holds back, of this term or of the last one, it waits a second at most."""
         check_name("a role's name", role)
         self._requests.check_eligible(role)
+        self._life.beliefs.wait_for(lambda: not self._puppet.ending(role), BARRIER)
         begun: list[Term | None] = []
 
         def lead() -> None:
@@ -139,6 +138,11 @@ class FakeMember(Member):
             return real(self, *args, **kwargs)
 
         setattr(self, call, iterate if call == "terms" else once)
+
+    def _work_over(self, key: tuple[str, int, int]) -> None:
+        """The barrier has returned from `Revoked`."""
+        self._puppet.request(WorkOver((key[0], key[1]), key[2]))
+        self._life.beliefs.notify()
 
     def _close_ledger(self) -> None:
         """There is none."""

@@ -49,9 +49,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     report = outcome.get_result()
     if report.when == "call" and report.failed:
         for stage in dict.fromkeys(_stages()):
-            more = len(stage.trace) - SHOWN
-            first = [f"({more} lines before these: stage.trace has them)"] if more > 0 else []
-            report.sections.append((f"pares stage, seed {stage.seed!r}", "\n".join(first + stage.trace[-SHOWN:])))
+            title = f"pares stage, seed {stage.seed!r} (the last of {len(stage.trace)} lines)"
+            report.sections.append((title, "\n".join(stage.trace[-SHOWN:])))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -17,27 +17,33 @@ from pares.core.wire.changes import Change
 from pares.core.wire.fold import fold
 from pares.core.wire.records import Seat
 from pares.core.wire.world import World
-from pares.runtime.driver.answers import Answer, Answers
-from pares.runtime.host import Host, Mailbox, Task
+from pares.runtime.driver.answers import Answer
+from pares.runtime.host import Host, Task
 
 BASE: Final = 1_000_000
 OTHER: Final = "somebody-else~1"
 FOR_EVER: Final = 10**18
 """A lease of thirty years: only the test ends a term."""
+Carry = Callable[[ev.Effect], None]
 
 
 class Puppet:
-    """Looks to a member like its loop. Everything is done on one thread, in the order in which it was asked for."""
+    """Looks to a member like its loop. Everything is done by the thread that asks for it, one at a time."""
+
+    bad_records = uncounted_records = 0
+    lock = None
+    no_proof = "a fake member has no process of its own"
+    problems: tuple[str, ...] = ()
+    unreachable: str | None = None
+    unwritten: str | None = None
+    joined = True
+    read_back_at: int | None = None
+    failure: BaseException | None = None
+    each_round: Callable[[], None] | None = None
 
     def __init__(
-        self,
-        me: str,
-        join: dict[str, Any],
-        roles: dict[str, int],
-        group: str,
-        carry: Callable[[ev.Effect], None],
-        host: Host,
-    ):
+        self, me: str, join: dict[str, Any], roles: dict[str, int], group: str, carry: Carry, host: Host
+    ) -> None:
         self._host = host
         self.me = me
         self.world = World()
@@ -50,29 +56,22 @@ class Puppet:
         self._ending: dict[int, tuple[Seat, str]] = {}
         """Terms whose barrier runs."""
         self._closing = False
-        self._answers = Answers()
-        self._jobs: Mailbox[Callable[[], object] | None] = host.mailbox()
+        self._over = host.flag()
+        self._doing = host.rlock()
         self.thread: Task
-        # What a member asks of its driver, and its view of whoever follows the world.
-        self.bad_records = self.uncounted_records = 0
-        self.lock = None
-        self.no_proof = "a fake member has no process of its own"
-        self.problems: tuple[str, ...] = ()
-        self.unreachable: str | None = None
-        self.unwritten: str | None = None
-        self.joined = True
-        self.read_back_at: int | None = None
-        self.failure: BaseException | None = None
-        self.each_round: Callable[[], None] | None = None
         self._write(records.Genesis, me, base=BASE)
         self._write(records.Join, me, **join)
         self._write(records.Join, OTHER, name="somebody-else", session=1000, host="elsewhere")
         for role, seats in roles.items():
             self._write(records.Role, me, name=role, seats=seats)
-        self._do(lambda: carry(ev.Live()))
 
     def start(self) -> None:
         self.thread = self._host.spawn(self.run, f"pares {self._group} (fake)")
+        self._carry(ev.Live())
+
+    def run(self) -> None:
+        """Its thread is there to be waited for."""
+        self._over.wait()
 
     def now(self) -> int:
         return self._host.now()
@@ -84,10 +83,9 @@ class Puppet:
     # What a member asks of its loop ----------------------------------------------------------------------------------
 
     def request(self, event: ev.Event, answer: Answer | None = None) -> None:
-        self._do(lambda: self._serve(event))
+        done = self._do(lambda: self._serve(event))
         if answer is not None:
-            self._answers.ask(answer)
-            self._do(lambda: None)
+            answer(done)
 
     def read_first(self, answer: Answer) -> None:
         """There is nothing to read."""
@@ -97,30 +95,31 @@ class Puppet:
         """There is nothing to give back."""
 
     def abandon(self) -> None:
-        self._jobs.put(None)
+        with self._doing:
+            if not self._over.is_set():
+                self._carry(ev.Closed())
+                self._over.set()
+
+    def _do(self, job: Callable[[], object]) -> bool:
+        """Whether it was done: nothing is, once the member is closed."""
+        with self._doing:
+            if self._over.is_set():
+                return False
+            job()
+            if self._closing and not self._terms and not self._ending:
+                self._write(records.Leave, self.me)
+                self.abandon()
+            return True
 
     # What a test asks ------------------------------------------------------------------------------------------------
 
     def perform(self, job: Callable[[], object]) -> None:
-        """Does it on the loop's thread, and raises what it raised."""
-        if self._host.task() is self.thread:
-            job()
-            return
-        done, failed = self._host.flag(), list[BaseException]()
+        if not self._do(job):
+            raise ConfigError("the fake member is closed: make a new one")
 
-        def run() -> None:
-            try:
-                job()
-            except BaseException as error:
-                failed.append(error)
-            done.set()
-
-        self._do(run)
-        while not done.wait(0.1):
-            if not self.thread.is_alive() and not done.is_set():  # it may have been its last
-                raise ConfigError("the fake member is closed: make a new one")
-        if failed:
-            raise failed[0]
+    def ending(self, role: str) -> bool:
+        """Whether the barrier of a term of `role` runs."""
+        return any(seat[0] == role for seat, _ in list(self._ending.values()))
 
     def lead(self, role: str, why: str) -> None:
         if role not in self.world.roles:
@@ -147,48 +146,27 @@ class Puppet:
 
     def fence(self, role: str, why: str) -> None:
         """The seat is lost, to somebody else."""
-        for seat, token in self._of(role):
-            del self._terms[seat]
+        for seat, token in self._end(role, why, fenced=True):
             self._write(records.Release, self.me, seat=seat, token=token, why=why)
             self._write(records.Claim, OTHER, seat=seat)
-            self._carry(ev.Follow(seat, token, why, True, self._host.now()))
 
     def revoke(self, role: str | None, why: str) -> None:
         """The term ends by plan; it goes to somebody else when the barrier has returned."""
-        for seat, token in self._of(role):
-            del self._terms[seat]
+        for seat, token in self._end(role, why, fenced=False):
             self._ending[token] = (seat, why)
-            self._carry(ev.Follow(seat, token, why, False, self._host.now()))
             self._carry(ev.Barrier(seat, token, why))
 
     def break_down(self, why: str) -> None:
         """The log is another one, say: all beliefs are dropped at once."""
-        for seat, token in self._of(None):
+        self._end(None, why, fenced=True)
+
+    def _end(self, role: str | None, why: str, *, fenced: bool) -> list[tuple[Seat, int]]:
+        """The terms of `role` (None: all) are over; which they were."""
+        ended = [(seat, token) for seat, token in self._terms.items() if role in (None, seat[0])]
+        for seat, token in ended:
             del self._terms[seat]
-            self._carry(ev.Follow(seat, token, why, True, self._host.now()))
-
-    def _of(self, role: str | None) -> list[tuple[Seat, int]]:
-        return [(seat, token) for seat, token in self._terms.items() if role is None or seat[0] == role]
-
-    # The thread ------------------------------------------------------------------------------------------------------
-
-    def _do(self, job: Callable[[], object]) -> None:
-        self._jobs.put(job)
-
-    def run(self) -> None:
-        self.thread = self._host.task()
-        try:
-            while (job := self._jobs.get()) is not None:
-                asked = len(self._answers)  # whoever asks has handed its request over
-                job()
-                if self._closing and not self._terms and not self._ending:
-                    self._write(records.Leave, self.me)
-                    break
-                if self._jobs.empty():
-                    self._answers.done(asked)
-        finally:
-            self._carry(ev.Closed())
-            self._answers.end()  # last, as a loop does: whoever is told finds out why
+            self._carry(ev.Follow(seat, token, why, fenced, self._host.now()))
+        return ended
 
     def _serve(self, event: ev.Event) -> None:
         """What the user of the member asks for."""
@@ -197,8 +175,7 @@ class Puppet:
         elif isinstance(event, ev.HandOver | ev.StepDown):
             self.revoke(event.role, event.why or (HANDED_OVER if isinstance(event, ev.HandOver) else STEPPED_DOWN))
         elif isinstance(event, ev.Marked):
-            marks = ((*event.seat, event.token, event.mark),)
-            self._write(records.Beat, self.me, marks=marks)
+            self._write(records.Beat, self.me, marks=((*event.seat, event.token, event.mark),))
         elif isinstance(event, ev.Declare):
             fields: dict[str, Any] = {"seats": event.seats, "weight": event.weight, "spread": event.spread}
             self._write(records.Role, self.me, name=event.name, removed=event.removed, **fields)
@@ -213,13 +190,9 @@ class Puppet:
         elif isinstance(event, ev.Ask) and event.drain is not None:
             self._write(records.Ask, self.me, drain=event.drain)
             self.revoke(None, "drained")
-        elif isinstance(event, ev.Ready) and not event.ready:
-            self.revoke(None, "not ready")
         elif isinstance(event, ev.Close):
             self._closing = True
             self.revoke(None, "closed")
-        elif isinstance(event, ev.Jumped):
-            self.break_down(event.why)
 
     def _give(self, token: int) -> None:
         ending = self._ending.pop(token, None)

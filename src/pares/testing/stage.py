@@ -27,9 +27,9 @@ import pares
 from pares.core.errors import ConfigError
 from pares.runtime.member import check_arguments
 from pares.sim.engine import SECOND, Stopwatch
+from pares.sim.world.faults import Strike
 from pares.testing.actor import Actor
-from pares.testing.network import Network
-from pares.testing.theatre import Theatre
+from pares.testing.theatre import Network, Theatre
 
 URL: Final = "stage://ledger"
 GROUP: Final = "stage"
@@ -77,9 +77,8 @@ class Stage:
 
         `host`: its machine; None: one of its own. Only on one machine can deaths be proven (R7); elsewhere silence decides.
         """
-        actor = self._add(name, functools.partial(program, *args, **kwargs), host)
-        actor.start()
-        return actor
+        self._add(name, functools.partial(program, *args, **kwargs), host)._start()
+        return self.actors[name]
 
     def member(self, name: str, ledger: str = URL, *, start: bool = True, **settings: Any) -> Actor:
         """A new process that does nothing but have a member, with these arguments of `pares.Member`."""
@@ -92,7 +91,7 @@ class Stage:
 
         actor = self._add(name, program, settings.get("host"))
         if start:
-            actor.start()
+            actor._start()
         return actor
 
     def _add(self, name: str, program: Callable[[], object], host: str | None) -> Actor:
@@ -100,8 +99,8 @@ class Stage:
             raise ConfigError(f"there is a process {name!r} on the stage already: restart it, or choose another name")
         watch = Stopwatch(self._rng.randint(1, 1000) * SECOND, 1 + self._rng.uniform(-self._drift, self._drift))
         network = Network(self._latency, self._timeout)
-        actor = self.actors[name] = Actor(self._theatre, name, program, host or f"host-{name}", watch, network)
-        return actor
+        self.actors[name] = Actor(self._theatre, name, program, host or f"host-{name}", watch, network)
+        return self.actors[name]
 
     # Time ------------------------------------------------------------------------------------------------------------
 
@@ -139,17 +138,41 @@ class Stage:
     # What befalls them -----------------------------------------------------------------------------------------------
 
     def kill(self, name: Actor | str, *, at: int = 0) -> None:
-        """`Actor.kill` of this process; and so on."""
-        self._actor(name).kill(at=at)
+        """The process is gone, as by SIGKILL: now, or (`at`) at the so-many-th call from now that its code makes to the world:
+        a clock, a wait, a lock, a ledger. Members of processes of the same host learn of it in milliseconds."""
+        process = self._actor(name)._running()
+        if at:
+            process.arm(Strike("kill", at))
+        else:
+            self._theatre.kill(process)
 
     def restart(self, name: Actor | str) -> None:
-        self._actor(name).restart()
+        """It is killed, if it runs, and its program started again: a new incarnation of the same name."""
+        actor = self._actor(name)
+        if actor._process is not None:
+            self._theatre.kill(actor._process)
+        actor._start()
+
+    def stop(self, name: Actor | str) -> None:
+        """It begins to end in order, as by SIGTERM with `pares.leave_on_signals()`: its members leave, then it is gone."""
+        process = self._actor(name)._running()
+        process.spawn(lambda: self._theatre.leave(process), "stop")
 
     def freeze(self, name: Actor | str, seconds: float | None = None, *, at: int = 0) -> None:
-        self._actor(name).freeze(seconds, at=at)
+        """It stands still, as by SIGSTOP, for `seconds` or until `thaw`, and knows nothing of it. `at`: as of `kill`; where
+        that call asks a clock, after it was read: so what was true a moment ago is acted upon much later."""
+        process = self._actor(name)._running()
+        length = None if seconds is None else int(seconds * SECOND)
+        if not at:
+            self._theatre.freeze(process, length)
+        elif length is None:
+            raise ConfigError(f"freeze(at={at}): say for how many seconds")
+        else:
+            process.arm(Strike("freeze", at, length=length, late=True))
 
     def thaw(self, name: Actor | str) -> None:
-        self._actor(name).thaw()
+        """It goes on."""
+        self._theatre.thaw(self._actor(name)._running())
 
     def cut(
         self,
@@ -160,20 +183,45 @@ class Stage:
         acks: bool | None = None,
         group: bool | None = None,
     ) -> None:
-        self._actor(name).cut(reads=reads, writes=writes, acks=acks, group=group)
-
-    def slow(self, name: Actor | str, ledger: float = 0.0, *, threads: float = 0.0) -> None:
-        self._actor(name).slow(ledger, threads=threads)
-
-    def skew(self, name: Actor | str, *, rate: float | None = None, wall: float | None = None) -> None:
-        self._actor(name).skew(rate=rate, wall=wall)
+        """From now on, until `heal`, it reads nothing; what it writes does not arrive; it is not told that it did (`acks`); and
+        the broker that shares out partitions does not hear it (`group`). None: if both `reads` and `writes` are cut. On a bus
+        nothing passes."""
+        both = reads and writes
+        given = {"reads": reads, "writes": writes, "acks": both if acks is None else acks}
+        what = [way for way, on in (given | {"group": both if group is None else group}).items() if on]
+        actor = self._actor(name)
+        actor._network.cut(*what)
+        self._tell(actor, f"is cut off: {', '.join(what)}")
 
     def heal(self, name: Actor | str | None = None) -> None:
-        """One process, or all of them, reach their ledgers again; without a name, a `split` is over too."""
+        """It reaches its ledgers again, and is slow no more. Without a name all processes do, and a `split` is over too."""
         if name is None:
             self.split()
         for actor in self.actors.values() if name is None else [self._actor(name)]:
-            actor.heal()
+            actor._network.cut()
+            self._tell(actor, "is healed")
+            self.slow(actor)
+
+    def slow(self, name: Actor | str, ledger: float = 0.0, *, threads: float = 0.0) -> None:
+        """From now on everything takes its ledgers and buses so many seconds longer, there and back; and (`threads`) each of
+        its threads that waits for something goes on up to so many seconds late. With neither it is slow no more."""
+        actor = self._actor(name)
+        actor._network.slow(ledger)
+        actor._late = threads
+        actor._starve()
+        if ledger or threads:
+            self._tell(actor, f"is slow: {ledger:g} s to its ledger, {threads:g} s for its threads")
+
+    def skew(self, name: Actor | str, *, rate: float | None = None, wall: float | None = None) -> None:
+        """From now on its stopwatch runs at this `rate` (1.05: 5% fast), which members bear within their `drift`; its wall
+        clock is `wall` seconds off, which only NELI minds."""
+        actor = self._actor(name)
+        if rate is not None:
+            actor._watch.change(self._theatre.now, rate)
+            self._tell(actor, f"has a stopwatch that runs at {rate:g}")
+        if wall is not None:
+            actor._wall.offset_us = int(wall * 1e6)
+            self._tell(actor, f"has a wall clock that is off by {wall:g} s")
 
     def split(self, *sides: Iterable[Actor | str]) -> None:
         """Messages on buses pass within a side only, until `heal`: for ALLCALL, whose members hear each other. Processes that
@@ -184,6 +232,9 @@ class Stage:
     def replace_log(self, url: str = URL) -> None:
         """The log was deleted and made anew: another one, and empty, stands in its place."""
         self._theatre.logs[url].replace()
+
+    def _tell(self, actor: Actor, text: str) -> None:
+        self._theatre.trace.add_line(self._theatre.now, actor.name, text)
 
     def _actor(self, name: Actor | str) -> Actor:
         if isinstance(name, Actor):
@@ -201,13 +252,10 @@ class Stage:
 
     def leaders(self, role: str, index: int | None = None) -> list[str]:
         """All that believe so, or that lead any seat of the role."""
-        found = {
-            name: [
-                held for held in self._theatre.beliefs(name) if held.seat[1] == role and index in (None, held.seat[2])
-            ]
-            for name in self.actors
-        }
-        return sorted(name for name, beliefs in found.items() if beliefs)
+        seats = {name: [held.seat for held in self._theatre.beliefs(name)] for name in self.actors}
+        return sorted(
+            name for name in seats if any(led == role and index in (None, place) for _, led, place in seats[name])
+        )
 
     def most_leaders(self, role: str) -> int:
         """How many have believed in one seat of `role` at once, at any instant so far, also between two looks of the test."""
@@ -219,5 +267,5 @@ class Stage:
         return self._theatre.trace.lines
 
     def note(self, text: str) -> None:
-        """A line of the test's own in the trace."""
+        """Adds a line of the test's own."""
         self._theatre.told(None, text)

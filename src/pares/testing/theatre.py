@@ -1,4 +1,5 @@
-"""The world of a stage: its processes open any URL, and find a simulated log or bus there; what happens is told.
+"""The world of a stage: its processes open any URL, and find a simulated log or bus there, to which nothing may pass, or all
+of it late; what happens is told.
 
 `Theatre` plays as long as it is not closed, however often its user lets time pass.
 """
@@ -9,7 +10,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 import msgspec
@@ -20,22 +21,67 @@ from pares.runtime.neli.claims_group import SUFFIX
 from pares.sim.engine import SECOND
 from pares.sim.log import EntryTuple
 from pares.sim.members.sight import Held, Sight
-from pares.sim.world.group import Broker
+from pares.sim.world.bus import SimBus
+from pares.sim.world.group import Broker, BrokerLedger
 from pares.sim.world.host import SimHost
 from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM
+from pares.sim.world.link import CALM, Weather
 from pares.sim.world.log import SharedLog
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import take
+from pares.sim.world.scheduler import no_collector, take
 from pares.sim.world.simulation import World
+from pares.sim.world.trace import captured
 from pares.testing import event_loop, virtual
-from pares.testing.blocked import Watchdog
-from pares.testing.network import Network
+from pares.testing.blocked import Blocked, Watchdog
 
 QUIET: Final = ("beat", "did", "pulse", "beacon")
 """Kinds of records that would fill the trace."""
 BROKERS: Final = "kafka:"
 """How URLs begin of logs whose broker shares out partitions."""
+
+
+class Network:
+    """Of one process, also after it was started again. `latency`, `timeout`: seconds."""
+
+    def __init__(self, latency: float, timeout: float) -> None:
+        self._latency = int(latency * SECOND)
+        self._timeout = int(timeout * SECOND)
+        self._later = 0
+        self._cut: tuple[str, ...] = ()
+        self._ledgers: list[SimLedger] = []
+        self._buses: list[SimBus] = []
+
+    def begin(self) -> None:
+        """A new process has opened nothing yet."""
+        self._ledgers.clear()
+        self._buses.clear()
+
+    def adopt(self, handle: SimLedger | SimBus) -> None:
+        """The process has opened this."""
+        (self._ledgers if isinstance(handle, SimLedger) else self._buses).append(handle)  # type: ignore[arg-type]
+        self._apply()
+
+    def cut(self, *what: str) -> None:
+        """From now on these don't pass: "reads", "writes", "acks", "group"."""
+        self._cut = what
+        self._apply()
+
+    def slow(self, seconds: float) -> None:
+        self._later = int(seconds * SECOND)
+        self._apply()
+
+    def _apply(self) -> None:
+        each = self._latency + self._later // 2
+        for ledger in self._ledgers:
+            both = (2 * each, 2 * each)
+            ledger.weather = Weather(send=(each, each), ack=(each, each), read=both, timeout=self._timeout)
+            ledger.heal()
+            ledger.cut(**{way: way in self._cut for way in ("reads", "writes", "acks")})
+            if isinstance(ledger, BrokerLedger):
+                ledger.group_cut = "group" in self._cut
+        for bus in self._buses:
+            bus.cut = "reads" in self._cut or "writes" in self._cut
+            bus.air = msgspec.structs.replace(bus.air, delay=(each, each))
 
 
 class StageHost(SimHost):
@@ -83,7 +129,7 @@ class Theatre(World):
         self.most: dict[tuple[str, str], int] = {}
         """By group and role: how many have believed in one of its seats at once."""
         self.watchers.append(self._failures)
-        self._known: set[int] = set()
+        self._raised: list[BaseException] = []
         self._watchdog = Watchdog(self, patience)
         self._playing = ExitStack()
         self._chance = random.Random(f"{seed}/random").getstate()
@@ -97,12 +143,16 @@ class Theatre(World):
 
     def play(self, seconds: float, until: Callable[[], object] | None = None, every: float = 0.01) -> bool:
         """Lets so much time pass, or less, if a look every so often finds `until` true; whether it was."""
+        if self.current is not None:
+            raise RuntimeError(
+                "time passes by what the test asks for, and a process of the stage has asked for it: let it sleep"
+            )
         self._begin()
         end, step = self.now + int(seconds * SECOND), int(every * SECOND)
         before, state = take(), random.getstate()
         random.setstate(self._chance)
         try:
-            with self._watchdog.watching():
+            with captured(self), self._watchdog.watching():
                 while until is not None and not until():
                     if self.now >= end:
                         return False
@@ -124,7 +174,8 @@ class Theatre(World):
             virtual.begin()
             self._playing.callback(virtual.end)
             self._playing.callback(event_loop.unwind, self)
-            self._playing.enter_context(self.playing())
+            self._playing.enter_context(no_collector())
+            self._playing.callback(self.end)
 
     def close(self) -> None:
         """Nothing of it is left. What code makes of being ended in the middle is nobody's matter."""
@@ -132,7 +183,7 @@ class Theatre(World):
         self._watchdog.close()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
-            with warnings.catch_warnings():
+            with captured(self), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._playing.close()
         finally:
@@ -140,34 +191,20 @@ class Theatre(World):
 
     # What happens ----------------------------------------------------------------------------------------------------
 
-    def log(self, name: str = "log", partitions: int = 1, **more: Any) -> SharedLog:
-        known = name in self.logs
-        found = super().log(name, partitions, **more)
-        if not known:
-            self._listen(found, 0)
-        return found
-
     def widen(self, log: SharedLog, partitions: int) -> None:
-        """It has so many at least."""
-        before = len(log.partitions)
+        """It has so many at least, and what lands there is told."""
         log.grow(partitions)
-        self._listen(log, before)
-
-    def _listen(self, log: SharedLog, since: int) -> None:
-        for partition in log.partitions[since:]:
-            partition.listeners.append(self._landed)
+        for partition in log.partitions:
+            if self._landed not in partition.listeners:
+                partition.listeners.append(self._landed)
 
     def _landed(self, entries: list[EntryTuple]) -> None:
         for offset, _, payload in entries:
-            try:
+            with suppress(msgspec.DecodeError, KeyError, TypeError):  # not everything in a log is a record
                 said = msgspec.json.decode(payload)
-                kind, who = said["k"], said["m"]
-            except (msgspec.DecodeError, KeyError, TypeError):
-                continue
-            if kind not in QUIET:
-                seat = said.get("seat")
-                place = f" {seat[0]}/{seat[1]}" if seat else ""
-                self.trace.add_line(self.now, "log", f"#{offset} {who} {kind}{place}")
+                place = " {}/{}".format(*said["seat"]) if said.get("seat") else ""
+                if said["k"] not in QUIET:
+                    self.trace.add_line(self.now, "log", f"#{offset} {said['m']} {said['k']}{place}")
 
     def beliefs(self, name: str) -> list[Held]:
         """What members of this process believe at this moment, but for those that share out partitions for others."""
@@ -183,8 +220,8 @@ class Theatre(World):
     def _failures(self, process: Process) -> None:
         """What ends a thread of a process ends the run, unless it is how programs end."""
         for name, error in process.failures:
-            if id(error) not in self._known and isinstance(error, Exception):
-                self._known.add(id(error))
+            if not isinstance(error, SystemExit | Blocked) and not any(error is one for one in self._raised):
+                self._raised.append(error)
                 error.add_note(
                     f"in thread {name!r} of process {process.name!r}, {self.now / SECOND:.6f} s into the stage"
                 )

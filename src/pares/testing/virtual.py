@@ -81,8 +81,7 @@ def start(thread: threading.Thread) -> None:
     elif _task(thread) is not None:
         raise RuntimeError("threads can only be started once")
     else:
-        task = host.spawn(thread.run, thread.name)
-        _know(task, thread)
+        _know(host.spawn(thread.run, thread.name), thread)
         thread._started.set()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -90,13 +89,13 @@ def join(thread: threading.Thread, timeout: float | None = None) -> None:
     task = _task(thread)
     if task is None:
         _join(thread, timeout)
-    elif task.is_alive() and task.process.alive:
+    elif task.is_alive():
         task.join(timeout)
 
 
 def is_alive(thread: threading.Thread) -> bool:
     task = _task(thread)
-    return _is_alive(thread) if task is None else task.is_alive() and task.process.alive
+    return _is_alive(thread) if task is None else task.is_alive()
 
 
 def _know(task: Task, thread: threading.Thread) -> None:
@@ -149,8 +148,7 @@ _places: list[tuple[Any, str]] = []
 _searched: set[str] = set(_BUILT_IN)
 _changed: list[tuple[Any, str, Any]] = []
 """What was changed: where, the name, and what it was."""
-_open = 0
-"""How many stages are."""
+_open = 0  # stages
 
 
 def begin() -> None:

@@ -87,12 +87,12 @@ def by_claims(steps: Iterable[Iterable[str]]) -> list[Owners]:
         wanted = set(names)
         for actor in list(stage.actors.values()):
             if actor.name not in wanted and actor.state == "live":
-                actor.close()
+                stage.stop(actor)
         for name in sorted(wanted):
             if name not in stage.actors:
                 stage.member(name, roles=roles)
             elif stage.actors[name].state != "live":
-                stage.actors[name].restart()
+                stage.restart(name)
         stage.run(6)
         leaders = {number: stage.leader(role) for number, role in enumerate(roles)}
         found.append({number: leader for number, leader in leaders.items() if leader is not None})

@@ -140,7 +140,7 @@ class Task:
             joiner.process.wake(joiner, ticket)
 
     def is_alive(self) -> bool:
-        return not self.over
+        return not self.over and self.process.alive
 
     def join(self, timeout: float | None = None) -> None:
         """Waits until the task is over, `timeout` seconds at most."""

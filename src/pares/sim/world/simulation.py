@@ -68,10 +68,13 @@ class World(Scheduler):
             try:
                 yield self
             finally:
-                alive = [task for process in self.processes.values() for task in process.tasks]
-                for process in self.processes.values():
-                    process.halt()
-                self.unwind(alive)
+                self.end()
+
+    def end(self) -> None:
+        """Nothing of it is left."""
+        for process in self.processes.values():
+            process.halt()
+        self.unwind([task for process in self.processes.values() for task in process.tasks])
 
     def run_for(self, seconds: float) -> None:
         self.run(self.now + int(seconds * SECOND))
