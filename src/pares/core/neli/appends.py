@@ -18,17 +18,8 @@ from pares.core.neli.partition import Partition
 from pares.core.neli.phases import SEEKING, STANDING, Phase
 from pares.core.neli.roles import Roles
 from pares.core.wire import neli_records
-from pares.core.wire.neli_records import (
-    NAMES,
-    NUMBERED,
-    Announce,
-    Number,
-    PartitionCount,
-    Place,
-    RolesChanged,
-    Share,
-    Yield,
-)
+from pares.core.wire import neli_records as records
+from pares.core.wire.neli_records import NAMES, NUMBERED
 from pares.core.wire.records import MAX_BASE
 
 LOOKS: Final = 2
@@ -53,7 +44,9 @@ class Writer:
         self._tickets = 0
         self._flights: dict[int, Partition] = {}
         # Raises `ConfigError` if what this member says of itself does not fit into a record.
-        neli_records.encode(Announce(v=1, g=self._config.group, m=self._config.id, n=1, b=0, s=0, **self._said(0)))
+        neli_records.encode(
+            records.Announce(v=1, g=self._config.group, m=self._config.id, n=1, b=0, s=0, **self._said(0))
+        )
 
     def write(
         self, part: Partition, wall_us: int, now: int, early_ns: int, effects: list[Effect], wakes: list[int]
@@ -70,7 +63,7 @@ class Writer:
         kind, fields = record
         self._tickets += 1
         self._flights[self._tickets] = part
-        base = self._base(part, wall_us) if kind is Announce else part.track.base
+        base = self._base(part, wall_us) if kind is records.Announce else part.track.base
         due_ms = self._rules.due_ms(part, kind)
         effects.append(part.write(kind, self._config.id, base, due_ms, self._tickets, now, **fields))
 
@@ -103,7 +96,7 @@ class Writer:
                 part.wanted_at = now
                 wakes.append(claims.until(self._config.drift))
             elif self._may_announce(part):
-                return Announce, self._said(at_ms)
+                return records.Announce, self._said(at_ms)
         if not self._roles.known or not part.entered:
             return None
         if self.closing and part.phase not in (Phase.LINGERING, Phase.STOPPING):
@@ -122,7 +115,7 @@ class Writer:
         fields: dict[str, Any] = {"term": part.stands, "led": led, "at": at_ms, "why": part.owed}
         if led:
             fields |= {"began": at_ms - (now - part.began_at) // MS, "ended": at_ms - (now - part.ended_at) // MS}
-        return Yield, fields
+        return records.Yield, fields
 
     def _beat(self, part: Partition, now: int, at_ms: int, early_ns: int, wakes: list[int]) -> Record | None:
         beat = self._rules.beat(part, now, at_ms)
@@ -137,7 +130,7 @@ class Writer:
             return None
         again, wishes.again = wishes.again[:NAMES], wishes.again[NAMES:]
         if not self._roles.numbered:
-            return PartitionCount, {**self._width(at_ms), "roles": tuple(again)}
+            return records.PartitionCount, {**self._width(at_ms), "roles": tuple(again)}
         return self._places(tuple(role for role in again if self._roles.belongs(role, part)), at_ms)
 
     # What the group shares out -------------------------------------------------------------------------------------------
@@ -151,7 +144,7 @@ class Writer:
             part.wants_width = False
             add = tuple(roles.settle(part).add)[:NAMES]
             shape = self._width(at_ms)
-            return (Share, shape) if roles.numbered else (PartitionCount, {**shape, "roles": add})
+            return (records.Share, shape) if roles.numbered else (records.PartitionCount, {**shape, "roles": add})
         if roles.numbered and part.number == 0 and (numbers := self._numbers(at_ms)) is not None:
             return numbers
         # Before it leads, so that it leads them at once.
@@ -167,12 +160,12 @@ class Writer:
             return None
         names = numbering.missing({role: True for role, add in roles.wishes.items() if add})[:NAMES]
         if names:
-            return Number, {"at": at_ms, "names": tuple(names)}
+            return records.Number, {"at": at_ms, "names": tuple(names)}
         if not roles.again:
             return None
         again, roles.again = roles.again[:NAMES], roles.again[NAMES:]
         numbers = tuple(numbering.of[name] for name in again)
-        return Number, {"at": at_ms, "names": tuple(again), "numbers": numbers, "whole": len(numbering.of)}
+        return records.Number, {"at": at_ms, "names": tuple(again), "numbers": numbers, "whole": len(numbering.of)}
 
     def _changes(self, part: Partition, at_ms: int) -> Record | None:
         """Roles that come or go. One record for each way: a name that is its own number has none from the log."""
@@ -181,12 +174,12 @@ class Writer:
             return None
         add, drop = tuple(wishes.add)[:NAMES], tuple(wishes.drop)[:NAMES]
         if not self._roles.numbered:
-            return RolesChanged, {"at": at_ms, "add": add, "drop": drop}
-        return (RolesChanged, {"at": at_ms, "drop": drop}) if drop else self._places(add, at_ms)
+            return records.RolesChanged, {"at": at_ms, "add": add, "drop": drop}
+        return (records.RolesChanged, {"at": at_ms, "drop": drop}) if drop else self._places(add, at_ms)
 
     def _places(self, roles: tuple[str, ...], at_ms: int) -> Record:
         numbers = tuple(self._roles.numbering.of.get(role, -1) for role in roles)
-        return Place, {"at": at_ms, "roles": roles, "numbers": numbers}
+        return records.Place, {"at": at_ms, "roles": roles, "numbers": numbers}
 
     # Announcements -------------------------------------------------------------------------------------------------------
 

@@ -24,18 +24,8 @@ from pares.core.neli.partition_log import Track
 from pares.core.neli.protocols import is_exclusive
 from pares.core.neli.role_mapping import partition_of_number, seat_of_partition
 from pares.core.reasons import LEASE_RAN_OUT, SUPERSEDED
-from pares.core.wire.neli_records import (
-    NUMBERED,
-    Announce,
-    Beacon,
-    InductionRecord,
-    PartitionCount,
-    Place,
-    Pulse,
-    RolesChanged,
-    Share,
-    Yield,
-)
+from pares.core.wire import neli_records as records
+from pares.core.wire.neli_records import NUMBERED
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import MAX_DUE_MS, Seat
 
@@ -189,13 +179,15 @@ class Chronicle:
         self.last = (offset, stamp_ms)
         found: list[Happening] = []
         self._know(record, offset, stamp_ms, found)
-        if isinstance(record, PartitionCount | RolesChanged | Announce | Share | Place):
+        if isinstance(
+            record, records.PartitionCount | records.RolesChanged | records.Announce | records.Share | records.Place
+        ):
             self._reshape(record, offset, stamp_ms, found)
-        if isinstance(record, Announce):
+        if isinstance(record, records.Announce):
             self._announce(record, offset, stamp_ms, found)
-        elif isinstance(record, Yield):
+        elif isinstance(record, records.Yield):
             self._yield(record, offset, stamp_ms, found)
-        elif isinstance(record, Pulse | Beacon) and record.term:
+        elif isinstance(record, records.Pulse | records.Beacon) and record.term:
             self._beat(record, offset, stamp_ms, found)
         return found
 
@@ -212,7 +204,7 @@ class Chronicle:
 
     # Members -------------------------------------------------------------------------------------------------------------
 
-    def _know(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _know(self, record: records.InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         sender = self.senders.get(record.m)
         if sender is None:
             sender = self.senders[record.m] = Sender(record.m, record.m.rpartition("~")[0] or record.m)
@@ -220,7 +212,7 @@ class Chronicle:
             found.append(Known(sender))
         self.sender = sender
         sender.last, sender.last_ms, sender.due_ms = offset, stamp_ms, min(record.s, MAX_DUE_MS)
-        if isinstance(record, Announce):
+        if isinstance(record, records.Announce):
             sender.name, sender.host = record.name, record.host
             sender.protocol = record.protocol.removesuffix(NUMBERED)
             sender.session_ms, sender.drift = record.session or record.within, record.drift
@@ -240,11 +232,11 @@ class Chronicle:
     def _index(self) -> int:
         return seat_of_partition(self.partition, self._width, self._seats) if self._width else 0
 
-    def _reshape(self, record: InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _reshape(self, record: records.InductionRecord, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         """The roles that belong here by the number of partitions now in force, against those that did."""
         before = self._index
         if (
-            isinstance(record, PartitionCount | Share | Announce)
+            isinstance(record, records.PartitionCount | records.Share | records.Announce)
             and record.seats <= record.of
             and record.of >= self._width
         ):
@@ -273,7 +265,7 @@ class Chronicle:
 
     # Tenures -------------------------------------------------------------------------------------------------------------
 
-    def _announce(self, record: Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _announce(self, record: records.Announce, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         self._announced[record.b + offset] = (offset, stamp_ms)
         for tenancy in list(self._led.values()):
             if tenancy.member == record.m:
@@ -282,7 +274,7 @@ class Chronicle:
             elif tenancy.exclusive:
                 tenancy.fixed = True
 
-    def _beat(self, record: Pulse | Beacon, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _beat(self, record: records.Pulse | records.Beacon, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         tenancy = self._led.get(record.term)
         if tenancy is not None and tenancy.member != record.m:
             return
@@ -325,7 +317,7 @@ class Chronicle:
         self._current = self._led[token] = tenancy
         return tenancy
 
-    def _yield(self, record: Yield, offset: int, stamp_ms: int, found: list[Happening]) -> None:
+    def _yield(self, record: records.Yield, offset: int, stamp_ms: int, found: list[Happening]) -> None:
         self._announced.pop(record.term, None) if not record.led else None
         tenancy = self._led.get(record.term)
         if tenancy is None:

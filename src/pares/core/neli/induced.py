@@ -41,27 +41,8 @@ from pares.core.neli.partition import Partition
 from pares.core.neli.partition_log import Tenure
 from pares.core.neli.phases import AT_BARRIER, BELIEVING, GIVEN, SEEKING, On, Phase
 from pares.core.neli.roles import Roles
-from pares.core.reasons import (
-    BARRIER_TIMED_OUT,
-    CLOSED,
-    LEASE_RAN_OUT,
-    LOST,
-    REVOKED,
-    ROLE_ADDED,
-    ROLE_REMOVED,
-    SUPERSEDED,
-)
-from pares.core.wire.neli_records import (
-    Announce,
-    Beacon,
-    InductionRecord,
-    Number,
-    PartitionCount,
-    Place,
-    Pulse,
-    RolesChanged,
-    Share,
-)
+from pares.core.reasons import CLOSED, LEASE_RAN_OUT, LOST, REVOKED, ROLE_ADDED, ROLE_REMOVED, SUPERSEDED
+from pares.core.wire import neli_records as records
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import Seat
 
@@ -90,7 +71,7 @@ class Induced:
         effects: list[ev.Effect] = []
         for part in self.parts:
             if now >= part.until:  # what can't be over is not looked at: this is done in every step
-                self._expire(part, now, effects)
+                part.expire(now, effects, closing=self.closing)
         getattr(self, HANDLERS[type(event)])(event, now, effects)
         return effects
 
@@ -149,9 +130,7 @@ class Induced:
         early_ns = self.rules.share.interval_ns // 4 if any(now >= due for due in beats) else 0
         self.roles.await_numbers(now, self.rules.blind_ns(), wakes)
         for part in self.parts:
-            if part.phase in AT_BARRIER and now >= part.barrier_until:
-                # A barrier has a limit of its own: the term is fenced, and the group is let go on.
-                part.on(On.OVERDUE, now, effects, BARRIER_TIMED_OUT)
+            part.overdue(now, effects)
             self._advance(part, now, effects)
             if self.config.seats > 1:
                 self._reseat(part, now, effects)
@@ -159,9 +138,7 @@ class Induced:
             self.writer.write(part, event.wall_us, now, early_ns, effects, wakes)
             part.answer(effects)
             if part.phase in (*BELIEVING, *AT_BARRIER):
-                wakes.append(part.until)
-            if part.phase in AT_BARRIER:
-                wakes.append(part.barrier_until)
+                wakes.append(part.until if part.phase in BELIEVING else min(part.until, part.barrier_until))
             if part.phase in SEEKING and 0 < part.looks < LOOKS:
                 wakes.append(now + MS)
             if part.phase is Phase.GRACE and self._waits_until(part) > now:
@@ -171,15 +148,6 @@ class Induced:
             self._end(ev.Closed(), CLOSED, now, effects)
         elif wakes:
             effects.append(ev.Wake(min(wakes)))
-
-    def _expire(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
-        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
-        if self.closing and part.phase is Phase.LINGERING:
-            part.on(On.UNFOLLOWED, now, effects, CLOSED)
-        elif part.phase in BELIEVING:
-            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT, at=part.until)
-        elif part.phase in AT_BARRIER:
-            part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
 
     def _advance(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
         """From waiting to leading."""
@@ -256,17 +224,13 @@ class Induced:
         return self.parts[self.roles.partition(*seat)]
 
     def _lapsed(self, event: ev.Lapsed, now: int, effects: list[ev.Effect]) -> None:
-        """The belief ran out before its renewal could be carried out: as in `_expire`."""
+        """The belief ran out before its renewal could be carried out."""
         part = self._part_of(event.seat)
         if part.phase in BELIEVING and part.token == event.token:
             part.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
 
     def _work_over(self, event: ev.WorkOver, now: int, effects: list[ev.Effect]) -> None:
-        part = self._part_of(event.seat)
-        if part.phase in AT_BARRIER and part.token == event.token:
-            part.returning.discard(event.seat)
-            if not part.returning:
-                part.on(On.RETURNED, now, effects, part.why)
+        self._part_of(event.seat).returned(event.seat, event.token, now, effects)
 
     def _close(self, event: ev.Close, now: int, effects: list[ev.Effect]) -> None:
         self.closing = self.writer.closing = True
@@ -314,31 +278,38 @@ class Induced:
         self._advance(part, now, effects)
 
     def _take(
-        self, part: Partition, record: InductionRecord, entry: EntryLike, now: int, effects: list[ev.Effect]
+        self, part: Partition, record: records.InductionRecord, entry: EntryLike, now: int, effects: list[ev.Effect]
     ) -> None:
         mine = record.m == self.me
-        if isinstance(record, Number) and part.number == 0:
+        if isinstance(record, records.Number) and part.number == 0:
             if self.roles.numbering.conflict:
                 text = f"{self.roles.numbering.conflict}: the first counts here"
                 effects += self.conflicts.once(ev.Report("role-numbers", text))
             self.roles.numbers_came()
             for other in self.parts:
                 self._reseat(other, now, effects)
-        elif isinstance(record, PartitionCount | RolesChanged | Place):
+        elif isinstance(record, records.PartitionCount | records.RolesChanged | records.Place):
             self.roles.came(part, record)
             self._reseat(part, now, effects)
-        if isinstance(record, PartitionCount | Share):
+        if isinstance(record, records.PartitionCount | records.Share):
             self._shared_out(part, record, entry, now, effects)
-        elif isinstance(record, Announce):
+        elif isinstance(record, records.Announce):
             if mine:
                 self._announced(part, record, entry, now, effects)
             else:
                 part.on(On.RIVAL, now, effects, f"{SUPERSEDED} by {record.m}")
-        elif not mine and isinstance(record, Pulse | Beacon) and record.lead and record.term > part.token:
+        elif (
+            not mine and isinstance(record, records.Pulse | records.Beacon) and record.lead and record.term > part.token
+        ):
             part.on(On.RIVAL_LEADS, now, effects, f"{SUPERSEDED} by {record.m}")
 
     def _shared_out(
-        self, part: Partition, record: PartitionCount | Share, entry: EntryLike, now: int, effects: list[ev.Effect]
+        self,
+        part: Partition,
+        record: records.PartitionCount | records.Share,
+        entry: EntryLike,
+        now: int,
+        effects: list[ev.Effect],
     ) -> None:
         """A member says how many partitions there are: this one, or one that has come."""
         if record.m == self.me and not part.wide:
@@ -349,11 +320,11 @@ class Induced:
             double = self.conflicts.duplicate(record.m)
             if double is not None and entry[0] >= part.track.end:
                 effects += self.conflicts.once(double)
-            if isinstance(record, Share):  # else by the hash, as a restatement or by an older member
+            if isinstance(record, records.Share):  # else by the hash, as a restatement or by an older member
                 self.roles.newcomer(part)
 
     def _announced(
-        self, part: Partition, record: Announce, entry: EntryLike, now: int, effects: list[ev.Effect]
+        self, part: Partition, record: records.Announce, entry: EntryLike, now: int, effects: list[ev.Effect]
     ) -> None:
         """An announcement of this member has been read back, and counts."""
         part.stands = record.b + entry[0]

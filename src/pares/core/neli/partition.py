@@ -23,6 +23,7 @@ from pares.core.neli.phases import (
     Phase,
     Table,
 )
+from pares.core.reasons import BARRIER_TIMED_OUT, CLOSED, LEASE_RAN_OUT
 from pares.core.wire import neli_records
 from pares.core.wire.records import MAX_DUE_MS, Seat
 
@@ -210,6 +211,27 @@ class Partition:
                 effects += [ev.Follow(seat, self.token, why, False, at), ev.Barrier(seat, self.token, why)]
             if act is Act.STOP:
                 self.returning, self.why, self.barrier_until = set(self.seats), why, at + self._barrier_ns
+
+    def expire(self, now: int, effects: list[ev.Effect], *, closing: bool) -> None:
+        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
+        if closing and self.phase is Phase.LINGERING:
+            self.on(On.UNFOLLOWED, now, effects, CLOSED)
+        elif self.phase in BELIEVING:
+            self.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT, at=self.until)
+        elif self.phase in AT_BARRIER:
+            self.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
+
+    def overdue(self, now: int, effects: list[ev.Effect]) -> None:
+        """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
+        if self.phase in AT_BARRIER and now >= self.barrier_until:
+            self.on(On.OVERDUE, now, effects, BARRIER_TIMED_OUT)
+
+    def returned(self, seat: Seat, token: int, now: int, effects: list[ev.Effect]) -> None:
+        """The barrier of one seat has come to its end."""
+        if self.phase in AT_BARRIER and self.token == token:
+            self.returning.discard(seat)
+            if not self.returning:
+                self.on(On.RETURNED, now, effects, self.why)
 
     def answer(self, effects: list[ev.Effect]) -> None:
         """The group is let go on, as soon as nothing is left to be done here."""

@@ -23,21 +23,8 @@ from msgspec import Struct
 from pares.core.coexistence import Others
 from pares.core.lease import MS
 from pares.core.neli.role_mapping import Numbering, role_number
-from pares.core.wire.neli_records import (
-    NUMBERED,
-    Announce,
-    Beacon,
-    Foreign,
-    InductionRecord,
-    Number,
-    PartitionCount,
-    Place,
-    Pulse,
-    RolesChanged,
-    Share,
-    Yield,
-    decode,
-)
+from pares.core.wire import neli_records as records
+from pares.core.wire.neli_records import NUMBERED
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import MAX_BASE, MAX_DUE_MS, MAX_ROLES, BadRecord
 
@@ -156,30 +143,30 @@ class Track:
         """The leader here, as far as the log says."""
         return max((t for t in list(self.open.values()) if t.leads), key=lambda t: t.token, default=None)
 
-    def feed(self, entry: EntryLike, now: int) -> InductionRecord | None:
+    def feed(self, entry: EntryLike, now: int) -> records.InductionRecord | None:
         """Takes the next entry. The record in it, if it is the group's and counts."""
         record = self._take(entry, now)
         if self._before is not None and self.position >= self.end:
             self._date(now)
         return record
 
-    def _take(self, entry: EntryLike, now: int) -> InductionRecord | None:
+    def _take(self, entry: EntryLike, now: int) -> records.InductionRecord | None:
         offset, stamp_ms, payload = entry
         self.position, self.anchor, self._dry = offset + 1, (offset, bytes(payload)), False
         try:
-            record = decode(payload)
+            record = records.decode(payload)
         except BadRecord as bad:
             self.bad[bad.reason] += 1
             return None
-        if isinstance(record, Foreign):
+        if isinstance(record, records.Foreign):
             if record.g == self.group:
                 self.others.claims(record.record, now, new=offset >= self.end)
             return None
         who, seen = (record.g, record.m), self.around if self._before is None else self._before
         seen.pop(who, None)
-        beats = isinstance(record, Announce | Pulse | Beacon)
+        beats = isinstance(record, records.Announce | records.Pulse | records.Beacon)
         at, due_ms = now if self._before is None else stamp_ms, min(record.s, MAX_DUE_MS) if beats else 0
-        seen[who] = Writer(at, due_ms, beats and (not isinstance(record, Beacon) or record.term > 0))
+        seen[who] = Writer(at, due_ms, beats and (not isinstance(record, records.Beacon) or record.term > 0))
         if len(seen) > KEPT:
             del seen[next(iter(seen))]
         if record.g != self.group:
@@ -205,36 +192,38 @@ class Track:
             self.around = dict(by_age)
         self._before = None
 
-    def _counts(self, record: InductionRecord, offset: int) -> bool:
+    def _counts(self, record: records.InductionRecord, offset: int) -> bool:
         if record.v != 1 or record.n <= self._numbers.get(record.m, -1):
             return False
-        if isinstance(record, Announce):
+        if isinstance(record, records.Announce):
             return record.b + offset > self.top
-        if isinstance(record, PartitionCount | RolesChanged | Share | Number | Place):
+        if isinstance(
+            record, records.PartitionCount | records.RolesChanged | records.Share | records.Number | records.Place
+        ):
             return True
         # A token is a base and the offset of an announcement, which stands before this record.
         return record.term < MAX_BASE + offset
 
-    def _fold(self, record: InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
-        if isinstance(record, PartitionCount | Share):
+    def _fold(self, record: records.InductionRecord, offset: int, stamp_ms: int, now: int) -> None:
+        if isinstance(record, records.PartitionCount | records.Share):
             self.width = max(self.width, record.of)
-            if isinstance(record, PartitionCount):
+            if isinstance(record, records.PartitionCount):
                 self.hashed = record.m
                 self._add({role: role_number(role) for role in record.roles})
             return
-        if isinstance(record, RolesChanged):
+        if isinstance(record, records.RolesChanged):
             for role in record.drop:
                 self.roles.pop(role, None)
             self._add({role: role_number(role) for role in record.add})
             return
-        if isinstance(record, Number):
+        if isinstance(record, records.Number):
             self.numbering.fold(record, now)
             return
-        if isinstance(record, Place):
+        if isinstance(record, records.Place):
             numbers = zip(record.roles, record.numbers, strict=True)
             self._add({role: role_number(role) if number < 0 else number for role, number in numbers})
             return
-        if isinstance(record, Announce):
+        if isinstance(record, records.Announce):
             for older in [t.token for t in self.open.values() if t.member == record.m]:
                 del self.open[older]
             token = record.b + offset
@@ -248,7 +237,7 @@ class Track:
             self.open[token] = tenure
             return
         self.top = max(self.top, record.term)
-        if isinstance(record, Yield):
+        if isinstance(record, records.Yield):
             self.open.pop(record.term, None)
             if record.led:
                 self._close_before(record.term + 1)
