@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pares
-from pares.sim.mutants import applied
+from pares.sim.mutant import applied
 from pares.sim.neli.mutants import MUTANTS
 
 RULES: Final = {"pares": None, "goneli": MUTANTS["any-beat-re-arms"].mutant}

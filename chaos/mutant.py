@@ -2,8 +2,8 @@
 
     python mutant.py MUTANT LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
-The mutants are those of the simulation (`pares.sim.mutants`): the same core, with the same patch. Offered are the ones whose
-damage shows on real brokers within a few faults; the simulation shows the others.
+The mutants are those of the simulation (`pares.sim.members.mutants`): the same core, with the same patch. Offered are the ones
+whose damage shows on real brokers within a few faults; the simulation shows the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pares.sim.mutants import MUTANTS, applied
+from pares.sim.members.mutants import MUTANTS
+from pares.sim.mutant import applied
 
 SHOWN: Final = ("challenger-waits-too-short", "lease-longer-than-session")
 

@@ -5,7 +5,7 @@ begin with `>` are the script, one step a line; what stands between them is the 
 are in seconds. Members are named as on the stage; `puppet x` is one that exists in the log only, and writes what the script
 says. In the trace, #N is the record at offset N, and the term that it began.
 
-`# mutant: NAME` says which broken rule (pares.sim.mutants) the scenario must be able to tell from the real one.
+`# mutant: NAME` says which broken rule (pares.sim.members.mutants) the scenario must be able to tell from the real one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import msgspec
 from core_stage import Actor, Stage
+from kernel import scene as scenes
 from msgspec import Struct
 
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import BadRecord, Seat, decode
-from pares.sim import scene as scenes
 
 NUMBERS: Final = {"session", "weight", "overlap", "settle", "barrier_timeout", "drift", "latency", "timeout"}
 WHOLE: Final = {

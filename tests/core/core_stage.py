@@ -5,7 +5,7 @@
     stage.run(1)
     alice.kill()
 
-The processes are those of `pares.sim.process`, which drive the real kernel and write real records; one seed and one script
+The processes are those of `kernel.process`, which drive the real kernel and write real records; one seed and one script
 give one trace. Real members are played by `pares.testing`.
 """
 
@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from kernel.promises import Checker, always
+from kernel.scene import GROUP, Scene
 
 from pares.core import events as ev
 from pares.core.claims.protocol import Config, RoleSpec
@@ -22,10 +24,7 @@ from pares.core.errors import ConfigError
 from pares.core.wire import records
 from pares.core.wire.records import AnyRecord, Seat
 from pares.core.wire.world import World
-from pares.sim.checker import Checker
-from pares.sim.checkers import always
 from pares.sim.engine import SECOND, Stopwatch, WallClock
-from pares.sim.scene import GROUP, Scene
 from pares.sim.trace import seat_name
 from pares.sim.wire import FATES, Weather
 

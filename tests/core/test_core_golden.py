@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from core_script import Play, Scenario
 
-from pares.sim.mutants import MUTANTS, applied
-from pares.sim.mutants.beliefs import BELIEFS
-from pares.sim.mutants.group import GROUP
-from pares.sim.mutants.records import RECORDS
+from pares.sim.members.mutants import MUTANTS
+from pares.sim.members.mutants.beliefs import BELIEFS
+from pares.sim.members.mutants.group import GROUP
+from pares.sim.members.mutants.records import RECORDS
+from pares.sim.mutant import applied
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.txt"))

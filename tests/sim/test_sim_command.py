@@ -7,7 +7,8 @@ import typer
 
 from pares.cli.common.output import plain_errors
 from pares.cli.sim import sim
-from pares.sim.mutants import MUTANTS
+from pares.sim.members.mutants import MUTANTS
+from pares.sim.mutant import applied
 
 
 def run(*arguments: str) -> int:
@@ -36,13 +37,38 @@ def test_a_traced_seed_shows_all_that_happened(capsys: pytest.CaptureFixture[str
 
 
 def test_a_mutant_that_is_noticed_ends_with_0_and_its_trace_with_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--mutant", "did-acts", "--seeds", "20", "--jobs", "1") == 0
-    assert "seed 0: who changes a seat" in capsys.readouterr().out
-    assert run("--mutant", "did-acts", "--trace", "2") == 3
+    assert run("--mutant", "did-acts", "--seeds", "20", "--jobs", "1", "--shrink", "3") == 0
+    out = capsys.readouterr().out
+    assert "seed 1: who changes a seat" in out
+    assert "seed 1, made smaller" in out
+    assert out.splitlines()[-1].count("BROKEN: who changes a seat") == 1
+    assert run("--mutant", "did-acts", "--trace", "1") == 3
+    assert "BROKEN  who changes a seat" in capsys.readouterr().out
+
+
+def test_a_clean_seed_that_breaks_a_promise_ends_with_3_and_is_told_small(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pares.sim import runs
+    from pares.sim.members.plan import draw
+    from pares.sim.members.play import play
+    from pares.sim.runs import Simulated
+
+    broken = MUTANTS["unready-is-ready"]
+    played = Simulated(lambda seed, bias: draw(seed, broken.bias), play, {})
+    monkeypatch.setitem(runs.PROTOCOLS, "claims", played)
+    with applied(broken):
+        assert run("--seeds", "1", "--jobs", "1", "--shrink", "2") == 3
+        out = capsys.readouterr().out
+        assert "BROKEN  seed 0: an unready member leads nothing" in out
+        assert "made smaller" in out
+        assert run("--seeds", "1", "--jobs", "1", "--shrink", "2", "--json") == 3
+    smallest = json.loads(capsys.readouterr().out)["smallest"]
+    assert smallest["what"] in smallest["trace"][-1]
 
 
 def test_a_mutant_that_is_not_noticed_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--mutant", "losses-are-nothing", "--from", "1", "--seeds", "1", "--jobs", "1") == 1
+    assert run("--mutant", "did-acts", "--from", "2", "--seeds", "1", "--jobs", "1") == 1
     assert "NOT CAUGHT" in capsys.readouterr().out
 
 

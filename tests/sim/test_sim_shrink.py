@@ -7,7 +7,7 @@ import msgspec
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.plan import draw
 from pares.sim.members.play import Play, play
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 from pares.sim.shrink import readable, shrink
 
 

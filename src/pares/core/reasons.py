@@ -28,10 +28,13 @@ ASKED: Final = "asked"
 HANDED_OVER: Final = "handed over"
 """By the holder's own `hand_over`."""
 STEPPED_DOWN: Final = "stepped down"
+BARRIER_RAISED: Final = "stepped down: the barrier raised"
+BARRIER_LATE: Final = "stepped down: the barrier did not return from Acquired"
 BALANCE: Final = "balance"
 
 PLANNED: Final = frozenset(
-    {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, SLOW, ASKED, HANDED_OVER, STEPPED_DOWN, BALANCE}
+    {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, SLOW, ASKED, HANDED_OVER, BALANCE}
+    | {STEPPED_DOWN, BARRIER_RAISED, BARRIER_LATE}
 )
 UNPLANNED: Final = frozenset({LEASE_RAN_OUT, FENCED, BARRIER_TIMED_OUT})
 REASONS: Final = PLANNED | UNPLANNED

@@ -13,16 +13,13 @@ from msgspec import Struct
 
 from pares.core.errors import ConfigError
 from pares.core.neli.protocols import MODES
-from pares.sim import knobs as claims_knobs
-from pares.sim import mutants as claims_mutants
-from pares.sim import play as claims_play
 from pares.sim.allcall import knobs as allcall_knobs
 from pares.sim.allcall import mutants as allcall_mutants
 from pares.sim.allcall import play as allcall_play
 from pares.sim.members import protocols as members
 from pares.sim.members.plan import Plan
 from pares.sim.members.play import play
-from pares.sim.mutants import Mutant, applied
+from pares.sim.mutant import Mutant, applied
 from pares.sim.neli import knobs as neli_knobs
 from pares.sim.neli import mutants as neli_mutants
 from pares.sim.neli import play as neli_play
@@ -47,7 +44,6 @@ def _neli(mode: str) -> Simulated:
 
 PROTOCOLS: Final = {
     **{name: Simulated(found.draw, play, found.mutants) for name, found in members.PROTOCOLS.items()},
-    "claims": Simulated(claims_knobs.draw, claims_play.play, claims_mutants.MUTANTS),
     **{mode: _neli(mode) for mode in MODES},
     "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
 }

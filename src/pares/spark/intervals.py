@@ -130,6 +130,8 @@ CAUSES: Final = {
     reasons.ASKED: "handover",
     reasons.HANDED_OVER: "handover",
     reasons.STEPPED_DOWN: "step down",
+    reasons.BARRIER_RAISED: "step down",
+    reasons.BARRIER_LATE: "step down",
     reasons.ROLE_REMOVED: "removed",
     reasons.BALANCE: "balance",
     reasons.REVOKED: "balance",

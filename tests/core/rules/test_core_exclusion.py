@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pares.sim.checker import Broken
-from pares.sim.mutants import MUTANTS, applied
+from pares.sim.members.mutants import MUTANTS
+from pares.sim.mutant import applied
 
 DRIFT = 0.1
 RATES = st.sampled_from([1 - DRIFT, 1.0, 1 + DRIFT])

@@ -2,10 +2,10 @@
 
 import pytest
 from core_stage import Stage
+from kernel.promises import Agreement
 
 from pares.core.wire.records import Snapshot
 from pares.sim.checker import Broken
-from pares.sim.checkers.agreement import Agreement
 
 
 def test_a_group_that_lives_long_enough_writes_snapshots() -> None:

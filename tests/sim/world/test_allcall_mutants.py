@@ -7,7 +7,7 @@ import pytest
 from pares.sim.engine import SECOND
 from pares.sim.members.play import UNSTOPPABLE, Play, perform
 from pares.sim.members.protocols import PROTOCOLS
-from pares.sim.mutants.base import applied
+from pares.sim.mutant import applied
 
 MUTANTS = PROTOCOLS["allcall"].mutants
 CAUGHT: dict[str, tuple[int, str]] = {

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from pares.core.reasons import BARRIER_TIMED_OUT, LEFT, LOST, REASONS, REVOKED
 from pares.core.wire.records import BadRecord, Did, Release, Transfer, decode
-from pares.sim.knobs import draw
 from pares.sim.log import SimLog
-from pares.sim.play import Play
+from pares.sim.members.plan import draw
+from pares.sim.members.play import play
 from pares.spark.intervals import CAUSES
 
 SEEDS = 24
@@ -33,11 +33,13 @@ def test_members_give_no_other_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SimLog, "append", append)
     for seed in range(SEEDS):
-        assert not Play(draw(seed)).play().broken
+        assert not play(draw(seed)).broken
     for seed in range(SLOW):  # few seeds draw a member that is too slow to lead for its whole life
-        knobs = draw(seed)
-        slow = (1.5, *[0.0] * (knobs.members - 1))
-        assert not Play(replace(knobs, slow=slow, calm=knobs.calm + 8)).play().broken
+        plan = draw(seed, {"slow": (1.5, *[0.0] * 4), "faults": {}})
+        assert not play(replace(plan, calm=plan.calm + 8)).broken
+    assert not play(
+        draw(0, {"barrier": 8.0, "barrier_timeout": 0.05, "faults": {}})
+    ).broken  # barriers that come too late
     assert said <= REASONS
     assert REASONS - said <= {LEFT, BARRIER_TIMED_OUT}  # said after the member's last record; and rare
 

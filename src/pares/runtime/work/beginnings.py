@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from typing import Final
 
 from pares.core.errors import ParesError
-from pares.core.reasons import STEPPED_DOWN
+from pares.core.reasons import BARRIER_LATE, BARRIER_RAISED
 from pares.core.wire.records import Seat
 from pares.runtime.events import Acquired
 from pares.runtime.host import Host
@@ -27,9 +27,6 @@ log: Final = logging.getLogger("pares.member")
 FIRST_PAUSE: Final = 0.25
 """Seconds after a first failure, before the barrier gets the next `Acquired` of that seat."""
 LONGEST_PAUSE: Final = 60.0
-
-RAISED: Final = f"{STEPPED_DOWN}: the barrier raised"
-TOO_LATE: Final = f"{STEPPED_DOWN}: the barrier did not return from Acquired"
 
 
 class Beginnings:
@@ -82,12 +79,12 @@ class Beginnings:
 
     def _call(self, term: Term, event: Acquired, call: Callable[[], object]) -> None:
         """Calls the barrier, on a thread of the barriers'."""
-        late = self._barriers.watch.over(term.role, self._limit, lambda: self._fail(term, event, TOO_LATE))
+        late = self._barriers.watch.over(term.role, self._limit, lambda: self._fail(term, event, BARRIER_LATE))
         try:
             with late if self._limit else nullcontext():
                 call()
         except BaseException:
-            self._fail(term, event, RAISED)
+            self._fail(term, event, BARRIER_RAISED)
             raise  # to be logged, as of any other call
         if term:
             self._pauses.pop((term.role, term.seat), None)
@@ -103,5 +100,5 @@ class Beginnings:
             self._give_up(term.role, why)
         except ParesError as error:
             log.warning("%s can't give %r up now: %s", term.member, term.role, error)
-        if why == RAISED:
+        if why == BARRIER_RAISED:
             self._later(term, event, pause)  # where nobody else can take it, a protocol may leave it here

@@ -14,7 +14,7 @@ from pares.core.allcall.protocol import AllCall
 from pares.core.allcall.timing import Turns
 from pares.core.events import Effect, Lead
 from pares.core.lease import MS
-from pares.sim.mutants.base import Patch
+from pares.sim.mutant import Patch
 
 # pyright: reportPrivateUsage=false
 

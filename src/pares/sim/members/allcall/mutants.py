@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pares.sim.engine import MS
 from pares.sim.members.allcall import broken, planted
-from pares.sim.mutants.base import Mutant, Patch
+from pares.sim.mutant import Mutant, Patch
 
 QUICK: Final[dict[str, Any]] = {
     "members": 3,

@@ -11,7 +11,7 @@ from pares.runtime.allcall.binding import AllCallBinding
 from pares.runtime.config.settings import SESSION
 from pares.runtime.host import Host
 from pares.runtime.work.readiness import Readiness
-from pares.sim.mutants.base import Patch
+from pares.sim.mutant import Patch
 
 # pyright: reportPrivateUsage=false
 

@@ -48,8 +48,8 @@ class Pauses(OfRecords):
 
     def _check_length(self, record: Resume, pause: _Paused, at: int) -> None:
         """A member that ends it unasked must have measured its whole length since reading it, at best on a fast clock."""
-        if self.stage.asked(record.m, "resume"):
-            return
+        if self.stage.asked(record.m, "resume") or self.ground.by_id(record.m) is None:
+            return  # its user asked for it, or it is an administrator
         measured = (at - pause.at) * (1 + self.stage.plan.drift)
         if measured < (pause.ms - 1) * MS:
             raise self.broken(

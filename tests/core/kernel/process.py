@@ -22,7 +22,7 @@ from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.wire import Flight, Owner, Wire
 
 if TYPE_CHECKING:
-    from pares.sim.scene import Scene
+    from kernel.scene import Scene
 
 CHUNK: Final = 1000
 NEVER: Final = 2**63

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
+from kernel.process import Process
+from kernel.promises import HOOKS, Checker, Landed
 from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Restart, Stop, Trim
 from pares.core.wire.changes import Began, Change, MemberLeft, PauseChanged, RoleChanged, SeatChanged
 from pares.core.wire.reader import Reader, State
@@ -32,10 +34,8 @@ from pares.core.wire.records import (
     Unknown,
     decode,
 )
-from pares.sim.checker import HOOKS, Checker, Landed
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
-from pares.sim.process import Process
 from pares.sim.trace import Story, seat_name
 from pares.sim.wire import CALM, Weather
 
