@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from .proof import write
 from .records import RECORDS, difference, record
 
 
@@ -21,6 +22,8 @@ def main() -> int:
     for name in given.names or RECORDS:
         if given.record:
             print(f"{name}: {'written anew' if record(name, play=given.play) else 'as it was'}")
+            if name == "mutants.txt":
+                write()
         elif said := difference(name, play=given.play):
             differs = True
             print(said)

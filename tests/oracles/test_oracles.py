@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .mutants import ELSEWHERE, mutants
+from .proof import stands, table
 from .records import NEED_SPARK, RECORDS, difference
 from .surface import MODULES, WITH_SPARK, imported, public, surface
 
@@ -40,6 +41,10 @@ def test_what_the_pages_name_is_in_the_surface() -> None:
 def test_each_module_says_what_it_offers_or_the_record_does() -> None:
     for path, names in MODULES.items():
         assert names or imported(path).__all__
+
+
+def test_the_table_of_the_proof_is_the_record() -> None:
+    assert stands() == table()
 
 
 def test_each_mutant_is_noticed() -> None:

@@ -260,19 +260,6 @@ def _old_lock_kept() -> list[Patch]:
     return [(Incarnation, "abandon", kept), (claims.ClaimsBinding, "close", closes)]
 
 
-def _follow_of_any_term() -> list[Patch]:
-    """The end of one term ends whatever term there is of that role."""
-    follow = beliefs.Beliefs.follow
-
-    def any_term(self: beliefs.Beliefs, effect: Follow) -> Any:
-        held = self.terms.get(effect.seat[0])
-        if held is None:
-            return None
-        return follow(self, Follow(held.key[:2], held.token, effect.why, effect.fenced, effect.at))
-
-    return [(beliefs.Beliefs, "follow", any_term)]
-
-
 def _forgotten_before_its_end() -> list[Patch]:
     """A term is taken out of the table, and ended afterwards."""
 
@@ -414,7 +401,6 @@ DRIVER: Final = (
         _old_lock_kept,
         {"faults": {"replace": 1.0, "lose_lock": 1.0, "cut": 1.0}, "pace": 1.0, "proof": True},
     ),
-    Mutant("follow-of-any-term", "R4", "the end of one term ends the next one too", _follow_of_any_term, MOVED),
     Mutant(
         "forgotten-before-its-end",
         "R4",

@@ -86,7 +86,7 @@ ENTRY: Final = (
         "R12",
         "a joiner that finds no way into a log waits its own session, however long those of others are",
         _adrift_waits_its_own_session,
-        {**ADRIFT, "sessions": (2000, 100)},
+        {**ADRIFT, "members": 3, "sessions": (2000, 100, 100), "ranks": (0, 1, 1), "storm": 20.0},
     ),
     Mutant(
         "any-snapshot-will-do",

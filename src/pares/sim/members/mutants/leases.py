@@ -8,7 +8,7 @@ from pares.core.claims.outbox import Outbox
 from pares.core.claims.protocol import Claims
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures
-from pares.core.lease import Sent
+from pares.core.lease import MS, Sent
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN
 from pares.sim.mutant import Mutant, Patch
 
@@ -107,9 +107,13 @@ LEASES: Final = (
             "rates": (1.0,) * 2,
             "members": 2,
             "roles": 1,
-            "cut": 2.5,
-            "pace": 2.0,
-            "weather": CALMLY,
+            "session_ms": 200,
+            "sessions": (200, 200),
+            "cut": 1.8,
+            "pace": 3.0,
+            "starving": 0.0,
+            "proof": False,
+            "weather": {**CALMLY, "timeout": 40 * MS},
         },
     ),
     Mutant(
