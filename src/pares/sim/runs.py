@@ -16,12 +16,12 @@ from pares.core.neli.protocols import MODES
 from pares.sim import knobs as claims_knobs
 from pares.sim import mutants as claims_mutants
 from pares.sim import play as claims_play
-from pares.sim.allcall import knobs as allcall_knobs
-from pares.sim.allcall import mutants as allcall_mutants
-from pares.sim.allcall import play as allcall_play
 from pares.sim.members import protocols as members
+from pares.sim.members.allcall.draw import draw as draw_allcall
+from pares.sim.members.allcall.mutants import MUTANTS as ALLCALL_MUTANTS
 from pares.sim.members.plan import Plan
 from pares.sim.members.play import play
+from pares.sim.members.play import play as play_members
 from pares.sim.mutants import Mutant, applied
 from pares.sim.neli import knobs as neli_knobs
 from pares.sim.neli import mutants as neli_mutants
@@ -49,7 +49,7 @@ PROTOCOLS: Final = {
     **{name: Simulated(found.draw, play, found.mutants) for name, found in members.PROTOCOLS.items()},
     "claims": Simulated(claims_knobs.draw, claims_play.play, claims_mutants.MUTANTS),
     **{mode: _neli(mode) for mode in MODES},
-    "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
+    "allcall": Simulated(draw_allcall, play_members, ALLCALL_MUTANTS),
 }
 """What can be simulated; nele is NELI in non-exclusive mode."""
 
