@@ -83,7 +83,7 @@ def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ("fast-neli", "mode fast-neli", "announces"),
         ("neli", "mode neli", "announces"),
         ("nele", "mode nele", "announces"),
-        ("allcall", "beat ", "follows"),
+        ("allcall", "beat ", "leads"),
     ],
 )
 def test_other_protocols_are_played_and_broken(

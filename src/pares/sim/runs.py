@@ -13,9 +13,6 @@ from msgspec import Struct
 
 from pares.core.errors import ConfigError
 from pares.core.neli.protocols import MODES
-from pares.sim.allcall import knobs as allcall_knobs
-from pares.sim.allcall import mutants as allcall_mutants
-from pares.sim.allcall import play as allcall_play
 from pares.sim.members import protocols as members
 from pares.sim.members.plan import Plan
 from pares.sim.members.play import play
@@ -45,7 +42,6 @@ def _neli(mode: str) -> Simulated:
 PROTOCOLS: Final = {
     **{name: Simulated(found.draw, play, found.mutants) for name, found in members.PROTOCOLS.items()},
     **{mode: _neli(mode) for mode in MODES},
-    "allcall": Simulated(allcall_knobs.draw, allcall_play.play, allcall_mutants.MUTANTS),
 }
 """What can be simulated; nele is NELI in non-exclusive mode."""
 

@@ -91,3 +91,27 @@ def test_each_side_of_a_split_bus_has_a_leader_and_one_remains_when_it_is_healed
         terms = len(group.terms)
         world.run(40 * SECOND)
         assert len(group.terms) == terms, "and then nothing moves any more"
+
+
+@pytest.mark.parametrize("lease", [0.1, 10.0])
+def test_a_check_is_asked_twice_a_lease(lease: float) -> None:
+    """ALLCALL has no session: what a member's user is asked, it is asked as often as the lease wants it."""
+    asked: list[int] = []
+
+    def main(process: Process) -> None:
+        protocol = pares.AllCall(lease=lease, heartbeat=lease / 4, skew=lease / 10)
+        member = pares.Member(
+            world.on_bus(process, world.bus()),
+            group="g",
+            roles="A",
+            protocol=protocol,
+            ready=lambda: not asked.append(world.now),
+        )
+        process.host.sleep(10 * lease)
+        member.close()
+
+    world = World(1)
+    with world.playing():
+        world.start("m", main)
+        world.run(int(12 * lease * SECOND))
+    assert 15 <= len(asked) <= 25

@@ -179,7 +179,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
             "H16",
             "a late copy is a sign of life",
             broken.copies_count,
-            air={"doubled": 0.3, "late_by": (30 * MS, 300 * MS)},
+            session_ms=800,
+            faults={"crash": 1.0},
+            pace=1.0,
+            wall_spread=0.0,
+            air=FAIR | {"doubled": 0.3, "late_by": (200 * MS, 700 * MS)},
         ),
         _made(
             "clocks-divide",
