@@ -202,6 +202,28 @@ def test_clocks_are_skewed_and_the_test_itself_keeps_the_real_ones() -> None:
     assert fast[0][1] < slow[-1][1] - 3000
 
 
+def test_threads_that_starve_go_on_late() -> None:
+    told: list[float] = []
+
+    def program() -> None:
+        while True:
+            time.sleep(0.1)
+            told.append(time.monotonic())
+
+    with Stage() as stage:
+        actor = stage.start("a", program)
+        stage.run(20)
+        quick = len(told)
+        stage.slow(actor, threads=0.5)
+        stage.run(20)
+        starved = len(told) - quick
+        stage.slow(actor)
+        stage.run(20)
+        assert 195 <= quick <= 200
+        assert 40 < starved < 80, "0.1 s, and 0.25 s more on the average"
+        assert 195 <= len(told) - quick - starved <= 200
+
+
 def test_what_ends_a_thread_ends_the_run() -> None:
     def program() -> None:
         threading.Thread(target=lambda: [time.sleep(1), [][1]]).start()
