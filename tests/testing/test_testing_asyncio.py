@@ -58,6 +58,20 @@ def test_bodies_end_with_their_terms_in_virtual_time() -> None:
     assert sorted(steps)[len(steps) // 2] == pytest.approx(0.1, abs=0.01)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_term_cancels_its_body_and_nothing_after_it(seed: int) -> None:
+    """The body ends by itself at the very moment at which its term is seen to be over."""
+    said: Said = []
+    with Stage(seed=seed) as stage:
+        for name in ("a", "b"):
+            stage.start(name, lambda name=name: asyncio.run(poll(name, said, stage)))
+        stage.until(lambda: said)
+        frozen = stage.leader("mail") or ""
+        stage.freeze(frozen, 5)
+        stage.run(8)
+        assert stage.actors[frozen].state == "live"
+
+
 def test_one_seed_is_one_history() -> None:
     assert played(3) == played(3)
 

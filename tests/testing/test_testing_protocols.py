@@ -82,9 +82,23 @@ def test_a_leader_that_is_cut_off_is_followed_by_another_one(protocol: str) -> N
     assert away.holds("mail") == (protocol == "allcall"), "only there does one that hears itself alone lead on"
     stage.heal()
     stage.run(4)
-    assert away.state == "live"
     assert len(stage.leaders("mail")) == 1
     assert stage.most_leaders("mail") == (1 if protocol in ("claims", "fast-neli", "neli") else 2)
+    for other in set(stage.actors) - {away.name}:
+        stage.kill(other)
+    stage.until(lambda: away.holds("mail"), 8)
+
+
+@pytest.mark.parametrize("way", ["reads", "writes", "acks"])
+def test_each_way_may_be_cut_alone(way: str) -> None:
+    stage = three("claims")
+    away = first(stage)
+    stage.cut(away, **{"reads": False, "writes": False, way: True})
+    stage.until(lambda: stage.leader("mail") not in (None, away.name), 6)
+    assert any(f"is cut off: {way}" in line for line in stage.trace)
+    stage.heal(away)
+    stage.run(4)
+    assert (away.state, len(stage.leaders("mail")), stage.most_leaders("mail")) == ("live", 1, 1)
 
 
 @each

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -202,6 +205,28 @@ def test_clocks_are_skewed_and_the_test_itself_keeps_the_real_ones() -> None:
     assert fast[0][1] < slow[-1][1] - 3000
 
 
+def test_threads_that_starve_go_on_late() -> None:
+    told: list[float] = []
+
+    def program() -> None:
+        while True:
+            time.sleep(0.1)
+            told.append(time.monotonic())
+
+    with Stage() as stage:
+        actor = stage.start("a", program)
+        stage.run(20)
+        quick = len(told)
+        stage.slow(actor, threads=0.5)
+        stage.run(20)
+        starved = len(told) - quick
+        stage.slow(actor)
+        stage.run(20)
+        assert 195 <= quick <= 200
+        assert 40 < starved < 80, "0.1 s, and 0.25 s more on the average"
+        assert 195 <= len(told) - quick - starved <= 200
+
+
 def test_what_ends_a_thread_ends_the_run() -> None:
     def program() -> None:
         threading.Thread(target=lambda: [time.sleep(1), [][1]]).start()
@@ -217,6 +242,46 @@ def test_what_ends_a_thread_ends_the_run() -> None:
             stage.run(5)
         stage.run(5)
         assert stage.actors["a"].state == "closed"
+
+
+HISTORY = """
+import asyncio, threading, time
+import pares
+from pares.testing import Stage
+
+async def main(name, said):
+    async with pares.aio.Member("any://log", group="g", roles=["mail"], name=name) as me:
+        async for term in me.terms("mail"):
+            while term:
+                said.append((name, term.token))
+                await asyncio.to_thread(time.sleep, 0.05)
+
+def program(name, said):
+    threading.Timer(1.7, lambda: said.append((name, time.monotonic_ns()))).start()
+    asyncio.run(main(name, said))
+
+said = []
+with Stage(seed=9, drift=0.05) as stage:
+    for name in ("a", "b", "c"):
+        stage.start(name, program, name, said)
+    stage.run(3)
+    stage.freeze("b", 2)
+    stage.kill("a")
+    stage.run(5)
+    print(said, *stage.trace, sep="\\n")
+"""
+
+
+def test_one_seed_is_one_history_in_another_python_too() -> None:
+    """Nothing depends on hashes or on where objects lie."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", HISTORY], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(told[0].splitlines()) > 20
+    assert told[0] == told[1]
 
 
 def test_what_ends_the_test_ends_it_and_what_ends_a_program_does_not() -> None:

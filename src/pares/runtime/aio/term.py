@@ -73,8 +73,10 @@ class Term:
                     if left <= 0:
                         return False
                 changed.clear()
+                # Not by wait_for, which before Python 3.12 swallows a cancellation that comes when its time is over.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), left)
+                    async with asyncio.timeout(left):
+                        await changed.wait()
             return True
 
     async def __aenter__(self) -> Self:
