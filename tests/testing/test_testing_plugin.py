@@ -50,7 +50,7 @@ def test_nothing_is_left():
 
 
 def test_what_is_missing_is_named_and_everything_else_works_without_it() -> None:
-    """Whoever has pares has the plugin, with the extra or without."""
+    """An installation of pares has the plugin, with the extra or without."""
     program = """
 import sys
 sys.modules["greenlet"] = None
