@@ -209,7 +209,7 @@ class Appender:
             self._say(segment, HEADING, b"unsynced")
             return
         sync_folder(names.folder)
-        if segment.base == names.first():
+        if segment.base == names.first:
             above = names.folder
             while above != os.path.dirname(root):
                 above = os.path.dirname(above)

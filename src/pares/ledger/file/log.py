@@ -118,6 +118,8 @@ class FileLog:
         return offset
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
+        if isinstance(payloads, (list, tuple)) and len(payloads) == 1:
+            return [self.append(payloads[0], partition, urgent=urgent)]
         check_payloads(payloads)
         chain, appender = self._writing(partition)
         if not payloads:
@@ -129,6 +131,8 @@ class FileLog:
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         check_records(max_records)
+        if timeout <= 0:
+            return self._read(offset, partition, max_records)
         return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
 
     def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
