@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pares
+from bench import on_file
 from bench.processes import Troupe
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
@@ -183,6 +184,11 @@ def appends(quick: bool) -> Iterator[Row]:
     yield Row("SQLite append, synchronous=full", spread(found, digits=2))
 
 
+def file_appends(quick: bool) -> Iterator[Row]:
+    for what, values, target, met in on_file.rows(quick):
+        yield Row(what, spread(values, "us" if len(values) > 1 else "a second"), target, met)
+
+
 def idle(quick: bool) -> Iterator[Row]:
     seconds = 5 if quick else 30
     for count in (3, 10):
@@ -274,6 +280,7 @@ CASES: dict[str, Callable[[bool], Iterator[Row]]] = {
     "holds": check,
     "fold": fold,
     "append": appends,
+    "file-append": file_appends,
     "idle": idle,
     "thousand": thousand,
     "false": false_takeovers,

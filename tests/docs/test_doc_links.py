@@ -20,8 +20,8 @@ MAKE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKE, re.MULTILINE))
 COMMANDS = sorted({(page, command) for page in PAGES for command in commands(page)})
 OPTION = re.compile(r"-{1,2}[A-Za-z][\w-]*")
-LOCAL = re.compile(r"(?<![\w.])/(tmp|home|root|work|Users|opt|mnt)/|file://")
-"""Places of one machine, which mean nothing on another."""
+LOCAL = re.compile(r"(?<![\w.])/(tmp|home|root|work|Users|opt|mnt)/|file://(?!/(FOLDER|folder|srv/work/ledger)\b)")
+"""Places of one machine, which mean nothing on another; but for examples of a ledger's URL."""
 
 
 def name(page: Path) -> str:

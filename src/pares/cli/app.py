@@ -15,6 +15,7 @@ from pares.cli.doctor import doctor
 from pares.cli.drain import drain
 from pares.cli.handover import handover
 from pares.cli.history import history
+from pares.cli.log import log
 from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
@@ -56,6 +57,7 @@ app.command(rich_help_panel=WORK, cls=Plain)(demo)
 app.command(rich_help_panel=WORK, cls=Wrapping, context_settings={**HELP, **SETTINGS})(run)
 app.command(rich_help_panel=SEE, cls=Plain)(watch)
 app.command(rich_help_panel=SEE, cls=Plain)(history)
+app.command(rich_help_panel=SEE, cls=Plain)(log)
 app.add_typer(roles, name="roles", rich_help_panel=SEE)
 app.command(rich_help_panel=STEER, cls=Plain)(handover)
 app.command(rich_help_panel=STEER, cls=Plain)(drain)

@@ -230,7 +230,7 @@ class Append(Struct, frozen=True, gc=False):
     payloads: tuple[bytes, ...]
     partition: int = 0
     urgent: bool = True
-    """Whether one of them is (R21): not a beat, and no `did`."""
+    """Whether one of them is, by its kind: all but beats and `did` are."""
 
 
 class Publish(Struct, frozen=True, gc=False):

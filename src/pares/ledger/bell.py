@@ -81,17 +81,18 @@ class Ringer:
 
     def ring(self) -> None:
         """Ring it, if it is there. Never raises."""
-        with self._lock, contextlib.suppress(OSError):
-            if time.monotonic() > self._looked + self._LOOK:
-                self._look()
-            if self._descriptor >= 0:
-                try:
-                    os.write(self._descriptor, b"\a")
-                except BlockingIOError:
+        with self._lock:
+            try:
+                if time.monotonic() > self._looked + self._LOOK:
+                    self._look()
+                os.write(self._descriptor, b"\a")
+            except BlockingIOError:
+                with contextlib.suppress(OSError):
                     os.read(self._descriptor, _ROOM)
                     os.write(self._descriptor, b"\a")
-            elif not self._closed:
-                ring(self._path)
+            except OSError:
+                if not self._closed:
+                    ring(self._path)
 
     def _look(self) -> None:
         found = os.lstat(self._path)

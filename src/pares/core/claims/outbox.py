@@ -46,7 +46,7 @@ class Outbox:
         self._batch: list[bytes] = []
         self._bytes = 0
         self._urgent = False
-        """Whether a record of this tick is (R21)."""
+        """Whether a record of this tick is urgent."""
         self._unread: deque[tuple[int, int]] = deque()
         self._doubt_at: int | None = None
         """When the first append of unknown outcome was handed over, since the last time that an own record was read back."""

@@ -74,7 +74,7 @@ class Record(Struct, tag_field="k", forbid_unknown_fields=True, omit_defaults=Tr
     """The envelope. Records are values: nothing changes one after it was made."""
 
     urgent: ClassVar[bool] = True
-    """Whether somebody may have to act on one now (R21)."""
+    """Whether somebody may have to act on one now: it must survive a power cut."""
 
     v: Int
     g: Annotated[str, Meta(max_length=MAX_NAME)]

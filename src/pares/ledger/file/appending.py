@@ -24,7 +24,7 @@ from pares.core.errors import LedgerUnavailable
 from pares.ledger.file.chain import Chain
 from pares.ledger.file.folder import sync_folder
 from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, frame
-from pares.ledger.file.segment import JUMP, SYNCED, Altered, Segment, name_of, unavailable
+from pares.ledger.file.segment import BROKEN, JUMP, SYNCED, Altered, Segment, name_of, unavailable
 from pares.ledger.local.stamp import boot, clock, stopwatch
 
 log = logging.getLogger("pares.ledger")
@@ -163,7 +163,7 @@ class Appender:
                 elif segment.next is not None:
                     self._make(segment.next, segment)
                 elif segment.broken:
-                    self._say(segment, SEAL, b"altered %d" % JUMP)
+                    self._say(segment, SEAL, b"%b %d %d" % (BROKEN, segment.count, JUMP))
                     self._make(segment.base + JUMP, segment)
                 elif segment.base < chain.least:
                     self._say(segment, SEAL, b"altered %d" % JUMP)
@@ -209,7 +209,7 @@ class Appender:
             self._say(segment, HEADING, b"unsynced")
             return
         sync_folder(names.folder)
-        if segment.base == names.first():
+        if segment.base == names.first:
             above = names.folder
             while above != os.path.dirname(root):
                 above = os.path.dirname(above)

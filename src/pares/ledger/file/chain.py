@@ -154,8 +154,9 @@ class Chain:
             self.names.look()
             try:
                 while True:
-                    if offset < self._first():
-                        raise gap(self._url, self._number, offset, self._first())
+                    first = self._first()
+                    if offset < first:
+                        raise gap(self._url, self._number, offset, first)
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
@@ -186,7 +187,7 @@ class Chain:
         return max(tail.end if tail.next is None else tail.next, self.names.start)
 
     def _first(self) -> int:
-        return max(self.names.start, self._floor, self.names.first())
+        return max(self.names.start, self._floor, self.names.first)
 
     def _find(self, offset: int) -> Segment:
         """The segment in which this offset stands, or would."""

@@ -122,7 +122,7 @@ class Home:
         above = os.path.dirname(folder)
         if above != self.root:
             self.make_folder(above)
-        mode = self.mode | (self.mode & 0o444) >> 2
+        mode = self.mode | (self.mode & 0o444) >> 2 | os.stat(above).st_mode & stat.S_ISGID
         try:
             os.mkdir(folder, mode)
             os.chmod(folder, mode)

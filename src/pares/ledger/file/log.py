@@ -51,7 +51,7 @@ from pares.ledger.localfs import refuse_network
 SEGMENT: Final = 1 << 20
 """Bytes after which a segment is sealed."""
 _OPEN: Final = 256
-"""Partitions of one log whose files stay open."""
+"""Partitions of one log whose files stay open; with more of them each is opened for each use."""
 
 
 class _Shared:
@@ -111,22 +111,39 @@ class FileLog:
 
     def append(self, payload: bytes, partition: int = 0, *, urgent: bool = True) -> int:
         check_payload(payload)
-        offset = self._writing(partition)[1].append((payload,), urgent=urgent)
+        chain, appender = self._writing(partition)
+        offset = appender.append((payload,), urgent=urgent)
         self._shared.ringer.ring()
+        self._done_with(chain)
         return offset
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
+        if isinstance(payloads, (list, tuple)) and len(payloads) == 1:
+            return [self.append(payloads[0], partition, urgent=urgent)]
         check_payloads(payloads)
-        _, appender = self._writing(partition)
+        chain, appender = self._writing(partition)
         if not payloads:
             return []
         first = appender.append(payloads, urgent=urgent)
         self._shared.ringer.ring()
+        self._done_with(chain)
         return list(range(first, first + len(payloads)))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         check_records(max_records)
-        return awaited(lambda: self._chain(partition)[0].read(offset, max_records), self._shared.new_bell, timeout)
+        if timeout <= 0:
+            return self._read(offset, partition, max_records)
+        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
+
+    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
+        chain, _ = self._chain(partition)
+        found = chain.read(offset, max_records)
+        self._done_with(chain)
+        return found
+
+    def _done_with(self, chain: Chain) -> None:
+        if len(self._chains) > _OPEN:
+            chain.rest()
 
     def start(self, partition: int = 0) -> int:
         return self._chain(partition)[0].bounds()[0]
@@ -185,8 +202,6 @@ class FileLog:
                 flags = os.O_RDONLY if shared.readonly else os.O_RDWR | os.O_APPEND
                 made = Chain(self._home, partition, self.url, flags)
                 self._chains[partition] = made, Appender(made, shared.sync, shared.limit)
-            for other, _ in list(self._chains.values())[:-_OPEN]:
-                other.rest()
             return self._chains[partition]
 
 

@@ -26,6 +26,8 @@ class Names:
         self.folder = folder
         self.segments: dict[int, str] = {}
         """Their names, by base."""
+        self.first = 0
+        """The base of the first segment; 0 if there is none."""
         self.start = 0
         """What stood before this offset was trimmed."""
         self._seen = -1
@@ -44,12 +46,9 @@ class Names:
         self._seen = changed if abs(time.time_ns() - changed) > _RECENT else -1
         # Of two with one base, made in two boots, which a power cut between two calls may leave, the first by name counts.
         self.segments = {named[0]: name for name in sorted(names, reverse=True) if (named := base_of(name)) is not None}
+        self.first = min(self.segments, default=0)
         starts = [int(found[1]) for name in names if (found := _START.fullmatch(name)) is not None]
         self.start = max([self.start, *starts])
-
-    def first(self) -> int:
-        """The base of the first segment; 0 if there is none."""
-        return min(self.segments, default=0)
 
     def behind(self, base: int) -> int | None:
         """The base of the segment that follows the one with this base; None if it isn't there."""

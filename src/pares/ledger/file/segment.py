@@ -15,11 +15,13 @@ from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
-from pares.ledger.file.frame import HEADING, SEAL, counted, parsed
+from pares.ledger.file.frame import FIELDS, HEADING, SEAL, counted, parsed
 
 JUMP: Final = 1 << 32
 """Offsets left out where it can't be known how many were given out: more than one segment ever holds."""
 SYNCED: Final = b"synced"
+BROKEN: Final = b"broken"
+"""A seal says so, and how many records had counted, if its writer found the segment altered behind them."""
 _CHUNK: Final = 1 << 20
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
 
@@ -104,13 +106,14 @@ class Segment:
         if size < self.size or size < self.place:
             raise Altered
         self.size = size
+        had = self.count
         while not self.over:
             data = self._lines()
             if not data:
                 return
             at = self.place
             for line in data.split(b"\n"):
-                if line and self._take(at, line):
+                if line and self._take(at, line, had):
                     return
                 at += len(line) + 1
                 self.place = at
@@ -131,8 +134,8 @@ class Segment:
                 return b""
             wanted *= 4
 
-    def _take(self, at: int, line: bytes) -> bool:
-        """Note what the line at this place is; whether nothing behind it counts."""
+    def _take(self, at: int, line: bytes, had: int) -> bool:
+        """Note what the line at this place is; whether nothing behind it counts. `had`: records that were read before."""
         found = counted(line)
         if found is None:
             self.torn += 1
@@ -152,8 +155,10 @@ class Segment:
             said = line.rpartition(b" ")[2]
             self.heading = said if self.heading != SYNCED else SYNCED
         elif kind[:1] == SEAL:
-            jump = line.rpartition(b" ")[2]
-            self.next = self.end if not jump.isdigit() else self.base + int(jump)
+            why, *numbers = line.split(b" ", FIELDS - 1)[-1].split(b" ")
+            if why == BROKEN and int(numbers[0]) < had:
+                raise Altered  # a writer that read it anew found fewer
+            self.next = self.base + int(numbers[-1]) if numbers else self.end
             self.place = at + len(line) + 1
             return True
         return False
@@ -176,6 +181,11 @@ class Segment:
 
     def read(self, number: int, most: int) -> list[Entry]:
         """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one. `number` < `count`."""
+        if number == self._firsts[-1] == self.count - 1 and self._last_at == self._places[-1]:
+            # The newest, and what readers that keep up read: it was looked at when it came.
+            frame = parsed(self._last[:-1])
+            if frame is not None:
+                return [Entry(self.base + number, frame.wall_us // 1000, frame.payloads()[0])]
         index = bisect_right(self._firsts, number) - 1
         begin = self._places[index]
         stop = bisect_left(self._firsts, number + most)

@@ -1,4 +1,4 @@
-"""Which stopwatch a process reads: processes that read the same one may compare what they read (R21).
+"""Which stopwatch a process reads: processes that read the same one may compare what they read.
 
 CLOCK_BOOTTIME is one stopwatch for all processes since the machine started, but a time namespace shifts it for those inside.
 So a stopwatch is named by the boot and the namespace. The boot alone says whether the machine has been off meanwhile, and

@@ -57,7 +57,7 @@ class Follows(Protocol):
 
 def appender(ledger: Log) -> Callable[[Append, int], int]:
     """What carries out an append to a partition, and returns the offset of its last record. A ledger that makes a difference
-    is told whether it is urgent (R21)."""
+    is told whether it is urgent."""
     if not ledger.capabilities.lazy_sync:
         return lambda put, partition: ledger.append_many(put.payloads, partition)[-1]
     lazy = cast(LazySync, ledger)

@@ -1,0 +1,126 @@
+"""A power cut, simulated: of each file a beginning is left, at least what was synced, and of each folder those names."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from file_tools import opened, segments
+from log_tools import read_all
+
+from pares.ledger.file import appending, folder
+from pares.ledger.file.log import FileLedger
+
+NEXT_BOOT = "ffffffff"
+
+
+class Disk:
+    """Knows what of the files in a folder would survive."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lengths: dict[int, int] = {}
+        self.names: dict[str, set[str]] = {}
+        self._sync, self._sync_folder = os.fsync, folder.sync_folder
+        for module in (appending, folder):
+            monkeypatch.setattr(module, "sync_folder", self.sync_folder)
+        monkeypatch.setattr(appending, "_sync_file", self.sync_file)
+
+    def sync_file(self, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        self.lengths[found.st_ino] = found.st_size
+        self._sync(descriptor)
+
+    def sync_folder(self, path: str) -> None:
+        self.names[path] = {*os.listdir(path)}
+        self._sync_folder(path)
+
+    def cut(self, path: Path, to: Path, rest: random.Random) -> None:
+        """What is found in `to` when the power is back. Names that were not synced may be there or not."""
+        names = self.names.get(str(path), set()) if path.is_dir() else set()
+        to.mkdir()
+        for each in path.iterdir():
+            if each.name not in names and each.suffix == ".log" and rest.random() < 0.5:
+                continue
+            if each.is_dir():
+                self.cut(each, to / each.name, rest)
+            elif each.is_fifo():
+                continue
+            elif each.suffix == ".log":
+                whole, least = each.read_bytes(), self.lengths.get(each.stat().st_ino, 0)
+                left = rest.choice([least, len(whole), rest.randint(least, len(whole))])
+                (to / each.name).write_bytes(whole[:left])
+                self.lengths[(to / each.name).stat().st_ino] = left
+            else:
+                shutil.copy(each, to / each.name)
+        self.names[str(to)] = {*os.listdir(to)}
+
+
+def written(ledger: FileLedger, rest: random.Random, count: int) -> dict[int, tuple[bytes, bool]]:
+    """Appends, and what each was: by offset, and whether it was urgent."""
+    given: dict[int, tuple[bytes, bool]] = {}
+    for number in range(count):
+        urgent = rest.random() < 0.2
+        texts = [b"%d/%d" % (number, part) + b"x" * rest.randint(0, 100) for part in range(rest.choice([1, 1, 1, 3]))]
+        given |= {at: (text, urgent) for at, text in zip(ledger.append_many(texts, urgent=urgent), texts, strict=True)}
+    return given
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_urgent_and_acknowledged_survives(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest, disk, here = random.Random(seed), Disk(monkeypatch), tmp_path / "0"
+    given: dict[int, tuple[bytes, bool]] = {}
+    last = -1
+    for boot in range(1, 4):
+        ledger = opened(here, segment=1024)
+        new = written(ledger, rest, rest.randint(1, 40))
+        assert min(new) > last, "no offset that was given out before the cut is given out again"
+        given |= new
+        last = max(new)
+        there = tmp_path / str(boot)
+        disk.cut(here, there, rest)
+        ledger.close()
+        here = there
+        monkeypatch.setattr(appending, "boot", lambda boot=boot: f"{boot:08x}")
+        ledger = opened(here, readonly=True)
+        found = {entry.offset: entry.payload for entry in read_all(ledger)}
+        assert {at: text for at, (text, _) in given.items() if at in found} == found, "at its place, and nothing else"
+        surely = max((at for at, (_, urgent) in given.items() if urgent), default=-1)
+        assert {at for at in given if at <= surely} <= found.keys(), "what is urgent, and all before it"
+        given = {at: given[at] for at in found}
+        ledger.close()
+
+
+def test_always_and_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    for sync, least in (("always", 5), ("never", 0)):
+        ledger = opened(tmp_path / sync, sync=sync)
+        assert ledger.capabilities.lazy_sync is False
+        ledger.append_many([b"x"] * 4)
+        ledger.append(b"x", urgent=False)
+        (segment,) = segments(tmp_path / sync)
+        synced = disk.lengths.get(segment.stat().st_ino, 0)
+        assert (synced > 0) == (sync == "always")
+        assert least == 0 or synced == segment.stat().st_size
+        ledger.close()
+
+
+def test_a_segment_that_was_begun_before_the_cut_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a process of the old boot's name: it has seen records that the cut took."""
+    ledger = opened(tmp_path / "x")
+    assert ledger.append_many([b"a", b"b"]) == [0, 1]
+    ledger.close()
+    with monkeypatch.context() as later:
+        later.setattr(appending, "boot", lambda: NEXT_BOOT)
+        ledger = opened(tmp_path / "x")
+        assert ledger.end() == 2, "looking changes nothing"
+        assert ledger.append(b"c") == 1 << 32
+        assert [entry.offset for entry in read_all(ledger)] == [0, 1, 1 << 32]
+        assert ledger.read(2)[0].payload == b"c", "a hole"
+        assert [path.name[21:29] for path in segments(tmp_path / "x")][1] == NEXT_BOOT
+        assert [level for level, _ in ledger.checks()] == ["good", "good"]
+        ledger.close()
