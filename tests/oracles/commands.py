@@ -245,7 +245,7 @@ def _on_allcall(folder: Path) -> Iterator[str]:
     """Two sides of a split, who each say that they lead. What a command hears is said while it listens."""
     from pares.cli.common import allcall as command
     from pares.ledger import open_bus
-    from pares.runtime.allcall.observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllCallObserver
 
     url = f"sqlite:///{folder}/calls.db"
     open_bus(url).close()
@@ -255,9 +255,9 @@ def _on_allcall(folder: Path) -> Iterator[str]:
         fields: dict[str, Any] = {"h": "h1", "t": [1000, 10_000, 500], "o": "lease"}
         call = Call(v=1, k="ping", g="g", m=f"{name}~1", n=1, s=AT, r=rank, p="ping", e=["feed"], c=[claim], **fields)
         calls.append(encode_call(call))
-    heard: list[AllcallObserver] = []
+    heard: list[AllCallObserver] = []
 
-    class Listening(AllcallObserver):
+    class Listening(AllCallObserver):
         def __init__(self, *given: Any, **more: Any) -> None:
             super().__init__(*given, **more)
             heard.append(self)
@@ -277,7 +277,7 @@ def _on_allcall(folder: Path) -> Iterator[str]:
 
     yield "\n# On a group that runs ALLCALL, and two of it say that they lead"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pares.runtime.allcall.observer.AllcallObserver", Listening)
+        patch.setattr("pares.runtime.allcall.observer.AllCallObserver", Listening)
         patch.setattr(command.time, "sleep", said)
         for words in (("watch",), ("doctor",)):
             ended = Ended(*words, "--ledger", url, "--group", "g", "--protocol", "allcall", "--json")

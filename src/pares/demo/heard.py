@@ -10,7 +10,7 @@ from pares.core.wire.states import new_seat
 from pares.core.wire.world import World
 from pares.demo.quotes import now_ms
 from pares.ledger import Log
-from pares.runtime.allcall.observer import AllcallObserver
+from pares.runtime.allcall.observer import AllCallObserver
 from pares.view import Move, Story
 
 OTHER: Final = "another's claim counts now"
@@ -25,7 +25,7 @@ class HeardStory(Story):
         self._world = World()
         for role in roles:
             self._world.seats[role, 0] = new_seat(role, 0)
-        self._observer = AllcallObserver(log, group)
+        self._observer = AllCallObserver(log, group)
         super().__init__(log, group)
 
     def _attach(self) -> None:

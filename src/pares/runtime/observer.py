@@ -49,9 +49,9 @@ class Observer:
         self._host = here()
         asked = TRAITS.get(protocol)
         if asked is not None and not asked.on_log:
-            from pares.runtime.allcall.observer import AllcallObserver
+            from pares.runtime.allcall.observer import AllCallObserver
 
-            self._watch: Watches = AllcallObserver(ledger, group, options, self._host)
+            self._watch: Watches = AllCallObserver(ledger, group, options, self._host)
         elif protocol == USUAL.name:
             self._watch = _OfLog(ledger, group, options, self._host)
         else:

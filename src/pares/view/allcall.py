@@ -11,12 +11,12 @@ from pares.view.story import name_of
 if TYPE_CHECKING:
     from pares.core.allcall.election import Known
     from pares.core.allcall.listener import Overheard, Speaker
-    from pares.runtime.allcall.observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllCallObserver
 
 SECOND = 1e9
 
 
-def heard_state(observer: AllcallObserver, where: str) -> dict[str, Any]:
+def heard_state(observer: AllCallObserver, where: str) -> dict[str, Any]:
     """Roles, members and disagreement, as far as they were heard. Ages and leases are in seconds."""
     observer.read()
     with observer.lock:

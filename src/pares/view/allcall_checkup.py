@@ -10,12 +10,12 @@ from pares.view.allcall import heard_state
 from pares.view.checkup import GOOD, NOTE, PROBLEM, WARNING, Finding
 
 if TYPE_CHECKING:
-    from pares.runtime.allcall.observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllCallObserver
 
 Found = Iterator[tuple[str, str]]
 
 
-def examine_heard(observer: AllcallObserver, where: str, listened: float) -> tuple[list[Finding], dict[str, Any]]:
+def examine_heard(observer: AllCallObserver, where: str, listened: float) -> tuple[list[Finding], dict[str, Any]]:
     """Findings about what was heard in `listened` seconds, and the state that they are about."""
     state = heard_state(observer, where)
     with observer.lock:

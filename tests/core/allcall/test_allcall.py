@@ -19,7 +19,7 @@ FAST: dict[str, Any] = {"heartbeat_ms": 200, "lease_ms": 800, "skew_ms": 50}
 def three(seed: int = 1, **options: Any) -> World:
     world = World(seed)
     for rank, name in enumerate("abc"):
-        world.start(name, rank, phase_ms=rank * 7, **options)
+        world.start(name, rank, start_offset_ms=rank * 7, **options)
     return world
 
 
@@ -29,7 +29,7 @@ def three(seed: int = 1, **options: Any) -> World:
 def test_101_many_members_start_and_stop() -> None:
     world = World()
     for rank in range(50):
-        world.start(f"n{rank}", rank, heartbeat_ms=10, lease_ms=30, skew_ms=1, phase_ms=rank % 10)
+        world.start(f"n{rank}", rank, heartbeat_ms=10, lease_ms=30, skew_ms=1, start_offset_ms=rank % 10)
     world.run(0.1)
     assert world.leaders() == ["n0"]
     for rank in range(50):
@@ -42,7 +42,7 @@ def test_101_many_members_start_and_stop() -> None:
 def test_102_convergence_to_the_lowest_rank_and_liveness(order: str) -> None:
     world = World(2)
     for rank in range(10):
-        world.start(f"n{rank}", rank, order=order, phase_ms=rank * 13, **FAST)
+        world.start(f"n{rank}", rank, order=order, start_offset_ms=rank * 13, **FAST)
     deaf = {f"n{rank}" for rank in range(1, 10)}
     world.cut = lambda source, target: target in deaf and source != target
     world.run(5 * 0.8)
@@ -209,7 +209,7 @@ def test_a_split_has_a_leader_on_each_side_and_heals(order: str, sides: list[set
 def test_loss_and_delay_disturb_nobody(seed: int) -> None:
     world = World(seed, delay=(200.0, 900.0), loss=0.1)
     for rank, name in enumerate("abcd"):
-        world.start(name, rank, phase_ms=rank * 211, wall=world.random.uniform(-0.5, 0.5))
+        world.start(name, rank, start_offset_ms=rank * 211, wall=world.random.uniform(-0.5, 0.5))
     world.run(60)
     assert len(world.leaders()) == 1
     changes = sum(len(node.terms) for node in world.nodes.values())
@@ -267,7 +267,7 @@ def test_one_election_for_each_role_on_one_set_of_calls() -> None:
 def test_traffic_grows_with_the_square_of_the_members(count: int) -> None:
     world = World(delay=(0.5, 2.0))
     for rank in range(count):
-        world.start(f"n{rank}", rank, phase_ms=world.random.randrange(1000), init_ms=0)
+        world.start(f"n{rank}", rank, start_offset_ms=world.random.randrange(1000), init_ms=0)
     world.run(2)
     before, beats = world.delivered, 2
     world.run(beats)

@@ -19,7 +19,7 @@ from pares.core.lease import MS
 def trio(**options: Any) -> World:
     world = World()
     for rank, name in enumerate("abc"):
-        world.start(name, rank, phase_ms=100 + rank * 130, **options)
+        world.start(name, rank, start_offset_ms=100 + rank * 130, **options)
     world.run(20)
     assert world.leaders() == ["a"]
     return world
@@ -151,7 +151,7 @@ def test_own_calls_out_of_order_are_no_clone_s() -> None:
 def test_a_phase_delays_no_first_call() -> None:
     """A cold start takes lease + skew + a beat, wherever in a beat one's later calls fall."""
     world = World()
-    world.start("a", 0, phase_ms=950)
+    world.start("a", 0, start_offset_ms=950)
     world.until(lambda: world.leaders() == ["a"], 12.1)
 
 

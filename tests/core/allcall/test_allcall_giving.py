@@ -15,7 +15,7 @@ FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50, "b
 def two(seed: int = 1, **options: Any) -> World:
     world = World(seed)
     for rank, name in enumerate("ab"):
-        world.start(name, rank, phase_ms=rank * 7, **(FAST | options))
+        world.start(name, rank, start_offset_ms=rank * 7, **(FAST | options))
     world.until(lambda: world.leaders() == ["a"], 3)
     world.run(0.3)
     return world
@@ -123,7 +123,7 @@ def test_who_comes_in_while_the_barrier_runs_leads_after_it() -> None:
     world = World(1)
     world.start("a", 0, **FAST)
     world.until(lambda: world.leaders() == ["a"], 3)
-    world.start("b", 1, phase_ms=7, **FAST)
+    world.start("b", 1, start_offset_ms=7, **FAST)
     world.step_down("a")
     world.run(1.0)
     assert world.leaders() == []

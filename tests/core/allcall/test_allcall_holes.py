@@ -29,7 +29,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def trio(seed: int = 1, seconds: float = 20, **options: Any) -> World:
     world = World(seed)
     for rank, name in enumerate("abc"):
-        world.start(name, rank, phase_ms=rank * 130, **options)
+        world.start(name, rank, start_offset_ms=rank * 130, **options)
     world.run(seconds)
     return world
 
@@ -137,7 +137,7 @@ def h4_relays_don_t_prolong() -> None:
     """A dead leader's claim goes round between the others, a second late each time."""
     world = World(delay=(500.0, 950.0))
     for rank in range(6):
-        world.start(f"n{rank}", rank, phase_ms=rank * 170)
+        world.start(f"n{rank}", rank, start_offset_ms=rank * 170)
     world.run(30)
     assert world.leaders() == ["n0"]
     world.kill("n0")
@@ -333,7 +333,7 @@ def break_h13(patch: pytest.MonkeyPatch) -> None:
 def h14_answers_don_t_multiply() -> None:
     world = World(delay=(0.5, 2.0))
     for rank in range(20):
-        world.start(f"n{rank}", rank, phase_ms=rank * 50, init_ms=0)
+        world.start(f"n{rank}", rank, start_offset_ms=rank * 50, init_ms=0)
     world.run(2)
     before = world.delivered
     world.run(2)

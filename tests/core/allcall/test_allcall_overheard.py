@@ -33,7 +33,7 @@ class Listening(World):
 def three(**options: Any) -> Listening:
     world = Listening()
     for rank, name in enumerate("abc"):
-        world.start(name, rank, phase_ms=rank * 7, **(FAST | options))
+        world.start(name, rank, start_offset_ms=rank * 7, **(FAST | options))
     world.until(lambda: world.leaders() == ["a"], 3)
     world.run(0.3)
     return world

@@ -29,7 +29,7 @@ LONG = 0x9F3C_77A1_0B5D_42E8_8A6F_1C90_D7E3_25B4
 def test_ranks_are_any_integers_and_the_lowest_leads(ranks: tuple[int, ...], first: int, order: str) -> None:
     world = World()
     for name, rank in zip("abc", ranks, strict=True):
-        world.start(name, rank, order=order, phase_ms=abs(rank) % 200, **FAST)
+        world.start(name, rank, order=order, start_offset_ms=abs(rank) % 200, **FAST)
     world.run(6.0)
     assert world.leaders() == ["abc"[first]]
     now = world.now

@@ -15,7 +15,7 @@ FAST: dict[str, Any] = {"heartbeat_ms": 100, "lease_ms": 1000, "skew_ms": 50}
 def healed(order: str, seed: int, *sides: str) -> World:
     world = World(seed)
     for rank, name in enumerate("abcdef"):
-        world.start(name, rank, phase_ms=rank * 7, order=order, **FAST)
+        world.start(name, rank, start_offset_ms=rank * 7, order=order, **FAST)
     world.until(lambda: world.leaders() == ["a"], 3)
     world.split(*(set(side) for side in sides))
     world.until(lambda: len(world.leaders()) == len(sides), 3)
@@ -60,7 +60,7 @@ def test_who_only_hears_does_not_go_on_for_ever() -> None:
     """A leader that hears another one, which can't hear it: one new term for each of the other's, and no more."""
     world = World(3)
     for rank, name in enumerate("ab"):
-        world.start(name, rank, phase_ms=rank * 7, order="rank", **FAST)
+        world.start(name, rank, start_offset_ms=rank * 7, order="rank", **FAST)
     world.until(lambda: world.leaders() == ["a"], 3)
     world.cut = lambda source, target: (source, target) == ("a", "b")
     world.until(lambda: world.leaders() == ["a", "b"], 3)

@@ -33,7 +33,7 @@ class Runner(threading.Thread):
         self.came: queue.SimpleQueue[bytes | Event | None] = queue.SimpleQueue()
         self.bus.listen("g", self.came.put)
         settings = Settings(
-            "g", self.id, rank, ("x",), heartbeat_ms=BEAT, lease_ms=LEASE, skew_ms=SKEW, phase_ms=rank * 7
+            "g", self.id, rank, ("x",), heartbeat_ms=BEAT, lease_ms=LEASE, skew_ms=SKEW, start_offset_ms=rank * 7
         )
         self.core = AllCall(settings, time.monotonic_ns(), time.time_ns() // 1000)
         self.tokens: list[int] = []

@@ -17,7 +17,7 @@ from pares.core.wire.shown import short_token
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pares.runtime.allcall.observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllCallObserver
     from pares.view.checkup import Finding
 
 LISTEN: Final = 3.0
@@ -56,7 +56,7 @@ def listens(ledger: str | None, protocol: str | None) -> bool:
 
 
 @contextmanager
-def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[AllcallObserver, str]]:
+def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[AllCallObserver, str]]:
     """Listens to a group, for `first` seconds before anything is said of it. Makes nothing, and needs no right to write.
 
     Raises `ConfigError` if nothing of the group was heard.
@@ -64,13 +64,13 @@ def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[Al
     from pares.core.errors import ConfigError
     from pares.ledger import open_bus, parse
     from pares.ledger.registry import scheme_of
-    from pares.runtime.allcall.observer import AllcallObserver
+    from pares.runtime.allcall.observer import AllCallObserver
 
     url = existing(ledger)
     on_log = scheme_of(url).look_only and parse(url).path.strip("/") != ""
     bus = open_bus(url, **({"readonly": True} if on_log else {}))
     try:
-        observer = AllcallObserver(bus, group)
+        observer = AllCallObserver(bus, group)
         try:
             time.sleep(first)
             with observer.lock:

@@ -21,7 +21,7 @@ class Settings(Struct, frozen=True):
     skew_ms: int = 1000
     order: Order = "lease"
     when_isolated: str = "lead"
-    phase_ms: int = 0
+    start_offset_ms: int = 0
     """By how much its beats are behind others', so that not all call at once: a random part of a beat."""
     init_ms: int | None = None
     """How long it is silent to begin with; `lease + skew` unless nothing can have been forgotten (H12)."""
@@ -37,7 +37,7 @@ def check(settings: Settings) -> None:
         raise ConfigError(
             f"lease {lease} ms and heartbeat {beat} ms: a lease must last for 3 beats at least, and a beat 1 ms"
         )
-    if min(settings.skew_ms, settings.phase_ms, settings.init_ms or 0, settings.barrier_ms) < 0:
+    if min(settings.skew_ms, settings.start_offset_ms, settings.init_ms or 0, settings.barrier_ms) < 0:
         raise ConfigError("skew, phase, init and barrier must not be negative")
     if lease > 600_000:
         raise ConfigError(f"a lease of {lease} ms: no claim may last longer than 600000 ms")

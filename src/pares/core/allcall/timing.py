@@ -21,7 +21,7 @@ class Turns:
         self.begun = False
         """Whether it has called."""
         self._beat = settings.heartbeat_ms * MS
-        self._first_gap = settings.phase_ms * MS or self._beat
+        self._first_gap = settings.start_offset_ms * MS or self._beat
         init = settings.lease_ms + settings.skew_ms if settings.init_ms is None else settings.init_ms
         self._silent_until = self._barred_until = now + init * MS
         self._next_ping = self._silent_until

@@ -8,7 +8,7 @@ from typing import Any
 from pares.ledger import Bus, Ledger
 from pares.runtime.allcall.binding import AllCallBinding
 from pares.runtime.allcall.settings import check_foreign, medium, settings_of
-from pares.runtime.allcall.view import AllcallView
+from pares.runtime.allcall.view import AllCallView
 from pares.runtime.config.protocols import AllCall
 from pares.runtime.driver.kit import Engine, Medium, Parts
 from pares.runtime.driver.loop import Driver
@@ -29,4 +29,4 @@ def assemble(parts: Parts, ledger: Bus) -> Engine:
     binding = AllCallBinding(ledger, made, inbox, life, host, away=not checked["ready"])
     life.measures.reads_back = False
     # Its lease is the session.
-    return Engine(Driver(binding, inbox, life, host), AllcallView(binding), checked["eligible"], made.lease_ms / 1000)
+    return Engine(Driver(binding, inbox, life, host), AllCallView(binding), checked["eligible"], made.lease_ms / 1000)

@@ -22,7 +22,7 @@ MOST: Final = 100_000
 """Changes kept until somebody reads them; then the oldest go."""
 
 
-class AllcallObserver:
+class AllCallObserver:
     """See `driver.kit.Watches`. Says nothing. It has the thread of the bus. Safe to use from several threads."""
 
     def __init__(

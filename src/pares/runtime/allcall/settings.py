@@ -84,7 +84,7 @@ def settings_of(checked: Mapping[str, Any], own: AllCall, chance: Chance) -> Set
         order=own.order,
         when_isolated=own.when_isolated,
         init_ms=None if own.silence is None else round(1000 * own.silence),
-        phase_ms=chance.randrange(beat),
+        start_offset_ms=chance.randrange(beat),
         barrier_ms=max(1, checked["barrier_ms"]),
         host=checked["host"],
     )

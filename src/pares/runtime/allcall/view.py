@@ -11,7 +11,7 @@ from pares.runtime.views import Holder, Peer
 _HAS_NOT = frozenset({"pause", "resume", "mark"})
 
 
-class AllcallView(View):
+class AllCallView(View):
     """See `driver.view.View`. Nothing is written down anywhere: known is what was heard."""
 
     def __init__(self, binding: AllCallBinding) -> None:

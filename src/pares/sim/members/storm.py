@@ -107,12 +107,13 @@ class Storm(Striking):
         if user is None or user.process is None:
             return
         process, length = user.process, self.span(0.5, 3)
-        before = process.starving, process.starving_by
+        usual = self.plan.starving, int(self.plan.starving_by * self.plan.unit)
         process.starving, process.starving_by = 0.3, (longest := self.span(0.1, 1))
         process.well_since = NEVER
 
         def over() -> None:
-            process.starving, process.starving_by = before
+            if not self.stage.calm:  # which has ended it already
+                process.starving, process.starving_by = usual
             process.well_since = self.world.now
             process.starved_at = self.world.now + longest  # a task that was woken before comes back that late
             self.stage.disturbed()
