@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from neli_bench import MS, fast, leading, of
+from neli_bench import MS, fast, leading, neli, of
 from neli_bench import config as settings
 
 from pares.core import events as ev
@@ -95,3 +97,19 @@ def test_roles_that_take_many_records_cost_nobody_its_belief(restate_ms: int) ->
             bench.put(put)
     assert not [follow for follow in of(bench.effects, ev.Follow) if follow.fenced]
     assert len(bench.leading()) == 64 * 30 + 1
+
+
+@pytest.mark.parametrize("kind", [fast, neli])
+def test_a_yield_that_waits_ends_no_tenure_that_has_begun_since(kind: Any) -> None:
+    """It is owed for the one before. [a successor that read it waited for nobody, and led beside an owner that believed]"""
+    bench = leading(kind(settings()))
+    bench.wait(400)
+    bench.read()
+    (announce,) = (put for put in bench.tick() if isinstance(decode(put.payloads[0]), Announce))
+    bench.step(ev.Revoked((0,)))
+    bench.step(ev.Assigned((0,)))
+    bench.put(announce)
+    bench.read()
+    bench.go()
+    assert bench.leading()
+    assert bench.kinds()[-1] != "Yield"

@@ -55,8 +55,8 @@ class Outbox:
         self.digresses = False
         """The last record was another one than that."""
         self.in_flight: int | None = None
-        self.yielding = False
-        """The append under way is a `yield`."""
+        self.yielding = 0
+        """The tenure that the append under way yields; 0: it is no `yield`."""
         self.retry_at = 0
         self._awaited = False
         self._pause = FIRST_PAUSE
@@ -69,7 +69,7 @@ class Outbox:
         n = self.sent.next_number()
         payload = neli_records.encode(kind(v=1, n=n, **fields))
         self.sent.hand_over(n, payload, now)
-        self.in_flight, self.yielding = ticket, kind is neli_records.Yield
+        self.in_flight, self.yielding = ticket, fields["term"] if kind is neli_records.Yield else 0
         self.digresses = kind not in PROLONGING
         if not self.digresses or not owner:
             self.last_at = now
@@ -194,7 +194,8 @@ class Partition:
             self.led, self.beat_now, self.began_at = True, True, at
             effects += [ev.Lead(seat, self.token, self.until, why) for seat in self.seats]
         elif act is Act.BEGIN:
-            self.token, self.led, self.until = self.stands, False, 0
+            # What was owed is moot: an announcement ends all older tenures of its member.
+            self.token, self.led, self.until, self.owed = self.stands, False, 0, None
         elif act is Act.OWE:
             if self.stands:
                 self.owed = owed[:500]
@@ -259,8 +260,9 @@ class Partition:
 
     def yielded(self) -> None:
         """An append is over. Whatever became of a `yield`: a successor can do without, it only has to wait longer."""
-        if self.outbox.yielding:
-            self.outbox.yielding, self.owed, self.stands = False, None, 0
+        term, self.outbox.yielding = self.outbox.yielding, 0
+        if term and term == self.stands:
+            self.owed, self.stands = None, 0
 
     @property
     def quiet(self) -> bool:

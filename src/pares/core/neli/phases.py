@@ -95,7 +95,6 @@ WITHOUT_BELIEF: Final[Table] = {
         On.LOST: (IDLE, OWE),
         On.ANNOUNCED: (IDLE, OWE),
         On.OUTDATED: (IDLE, OWE),
-        On.BESIDE_CLAIMS: (IDLE, OWE),
         On.ENDED: (IDLE,),
         **stays(On.RIVAL, On.RIVAL_LEADS, On.REPLACED, On.RENUMBERED),
     },
