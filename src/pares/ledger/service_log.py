@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Protocol
 from pares.core.errors import CapabilityError, LedgerUnavailable
 from pares.ledger import base
 from pares.ledger.base import Bell, Entry
+from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.window import TailBell, Window
 
@@ -58,17 +59,7 @@ class Service(Protocol):
     known: Known
 
     @property
-    def timeout(self) -> float:
-        """Seconds that a request may take."""
-        ...
-
-    @property
-    def retention(self) -> float | None: ...
-
-    @property
-    def readonly(self) -> bool:
-        """Whether it was opened to look on only."""
-        ...
+    def settings(self) -> Usual: ...
 
     def look(self, topic: str) -> tuple[str, int]:
         """A log's identity and number of partitions, by the service, now; put into `known`."""
@@ -124,11 +115,11 @@ class TailedLog:
 
     @property
     def retention(self) -> float | None:
-        return self._service.retention
+        return self._service.settings.retention
 
     @property
     def capabilities(self) -> base.Capabilities:
-        return base.Capabilities(readonly=self._service.readonly)
+        return base.Capabilities(readonly=self._service.settings.readonly)
 
     @property
     def partitions(self) -> int:
@@ -143,7 +134,7 @@ class TailedLog:
         return self._append(payloads, partition)
 
     def _may_write(self) -> None:
-        if self._service.readonly:
+        if self._service.settings.readonly:
             raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
     def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
@@ -198,7 +189,7 @@ class TailedLog:
             if window.bells:
                 service.follow(window, end)
             return []
-        if window.reach(offset, service.timeout):
+        if window.reach(offset, service.settings.timeout):
             found = window.take(offset, max_records)
             if found:
                 return found

@@ -10,8 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
 from pares.core.claims.tenure import MAX_WHY
 from pares.core.errors import ConfigError
-from pares.core.events import Ask, Close, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
-from pares.core.reasons import CLOSED
+from pares.core.events import Ask, Declare, HandOver, Marked, PauseFor, Ready, ResumeNow, StepDown
 from pares.core.wire.records import MAX_PAUSE_MS, MAX_SEATS, check_name
 from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
@@ -32,6 +31,7 @@ from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work.barriers import Barriers, Callback
 from pares.runtime.work.readiness import Readiness
 from pares.runtime.work.tasks import Background, only_while
+from pares.runtime.work.waits import Waits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,6 +131,7 @@ class Member:
         told: dict[str, Any] = {"lapsed": self._inbox.put, "give_up": self._give_up}
         self._life = Life(who, self._barriers, on_lost, self._host, barrier_limit=barrier_timeout, **told)
         self._until = self._life.beliefs.until
+        self._waits = Waits(self._life, self._barriers, self._host)
         self._ready = ready
 
         parts = Parts(own, checked, given, self._inbox, self._life, self._host, contender)
@@ -141,7 +142,11 @@ class Member:
             return kit.open(ledger, options or {}, asked, self._host)
 
         def build(medium: Medium) -> Engine:
-            return kit.assemble(parts, medium.ledger)
+            try:
+                return kit.assemble(parts, medium.ledger)
+            except BaseException:
+                medium.close()
+                raise
 
         if connect == "background":
             from pares.runtime.driver.connecting import connecting
@@ -152,12 +157,7 @@ class Member:
             self._adopt(None, connecting(self._life, *asked_for, opens, build, self._adopt, self._host))
         else:
             medium = opens()
-            try:
-                self._adopt(medium, build(medium))
-            except BaseException:
-                if medium.own:
-                    medium.ledger.close()
-                raise
+            self._adopt(medium, build(medium))
         # In this order: whoever closes it waits for the task. A fork waits for both, so that no child has it and knows it not.
         with self._host.without_forks():
             self._loop.start()
@@ -165,14 +165,13 @@ class Member:
 
     def _adopt(self, medium: Medium | None, engine: Engine) -> None:
         """From now on this member is driven by `engine`."""
-        self._ledger, self._own_ledger = (None, False) if medium is None else medium
+        self._medium = medium
         self._loop, self._view, may_lead, self.session = engine
         self._requests = Requests(self.group, self._life, self._loop, self._view, may_lead, self._host)
+        self._waits.requests = self._requests
         if self._ready is not None:
-            request = self._loop.request
-            check = Readiness(
-                self._ready, self.session, self._barriers.run, lambda now: request(Ready(now)), self._host
-            )
+            request, run = self._loop.request, self._barriers.run
+            check = Readiness(self._ready, self.session, run, lambda now: request(Ready(now)), self._host)
             self._loop.each_round = lambda: check.ask() if self._life.state in ("live", "joining") else None
 
     @classmethod
@@ -207,14 +206,14 @@ class Member:
 
         Raises `ConfigError` for a role that this member never leads; with "neli", "nele" and "fast-neli", whose members lead
         whatever role the group has, for one that nobody has declared or added, as soon as the logs have been read."""
-        return self._wait_newer(role, -1, timeout)
+        return self._waits.wait_newer(role, -1, timeout)
 
     def terms(self, role: str, timeout: float | None = None) -> Generator[Term, None, None]:
         """The terms of `role`, one for each tenure, as they come: each when the barrier has returned from its `Acquired`. Ends
         when the member is closed, or when none has come for `timeout` seconds. What runs between two steps is a body of the
         term: a planned handover waits for it to see that the term is over, up to `barrier_timeout`. Raises as `wait`."""
         last = -1
-        while (term := self._wait_newer(role, last, timeout)) is not None:
+        while (term := self._waits.wait_newer(role, last, timeout)) is not None:
             body = self._barriers.begin(term.key)
             try:
                 yield term
@@ -225,44 +224,9 @@ class Member:
     def pulse(self, timeout: float | None = None) -> bool:
         """Waits until this member leads any role at all and its barrier has returned from `Acquired`; whether it does."""
         self._requests.check_usable()
-        self._life.beliefs.wait_for(lambda: self._works() or self._life.ended, timeout)
-        return self._works()
-
-    def _works(self) -> bool:
-        return any(self._working(role) for role in list(self._life.beliefs.terms))
-
-    def _working(self, role: str) -> Term | None:
-        """The current term, if its work may begin. The barrier itself, told of this role, waits for nothing but the belief."""
-        beliefs = self._life.beliefs
-        return beliefs.valid(role) if self._barriers.telling(role) else beliefs.working(role)
-
-    def _leading(self) -> list[Term]:
-        return [term for term in list(self._life.beliefs.terms.values()) if term]
-
-    def _wait_newer(self, role: str, last: int, timeout: float | None) -> Term | None:
-        self._requests.check_eligible(role)
-
-        def newer() -> Term | None:
-            term = self._working(role)
-            if term is None or term.token <= last:
-                return None
-            self._requests.there_was(role)
-            return term
-
-        def over() -> bool:
-            return newer() is not None or self._life.ended or not self._requests.awaits(role)
-
-        now = self._now
-        end = None if timeout is None else now() + int(timeout * 1e9)
-        while True:
-            left = None if end is None else max(0.0, (end - now()) / 1e9)
-            self._life.beliefs.wait_for(over, left)
-            if newer() is not None or self._life.ended or self._requests.awaits(role):
-                break
-            self._requests.check_awaited(role)
-        if self._life.state == "failed":
-            raise self._life.failure()
-        return newer()
+        works = self._waits.any_works
+        self._life.beliefs.wait_for(lambda: works() or self._life.ended, timeout)
+        return works()
 
     # The group -------------------------------------------------------------------------------------------------------
 
@@ -339,7 +303,8 @@ class Member:
         self._requests.check_eligible(role)
         self._requests.check_usable()
         self._view.check("hand_over")
-        self._loop.request(HandOver(role, None if to is None else self._requests.resolve(to), _reason(why)))
+        text = str(why)[:MAX_WHY].encode("utf-8", "replace").decode()  # as it can be written down
+        self._loop.request(HandOver(role, None if to is None else self._requests.resolve(to), text))
 
     def step_down(self, role: str | None = None) -> None:
         """Gives `role` (None: everything) to somebody else; it does not fall back before somebody else has held it, unless
@@ -390,12 +355,7 @@ class Member:
         whatever role the group has, for one that it has not: here, or, while that isn't known yet, from a call of the function.
         """
         self._requests.check_eligible(role)
-        self._check_there(role)
-        return only_while(self, self._barriers, self._working, self._check_there, role, give_up_on_error, stuck_after)
-
-    def _check_there(self, role: str) -> None:
-        """By what this member is driven by now."""
-        self._requests.check_there(role)
+        return only_while(self, self._barriers, self._waits, role, give_up_on_error, stuck_after)
 
     def background(
         self,
@@ -446,18 +406,10 @@ class Member:
         if self._life.forked:
             return
         wait = self._barrier_timeout + 2 * self.session + self._view.linger + 1.0 if timeout is None else timeout
-        thread = self._loop.thread
-        if self._life.begin_closing():
-            self._loop.request(Close())
-        if self._host.task() is not thread:
-            self._barriers.finish_mine()
-            thread.join(wait)
-            if thread.is_alive():
-                self._loop.abandon()
-                self._life.beliefs.stop(CLOSED)
-                thread.join(self.session + 1.0)
+        self._requests.leave(wait, self.session)
         self._barriers.watch.close()
-        self._close_ledger()
+        if self._medium is not None:
+            self._medium.close()
         self._host.end(self)
 
     def __enter__(self) -> Self:
@@ -469,13 +421,8 @@ class Member:
         self.close()
 
     def __repr__(self) -> str:
-        return (
-            f"<Member {self.id} of {self.group!r}: {self._life.state}, leads {sorted(t.role for t in self._leading())}>"
-        )
-
-    def _close_ledger(self) -> None:
-        if self._own_ledger and self._ledger is not None:
-            self._ledger.close()
+        leads = sorted(term.role for term in list(self._life.beliefs.terms.values()) if term)
+        return f"<Member {self.id} of {self.group!r}: {self._life.state}, leads {leads}>"
 
     def _give_up(self, role: str, why: str) -> None:
         """The barrier has initialised nothing: somebody else may try."""
@@ -500,8 +447,3 @@ def contender(ledger: Ledger, **settings: Any) -> Contender:
     """A member of the claims protocol, for protocols whose groups rest on such a group."""
     made = Member(ledger, **settings)
     return Contender(made, made._loop.read_first, made._view.paused)  # pyright: ignore[reportPrivateUsage]
-
-
-def _reason(why: str) -> str:
-    """A reason as it can be written down: text, cut where it is too long."""
-    return str(why)[:MAX_WHY].encode("utf-8", "replace").decode()

@@ -19,6 +19,7 @@ from pares.runtime.here import here
 from pares.runtime.member import Member, check_arguments
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers
+from pares.runtime.work.waits import Waits
 from pares.testing.puppet import Puppet
 
 _MOVES: Final = ("add_role", "remove_role", "hand_over", "step_down", "drain", "pause", "resume", "mark")
@@ -61,7 +62,7 @@ class FakeMember(Member):
         self._host = here()
         self._now = self._host.now
         checked = check_settings(self._host, **{key: given[key] for key in _CHECKED}, retention=None)
-        self._own_ledger = False
+        self._medium = None
         self.group, self.name, self.session = given["group"], checked["name"], given["session"]
         self._barrier_timeout = given["barrier_timeout"]
         who = f"fake member {self.name!r} of group {self.group!r}"
@@ -70,12 +71,14 @@ class FakeMember(Member):
         self._life = Life(who, self._barriers, given["on_lost"], self._host, **told)
         self._life.id = f"{self.name}~fake"
         self._until = self._life.beliefs.until
+        self._waits = Waits(self._life, self._barriers, self._host)
         join = {key: checked[key] for key in ("name", "host", "zone", "labels", "rank", "weight")}
         join["session"] = checked["session_ms"]
         declared = {role.name: role.seats for role in checked["roles"]}
         self._loop = self._puppet = Puppet(self._life.id, join, declared, self.group, self._life.carry, self._host)
         self._view = WorldView(self._puppet, self._life)
         self._requests = Requests(self.group, self._life, self._loop, self._view, checked["eligible"], self._host)
+        self._waits.requests = self._requests
         with self._host.without_forks():
             self._puppet.start()
             self._host.begin(self)
@@ -99,7 +102,7 @@ class FakeMember(Member):
         self._puppet.perform(lead)
         (term,) = begun
         assert term is not None
-        self._life.beliefs.wait_for(lambda: self._working(role) is not None or not term, BARRIER)
+        self._life.beliefs.wait_for(lambda: self._waits.working(role) is not None or not term, BARRIER)
         return term
 
     def revoke(self, role: str, why: str = "the test says so") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +11,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.protocols import MODES, is_exclusive
 from pares.demo.law import law_of
 from pares.runtime.config.protocols import PROTOCOLS, TRAITS, USUAL, ProtocolName, protocol_of
+from pares.runtime.kits import KITS, kit_of
 from pares.sim.runs import PROTOCOLS as SIMULATED
 from pares.supervise.contention import contention
 from pares.supervise.grace import rhythm
@@ -22,6 +23,17 @@ def test_the_registry_has_each_name_once() -> None:
     assert tuple(TRAITS) == PROTOCOLS == get_args(ProtocolName)
     assert [name for name, traits in TRAITS.items() if traits.name != name] == []
     assert {traits.mode for traits in TRAITS.values() if traits.mode} == set(MODES.values())
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_each_has_a_kit_that_makes_its_members(name: ProtocolName, memory: str) -> None:
+    assert set(KITS) == set(PROTOCOLS)
+    settings: dict[str, Any] = {} if name == USUAL.name else {"protocol": name}
+    with pares.Member(memory, group="g", roles="x", **settings) as me:
+        assert me.roles() == {} or set(me.roles()) == {"x"}
+        view = type(me._view).__module__  # pyright: ignore[reportPrivateUsage]
+        if settings:
+            assert vars(kit_of(name))["__name__"] == f"{view.removesuffix('.view')}.kit"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

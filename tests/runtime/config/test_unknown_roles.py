@@ -39,7 +39,7 @@ def test_only_is_refused_too(crew: Crew, protocol: ProtocolName) -> None:
     early = None
     with suppress(ConfigError):  # the logs have been read by now
         early = me.only("later")(lambda: ran.append("early"))
-    until(lambda: me.roles(), "the logs have been read, and say what this member declares")
+    until(lambda: me.roles() and me.state == "live", "the logs have been read, and it is in its group")
     with pytest.raises(ConfigError, match=SAID):
         me.only("misspelt")
     if early is not None:

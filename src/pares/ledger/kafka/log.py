@@ -71,18 +71,6 @@ class _Shared:
         """Of topics: what the brokers are being asked, and since when."""
         keep_after_fork(self)
 
-    @property
-    def timeout(self) -> float:
-        return self.settings.timeout
-
-    @property
-    def retention(self) -> float | None:
-        return self.settings.retention
-
-    @property
-    def readonly(self) -> bool:
-        return self.settings.readonly
-
     def look(self, topic: str, wait: float | None = None) -> tuple[str, int]:
         """`wait`: seconds for the brokers' answer, if others than for any."""
         self._asked.pop(topic, None)
@@ -131,7 +119,7 @@ class _Shared:
         self.known.doubt(topic)
 
     def refresh(self, topic: str) -> None:
-        if not self.readonly:
+        if not self.settings.readonly:
             self.appender.refresh(topic)
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:

@@ -91,11 +91,6 @@ class Link:
             work.close()
 
     @property
-    def connected(self) -> bool:
-        """Whether there is a connection, as far as is known."""
-        return self._epoch is not None
-
-    @property
     def now(self) -> Epoch | None:
         """The connection there is."""
         return self._epoch

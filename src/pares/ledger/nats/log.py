@@ -66,18 +66,6 @@ class _Shared:
         self.known = Known()
         keep_after_fork(self)
 
-    @property
-    def timeout(self) -> float:
-        return self.settings.timeout
-
-    @property
-    def retention(self) -> float | None:
-        return self.settings.retention
-
-    @property
-    def readonly(self) -> bool:
-        return self.settings.readonly
-
     def look(self, topic: str) -> tuple[str, int]:
         asked = time.monotonic()
         found, partitions = self._do(partial(self._look, topic), "look at the log")
@@ -104,7 +92,7 @@ class _Shared:
 
     async def _ends(self, topic: str, partition: int, least: int, epoch: Epoch) -> Stream:
         """The stream as its leader has it. Of several replicas, one that has just become it may have to learn first."""
-        until = time.monotonic() + self.timeout / 2
+        until = time.monotonic() + self.settings.timeout / 2
         while True:
             found = await self._stream(topic, partition, epoch)
             several = int(found.config.get("num_replicas", 1)) > 1
@@ -126,7 +114,7 @@ class _Shared:
         async def work(epoch: Epoch) -> list[Entry]:
             return await fetch(epoch, stream, offset, end, max_records)
 
-        return self._do(work, f"read at offset {offset}", self.timeout + _LARGE)
+        return self._do(work, f"read at offset {offset}", self.settings.timeout + _LARGE)
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
         return self.appender.append(stream_of(topic, partition), payloads)
@@ -171,7 +159,7 @@ class _Shared:
         return [*checks(found, settings.stream, settings.retention, largest, settings.monitors, settings.connect)]
 
     def _do(self, work: Callable[[Epoch], Awaitable[T]], doing: str, seconds: float | None = None) -> T:
-        return self.link.call(self.link.within(seconds or self.timeout, work, doing))
+        return self.link.call(self.link.within(seconds or self.settings.timeout, work, doing))
 
     def close(self) -> None:
         if self.lifetime.end():

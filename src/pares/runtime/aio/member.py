@@ -21,6 +21,7 @@ from pares.runtime.member import Member as SyncMember
 from pares.runtime.member import check_arguments
 from pares.runtime.views import State
 from pares.runtime.work.tasks import AFTER_ERROR, Pace, body, check_stuck_after, check_task, log
+from pares.runtime.work.waits import Waits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,34 +169,28 @@ class Member:
 
     async def pulse(self, timeout: float | None = None) -> bool:
         """Waits until this member leads any role; whether it does."""
-        member = self._member
-        member._requests.check_usable()  # pyright: ignore[reportPrivateUsage]
-        return await self._until(member._works, timeout)  # pyright: ignore[reportPrivateUsage]
+        waits = self._waits
+        waits.requests.check_usable()
+        return await self._until(waits.any_works, timeout)
+
+    @property
+    def _waits(self) -> Waits:
+        return self._member._waits  # pyright: ignore[reportPrivateUsage]
 
     async def _newer(self, role: str, last: int, timeout: float | None) -> Term | None:
-        member = self._member
+        member, waits = self._member, self._waits
         member.term(role)
-
-        requests = member._requests  # pyright: ignore[reportPrivateUsage]
-
-        def newer() -> bool:
-            term = member._working(role)  # pyright: ignore[reportPrivateUsage]
-            if term is None or term.token <= last:
-                return False
-            requests.there_was(role)
-            return True
-
         clock = asyncio.get_running_loop().time
         end = None if timeout is None else clock() + timeout
         while True:
             left = None if end is None else max(0.0, end - clock())
-            await self._until(lambda: newer() or not requests.awaits(role), left)
-            if newer() or requests.awaits(role):
+            await self._until(lambda: waits.over(role, last), left)
+            if waits.newer(role, last) is not None or waits.requests.awaits(role):
                 break
-            await asyncio.to_thread(requests.check_awaited, role)
+            await asyncio.to_thread(waits.requests.check_awaited, role)
         if member.state == "failed":
             member.wait(role, 0)  # raises what ended it
-        return self.term(role) if newer() else None
+        return self.term(role) if waits.newer(role, last) is not None else None
 
     async def _until(self, what: Callable[[], bool], timeout: float | None) -> bool:
         beliefs = self._member._life.beliefs  # pyright: ignore[reportPrivateUsage]
@@ -258,7 +253,7 @@ class Member:
         With `give_up_on_error` an exception in it ends the term; so does a call that takes longer than `stuck_after` seconds,
         also one that blocks the event loop: that is watched from a thread. Raises as `pares.Member.only`.
         """
-        check = self._member._check_there  # pyright: ignore[reportPrivateUsage]
+        check = self._waits.check_there
         self._member.term(role)  # raises for a role that this member never leads
         check(role)
         check_stuck_after(stuck_after)
@@ -267,7 +262,7 @@ class Member:
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 self._member.term(role)  # raises in a forked child
-                working = self._member._working(role)  # pyright: ignore[reportPrivateUsage]
+                working = self._waits.working(role)
                 if working is None:
                     check(role)
                     return None
@@ -296,52 +291,41 @@ class Member:
         moment. `every`: as in `pares.Member.background`; `give_up_on_error`, `stuck_after`: as in `only`. Raises what
         `pares.Member.background` raises; the returned task ends with the error by which the member fails, if it does."""
         self._member.term(role)  # raises for a role that this member never leads
-        self._member._requests.check_there(role)  # pyright: ignore[reportPrivateUsage]
+        self._waits.check_there(role)
         check_task(task)
         check_stuck_after(stuck_after)
-        repeated = self._repeat(task, role, Pace(every, role, self._host), give_up_on_error, stuck_after)
-        return asyncio.create_task(repeated, name=f"pares background {role}")
 
-    async def _repeat(
-        self,
-        task: Callable[[], Awaitable[object]],
-        role: str,
-        pace: Pace,
-        give_up_on_error: bool,
-        stuck_after: float | None,
-    ) -> None:
+        async def run(term: Term) -> None:
+            with self._work(term, give_up_on_error, stuck_after):
+                async with term:
+                    await task()
+
+        return asyncio.create_task(
+            self._repeat(run, role, Pace(every, role, self._host)), name=f"pares background {role}"
+        )
+
+    async def _repeat(self, run: Callable[[Term], Awaitable[None]], role: str, pace: Pace) -> None:
         said = False
         while True:
             try:
-                return await self._repeat_in_terms(task, role, pace, give_up_on_error, stuck_after)
+                async for term in self.terms(role):
+                    while term:
+                        rest = 0.0
+                        pace.begins()
+                        try:
+                            await run(term)
+                        except Exception:
+                            log.exception("the background task for %r raised", role)
+                            rest = AFTER_ERROR
+                        rest = max(rest, pace.rest())
+                        if rest > 0:
+                            await term.wait_lost(rest)
+                return
             except UnknownRole as error:  # it may come yet
                 if not said:
                     log.error("a background task waits for nothing: %s", error)
                 said = True
             await self._until(lambda: self._member.term(role) is not None, 0.5)
-
-    async def _repeat_in_terms(
-        self,
-        task: Callable[[], Awaitable[object]],
-        role: str,
-        pace: Pace,
-        give_up_on_error: bool,
-        stuck_after: float | None,
-    ) -> None:
-        async for term in self.terms(role):
-            while term:
-                rest = 0.0
-                pace.begins()
-                try:
-                    with self._work(term, give_up_on_error, stuck_after):
-                        async with term:
-                            await task()
-                except Exception:
-                    log.exception("the background task for %r raised", role)
-                    rest = AFTER_ERROR
-                rest = max(rest, pace.rest())
-                if rest > 0:
-                    await term.wait_lost(rest)
 
     def _work(
         self, term: Term, give_up_on_error: bool, stuck_after: float | None

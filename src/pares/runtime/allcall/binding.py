@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
@@ -19,7 +19,7 @@ from pares.core.errors import CapabilityError, ClosedError, ForkedError
 from pares.core.reasons import DRAINED
 from pares.core.wire.changes import MemberJoined, MemberLeft
 from pares.ledger import Bus, Reconnecting
-from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.host import Bells, Host
@@ -70,16 +70,8 @@ class Calls:
         """There is one incarnation."""
 
 
-class AllCallBinding:
+class AllCallBinding(Binding):
     """See `driver.binding.Binding`."""
-
-    joined = True
-    """It is in its group as soon as it listens."""
-    unwritten: str | None = None
-    read_back_at: int | None = None
-    """Nothing is read back where there is no log."""
-    problems: tuple[str, ...] = ()
-    rest_ns = 0
 
     def __init__(self, bus: Bus, settings: Settings, inbox: Inbox, life: Life, host: Host, *, away: bool) -> None:
         self.settings = settings
@@ -98,10 +90,10 @@ class AllCallBinding:
         if away:
             inbox.put(ev.Ready(False))
         self.bells = host.bells(None)
-        self.source = Calls(self.bells, host)
+        self.source = self.calls = Calls(self.bells, host)
         try:
             # A group's name is its subject.
-            self._stop_listening = bus.listen(settings.group, self.source.hear)
+            self._stop_listening = bus.listen(settings.group, self.calls.hear)
         except BaseException:
             self.bells.close()
             raise
@@ -115,7 +107,7 @@ class AllCallBinding:
 
     @property
     def settled(self) -> bool:
-        return not self.source.waiting and not self.core.giving
+        return not self.calls.waiting and not self.core.giving
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
@@ -128,24 +120,15 @@ class AllCallBinding:
             )
         return event if isinstance(event, ev.HandOver | ev.Ask | ev.Ready | ev.StepDown | ev.Close) else None
 
-    def read_first(self, answer: Answer) -> Answer:
-        return answer
-
-    def abandon(self) -> None:
-        """The others wait for the lease."""
-
     # On the driver's task ----------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """It listens already."""
-
     def patience(self, now: int) -> float | None:
-        return 0.0 if self.source.waiting else None
+        return 0.0 if self.calls.waiting else None
 
     def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
-            self.source.read_at = self._host.now()  # there need be nothing to hear yet
+            self.calls.read_at = self._host.now()  # there need be nothing to hear yet
         epoch = self._bus_epoch()
         if not epoch or epoch == self._epoch:
             return ()
@@ -212,22 +195,10 @@ class AllCallBinding:
             self._reported.add(text)
             self._life.carry(ev.Report(kind, text))
 
-    def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
-        return ()
-
-    def append(self, puts: list[ev.Append]) -> Sequence[int]:
-        raise NotImplementedError("ALLCALL has no log")
-
     def publish(self, message: ev.Publish) -> None:
         self._bus.publish(self.settings.group, message.payload)
 
-    def after_round(self) -> None:
-        """There is nothing to tidy."""
-
     # The end -------------------------------------------------------------------------------------------------------------
-
-    def restart(self, effect: ev.Restart, events: deque[Any]) -> None:
-        raise NotImplementedError("a member that runs ALLCALL has one incarnation")
 
     def last_words(self, why: str) -> Sequence[ev.Event]:
         """Others wait for the lease, whatever it says now."""

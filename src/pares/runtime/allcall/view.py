@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pares.core.allcall.messages import token
 from pares.core.errors import CapabilityError
-from pares.core.wire.records import Seat
 from pares.runtime.allcall.binding import AllCallBinding, name_of
-from pares.runtime.driver.view import no_partitions
-from pares.runtime.host import DeathLock
+from pares.runtime.driver.view import View, no_partitions
 from pares.runtime.views import Holder, Peer
 
 _HAS_NOT = frozenset({"pause", "resume", "mark"})
 
 
-class AllcallView:
+class AllcallView(View):
     """See `driver.view.View`. Nothing is written down anywhere: known is what was heard."""
 
     def __init__(self, binding: AllCallBinding) -> None:
@@ -24,16 +22,8 @@ class AllcallView:
         return self._binding.settings.id
 
     @property
-    def lock(self) -> DeathLock | None:
-        return None
-
-    @property
     def no_proof(self) -> str | None:
         return "ALLCALL proves no deaths: the lease decides"
-
-    @property
-    def linger(self) -> float:
-        return 0.0
 
     @property
     def bad_records(self) -> int:
@@ -41,11 +31,7 @@ class AllcallView:
 
     @property
     def uncounted_records(self) -> int:
-        return self._binding.core.stale + self._binding.source.lost_count
-
-    def held(self) -> dict[Seat, int]:
-        """There is no log that says who holds what."""
-        return {}
+        return self._binding.core.stale + self._binding.calls.lost_count
 
     def members(self) -> list[Peer]:
         """The members heard lately, and the leader of each role as each of them sees it (`Peer.views`)."""
@@ -79,21 +65,11 @@ class AllcallView:
     def known(self, role: str) -> bool:
         return role in self._binding.settings.roles
 
-    def paused(self, role: str) -> bool:
-        """Never: see `check`."""
-        return False
-
-    def expects(self, role: str) -> bool:
-        return True
-
     def resolve(self, member: str, group: str) -> str:
         raise CapabilityError(
             f"to is {member!r}, and ALLCALL has nobody chosen: of those who are there the lowest rank leads next; leave it "
             "out, give the member a lower rank, or use protocol='claims'"
         )
-
-    def check_role(self, seats: int, weight: float, spread: str) -> None:
-        """Roles can't be added at all: the binding says so."""
 
     def check(self, what: str) -> None:
         """Raises `CapabilityError` for what needs a log."""

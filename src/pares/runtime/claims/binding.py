@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
@@ -15,7 +15,7 @@ from pares.core.wire.world import World
 from pares.ledger import Entry, Log
 from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
-from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.logs import Logs, appender
 from pares.runtime.host import DeathLock, Deaths, Host
@@ -26,13 +26,8 @@ LOCK_LOST: Final = "its death lock is gone"
 SLOW: Final = "slow: its own records come back too late to lead by, so it has let its roles go and takes none for now"
 
 
-class ClaimsBinding:
+class ClaimsBinding(Binding):
     """See `binding.Binding`. `begin`: makes an incarnation that knows of tokens up to the one it is given."""
-
-    joined = True
-    """A live member is in its group: only the log admits one."""
-    unwritten: str | None = None
-    rest_ns = 0
 
     def __init__(
         self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life, host: Host
@@ -124,16 +119,7 @@ class ClaimsBinding:
             self._drained = True
         return event
 
-    def read_first(self, answer: Answer) -> Answer:
-        return answer
-
-    def abandon(self) -> None:
-        """The task has nothing that it waits for."""
-
     # On the driver's task ----------------------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """The incarnation is there."""
 
     def patience(self, now: int) -> float | None:
         return None if self._deaths is None else self._deaths.poll_interval(now)
@@ -180,14 +166,8 @@ class ClaimsBinding:
         self._locks = effect.locks
         self._deaths.watch(effect.locks)
 
-    def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
-        return [[put] for put in puts]
-
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
         return [self._append(put, self._partition) for put in puts]
-
-    def publish(self, message: ev.Publish) -> None:
-        raise NotImplementedError("the claims protocol sends no messages")
 
     def after_round(self) -> None:
         if self._trim_before:

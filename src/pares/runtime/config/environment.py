@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_origin
+
+from msgspec.structs import fields as fields_of
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.runtime.config.protocols import Protocol, protocol_of
@@ -72,7 +74,7 @@ def _protocol(text: str) -> Protocol:
     unknown = [key for key in values if key not in known]
     if unknown:
         raise ConfigError(f"{unknown[0]!r} is no setting of {found}, which has {', '.join(known)}")
-    words = ("order", "when_isolated")
+    words = {field.name for field in fields_of(type(own)) if get_origin(field.type) is Literal}
     fields: dict[str, Any] = {key: value if key in words else _seconds(value) for key, value in values.items()}
     return type(own)(**fields)
 

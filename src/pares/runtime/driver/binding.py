@@ -101,13 +101,10 @@ class Source(Protocol):
 
 
 class Binding(Protocol):
-    """One protocol on one ledger."""
+    """One protocol on one ledger. What has a body here is so unless a binding says otherwise."""
 
-    @property
-    def bells(self) -> Bells: ...
-
-    @property
-    def source(self) -> Source: ...
+    bells: Bells
+    source: Source
 
     @property
     def me(self) -> str:
@@ -115,16 +112,20 @@ class Binding(Protocol):
         ...
 
     @property
-    def joined(self) -> bool: ...
+    def joined(self) -> bool:
+        return True
 
     @property
-    def unwritten(self) -> str | None: ...
+    def unwritten(self) -> str | None:
+        return None
 
     @property
-    def read_back_at(self) -> int | None: ...
+    def read_back_at(self) -> int | None:
+        return None
 
     @property
-    def problems(self) -> tuple[str, ...]: ...
+    def problems(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def settled(self) -> bool:
@@ -134,7 +135,7 @@ class Binding(Protocol):
     @property
     def rest_ns(self) -> int:
         """For how long after a round to let others write, so that one round reads it all."""
-        ...
+        return 0
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
@@ -144,26 +145,28 @@ class Binding(Protocol):
 
     def read_first(self, answer: Answer) -> Answer:
         """Whom the driver is to tell when it has read, in the place of `answer`."""
-        ...
+        return answer
 
-    def abandon(self) -> None: ...
+    def abandon(self) -> None:
+        """There is no more time: nothing is waited for any more."""
 
     # On the driver's task, in the order of a round -------------------------------------------------------------------
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """The driver begins."""
 
     def patience(self, now: int) -> float | None:
         """Seconds after which to look, though nothing has rung; None: there is nothing to look for."""
-        ...
+        return None
 
     def look(self, *, thoroughly: bool) -> Sequence[Any]:
         """Events by which it may not go on as it is, or has noticed something. With `thoroughly` before an append, which is not
         made if there are any."""
-        ...
+        return ()
 
     def hears(self, event: Any) -> Sequence[Any]:
         """What the protocol is to hear of something from the inbox."""
-        ...
+        return [event]
 
     def step(self, event: Any, now: int) -> Sequence[Any]: ...
 
@@ -173,21 +176,23 @@ class Binding(Protocol):
 
     def batches(self, puts: list[Append]) -> Iterable[list[Append]]:
         """Of these appends, those that are made together: all or none."""
-        ...
+        return [[put] for put in puts]
 
     def append(self, puts: list[Append]) -> Sequence[int]:
         """One batch. The offset of the last record of each. Raises what the ledger raises."""
-        ...
+        raise RuntimeError("this protocol has no log")
 
-    def publish(self, message: Publish) -> None: ...
+    def publish(self, message: Publish) -> None:
+        raise RuntimeError("this protocol sends no messages")
 
-    def after_round(self) -> None: ...
+    def after_round(self) -> None:
+        """There is time to tidy."""
 
     # Beginning anew, and the end ---------------------------------------------------------------------------------------
 
     def restart(self, effect: Restart, events: deque[Any]) -> None:
         """A new incarnation takes the place of the present one. `events`: what it is to hear, to be changed in place."""
-        ...
+        raise RuntimeError("this protocol has one incarnation")
 
     def last_words(self, why: str) -> Sequence[Any]:
         """Events by which the protocol gives up what it believes."""

@@ -13,11 +13,11 @@ from typing import Final
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
 from pares.core.events import Close, Closed, Declare, Event, Stop
-from pares.core.wire.records import Seat
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.kit import Engine, Medium
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.host import DeathLock, Empty, Host, Mailbox, Task
+from pares.runtime.driver.view import View
+from pares.runtime.host import Empty, Host, Mailbox, Task
 from pares.runtime.views import Holder, Peer
 
 log: Final = logging.getLogger("pares.member")
@@ -30,8 +30,8 @@ LONGEST_PAUSE: Final = 5.0
 class Connecting:
     """Opens the ledger, again and again, until it is there or the member is closed.
 
-    `opens`: opens it. `build`: puts the protocol together on it. `adopt`: gives the member what was built. All three are called
-    on threads of this. An error other than `LedgerUnavailable` ends the member as failed.
+    `opens`: opens it. `build`: puts the protocol together on it, or closes it. `adopt`: gives the member what was built. All
+    three are called on threads of this. An error other than `LedgerUnavailable` ends the member as failed.
     """
 
     def __init__(
@@ -159,16 +159,10 @@ class Connecting:
             if not self._closing:
                 self._told.put(medium)
                 return
-        if medium.own:
-            medium.ledger.close()
+        medium.close()
 
     def _begin(self, medium: Medium) -> Engine:
-        try:
-            engine = self._build(medium)
-        except BaseException:
-            if medium.own:
-                medium.ledger.close()
-            raise
+        engine = self._build(medium)
         engine.loop.thread = self._host.task()
         # A child that is forked has the one or the other, and knows which.
         with self._host.without_forks(), self._lock:
@@ -184,19 +178,16 @@ class Connecting:
         return engine
 
 
-class NoView:
+class NoView(View):
     """What a member tells of its group before its ledger is opened: see `driver.view.View`."""
 
     def __init__(self, loop: Connecting, name: str) -> None:
         self._loop = loop
-        self.id = name
-        self.lock: DeathLock | None = None
-        self.no_proof: str | None = None
-        self.linger = 0.0
-        self.bad_records = self.uncounted_records = 0
+        self._name = name
 
-    def held(self) -> dict[Seat, int]:
-        return {}
+    @property
+    def id(self) -> str:
+        return self._name
 
     def members(self) -> list[Peer]:
         return []
@@ -210,17 +201,8 @@ class NoView:
     def partition(self, role: str, seat: int) -> int:
         raise self._unavailable()
 
-    def check_role(self, seats: int, weight: float, spread: str) -> None:
-        """What can't be is said when there is a ledger."""
-
     def known(self, role: str) -> bool:
         raise self._unavailable()
-
-    def paused(self, role: str) -> bool:
-        return False
-
-    def expects(self, role: str) -> bool:
-        return True
 
     def resolve(self, member: str, group: str) -> str:
         raise self._unavailable()

@@ -33,6 +33,10 @@ class Medium(NamedTuple):
     own: bool
     """It was opened here, so it is closed with the member."""
 
+    def close(self) -> None:
+        if self.own:
+            self.ledger.close()
+
 
 class Engine(NamedTuple):
     """What drives a member."""

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import Final
 
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable, ParesError
-from pares.core.events import Event
+from pares.core.events import Close, Event
+from pares.core.reasons import CLOSED
 from pares.runtime.driver.binding import Drives
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.view import View
@@ -138,3 +139,16 @@ class Requests:
             if self._life.state == "failed":
                 raise self._life.failure()
             raise ClosedError(f"{self._life.who} was closed before this was done; it may still happen")
+
+    def leave(self, timeout: float, session: float) -> None:
+        """Has the driver leave the group, and waits for it. After `timeout` seconds it ends without having left."""
+        thread = self._loop.thread
+        if self._life.begin_closing():
+            self._loop.request(Close())
+        if self._host.task() is not thread:
+            self._life.barriers.finish_mine()
+            thread.join(timeout)
+            if thread.is_alive():
+                self._loop.abandon()
+                self._life.beliefs.stop(CLOSED)
+                thread.join(session + 1.0)

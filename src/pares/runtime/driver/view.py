@@ -23,32 +23,36 @@ def no_partitions(protocol: str, role: str) -> CapabilityError:
 
 
 class View(Protocol):
-    """What `Member` asks of what its loop has read."""
+    """What `Member` asks of what its loop has read. What has a body here is so unless a view says otherwise."""
 
     @property
     def id(self) -> str: ...
 
     @property
-    def lock(self) -> DeathLock | None: ...
+    def lock(self) -> DeathLock | None:
+        return None
 
     @property
-    def no_proof(self) -> str | None: ...
+    def no_proof(self) -> str | None:
+        return None
 
     @property
     def linger(self) -> float:
         """Seconds that leaving may take beyond barriers and appends."""
-        ...
+        return 0.0
 
     @property
-    def bad_records(self) -> int: ...
+    def bad_records(self) -> int:
+        return 0
 
     @property
-    def uncounted_records(self) -> int: ...
+    def uncounted_records(self) -> int:
+        return 0
 
     def held(self) -> dict[Seat, int]:
         """What is this member's, led or not, and since when, by the stopwatch, it could lead it at the earliest; nothing where
         nobody says what is whose."""
-        ...
+        return {}
 
     def members(self) -> list[Peer]: ...
 
@@ -64,21 +68,19 @@ class View(Protocol):
 
     def paused(self, role: str) -> bool:
         """Whether nobody is to lead the role for now, by `pause`."""
-        ...
+        return False
 
     def expects(self, role: str) -> bool:
         """Whether there is any sense in waiting for this role: always, where members say what they are eligible for."""
-        ...
+        return True
 
     def resolve(self, member: str, group: str) -> str: ...
 
     def check(self, what: str) -> None:
         """Raises `CapabilityError` if the protocol has no such thing."""
-        ...
 
     def check_role(self, seats: int, weight: float, spread: str) -> None:
         """Raises `CapabilityError` if a role can't be added with these."""
-        ...
 
 
 class Followed(Protocol):
@@ -105,7 +107,7 @@ class Followed(Protocol):
     def now(self) -> int: ...
 
 
-class WorldView:
+class WorldView(View):
     """The claims protocol's: everything is in the world."""
 
     def __init__(self, followed: Followed, life: Life) -> None:
@@ -127,10 +129,6 @@ class WorldView:
     @property
     def no_proof(self) -> str | None:
         return self._followed.no_proof
-
-    @property
-    def linger(self) -> float:
-        return 0.0
 
     @property
     def bad_records(self) -> int:
@@ -164,18 +162,9 @@ class WorldView:
         pauses = list(self._followed.world.pauses.values())
         return any(pause.scope is None or pause.scope == role for pause in pauses)
 
-    def expects(self, role: str) -> bool:
-        return True
-
     def resolve(self, member: str, group: str) -> str:
         found = [m for m in list(self._followed.world.members.values()) if member in (m.id, m.name)]
         if not found:
             there = ", ".join(sorted({p.name for p in self.members()})[:10]) or "none"
             raise ConfigError(f"group {group!r} has no member {member!r}; it has: {there}")
         return max(found, key=lambda m: m.joined).id
-
-    def check(self, what: str) -> None:
-        """The claims protocol has everything."""
-
-    def check_role(self, seats: int, weight: float, spread: str) -> None:
-        """And takes all of them."""

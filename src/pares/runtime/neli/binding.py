@@ -17,10 +17,12 @@ from pares.core.neli.config import Config
 from pares.core.neli.fast import Fast
 from pares.core.neli.induced import SILENT, Induced
 from pares.core.neli.phases import BELIEVING, STANDING
+from pares.core.neli.protocols import MODES
 from pares.core.reasons import STEPPED_DOWN
 from pares.ledger import Entry, Ledger, ManyAtOnce
 from pares.ledger.retention import Trimming
 from pares.runtime.driver.answers import Answer
+from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.logs import CHUNK, Logs, appender
@@ -40,13 +42,10 @@ SHARES_EVERY: Final = 3
 ROUNDS: Final = 20
 """Rounds between two beats, at the most, for what others write. The more members there are, the slower they beat, and the
 longer one rests."""
-PROTOCOLS: Final[dict[str, type[Fast | Neli]]] = {"fast-neli": Fast, "neli": Neli, "nele": Neli}
 
 
-class NeliBinding:
+class NeliBinding(Binding):
     """See `binding.Binding`. It has joined its group when it is made."""
-
-    problems: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -105,8 +104,8 @@ class NeliBinding:
             protocol, config = self._make(self.assignment.bound, seen)
             if config.exclusive:
                 check_barrier(self._life.barrier_limit, GRACE, self.assignment.callback_limit)
-            rules = PROTOCOLS[protocol](replace(config, roles=roles) if seen or roles else config)
-            self.core = Induced(rules)
+            rules = Fast if MODES[protocol].by_own_beats else Neli
+            self.core = Induced(rules(replace(config, roles=roles) if seen or roles else config))
         except BaseException:
             self.assignment.give_up()
             raise
@@ -213,15 +212,6 @@ class NeliBinding:
     def begin(self) -> None:
         self.assignment.start()
 
-    def patience(self, now: int) -> float | None:
-        return None
-
-    def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
-        return ()
-
-    def hears(self, event: Any) -> Sequence[ev.Event]:
-        return [event]
-
     def step(self, event: ev.Event, now: int) -> Sequence[Any]:
         self._look_at_group()
         if not isinstance(event, ev.Read):
@@ -256,15 +246,12 @@ class NeliBinding:
             self._life.carry(effect)
 
     def batches(self, puts: list[ev.Append]) -> Iterable[list[ev.Append]]:
-        return [[put] for put in puts] if self._append_each is None else [puts]
+        return super().batches(puts) if self._append_each is None else [puts]
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
         if len(puts) > 1 and self._append_each is not None:
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
         return [self._append(put, put.partition) for put in puts]
-
-    def publish(self, message: ev.Publish) -> None:
-        raise NotImplementedError("NELI sends no messages")
 
     def after_round(self) -> None:
         self._trim()

@@ -13,7 +13,7 @@ from pares.core.neli.config import Config
 from pares.ledger import Log, Stamping
 from pares.ledger.base import Scope
 from pares.runtime.config.numbers import seconds_to_ms
-from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Neli, Partitioned
+from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Partitioned, protocol_of
 
 _CLAIMS_PLACE: Final[dict[str, Any]] = {"rank": 0, "weight": 1, "zone": None, "settle": None, "lock_folder": None}
 """Settings of the claims that share partitions out where no broker does, with what they are when nobody gives them."""
@@ -145,7 +145,7 @@ def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float,
     if overlap:
         instead = f"protocol='nele' (T is session + overlap there, {session + overlap:g} s) or protocol='claims'"
         raise ConfigError(
-            f"overlap is {overlap:g}, and protocol '{_name(own)}' is exclusive: leave it out, or use {instead}"
+            f"overlap is {overlap:g}, and protocol {protocol_of(own)[0]!r} is exclusive: leave it out, or use {instead}"
         )
     if isinstance(own, FastNeli):
         threshold = _ms("heartbeat_timeout", own.heartbeat_timeout, usual_deadline_ms(int(bound * 1000)))
@@ -161,10 +161,6 @@ def _times(own: Partitioned, checked: dict[str, Any], ledger: Log, bound: float,
             f"most: use T={most / 1000:g} or less"
         )
     return Times(threshold, _ms("interval", own.interval, (threshold - error) // (BEACONS + 1)), error)
-
-
-def _name(own: Neli | FastNeli) -> str:
-    return "fast-neli" if isinstance(own, FastNeli) else "neli"
 
 
 def _nele_threshold(own: Nele, overlap: float, session: float) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.role_mapping import partition_of_role
 from pares.core.wire.records import Seat
-from pares.runtime.host import DeathLock
+from pares.runtime.driver.view import View
 from pares.runtime.neli.binding import NeliBinding
 from pares.runtime.neli.claims_group import ClaimsMembership
 from pares.runtime.neli.idle import group_members
 from pares.runtime.views import Holder, Peer
 
 
-class InductionView:
+class InductionView(View):
     """See `driver.view.View`. Nobody joins in the log: known is who has written lately, which in Fast NELI are the owners."""
 
     def __init__(self, binding: NeliBinding) -> None:
@@ -21,10 +21,6 @@ class InductionView:
     @property
     def id(self) -> str:
         return self._binding.core.me
-
-    @property
-    def lock(self) -> DeathLock | None:
-        return None
 
     @property
     def no_proof(self) -> str | None:

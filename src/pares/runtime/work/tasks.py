@@ -15,6 +15,7 @@ from pares.runtime.driver.requests import UnknownRole
 from pares.runtime.host import Host
 from pares.runtime.term import Term
 from pares.runtime.work.barriers import Barriers
+from pares.runtime.work.waits import Waits
 
 log: Final = logging.getLogger("pares.work")
 
@@ -92,22 +93,21 @@ def check_task(task: object) -> None:
 def only_while(
     member: Leader,
     barriers: Barriers,
-    working: Callable[[str], Term | None],
-    check: Callable[[str], None],
+    waits: Waits,
     role: str,
     give_up_on_error: bool,
     stuck_after: float | None,
 ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
-    """`working`: the current term of a role, if its work may begin. `check` raises for a role that the group has not."""
+    waits.check_there(role)
     check_stuck_after(stuck_after)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
             member.term(role)  # raises in a forked child
-            term = working(role)
+            term = waits.working(role)
             if term is None:
-                check(role)
+                waits.check_there(role)
                 return None
             with body(member, barriers, term, give_up_on_error, stuck_after):
                 # Looked at again: before `begin` nobody waited for this call.

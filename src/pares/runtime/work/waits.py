@@ -25,6 +25,10 @@ class Waits:
     def any_works(self) -> bool:
         return any(self.working(role) for role in list(self._life.beliefs.terms))
 
+    def check_there(self, role: str) -> None:
+        """By what this member is driven by now."""
+        self.requests.check_there(role)
+
     def newer(self, role: str, last: int) -> Term | None:
         """The current term, if its token is above `last` and its work may begin."""
         term = self.working(role)
