@@ -130,7 +130,7 @@ class Options:
         return f"?{urlencode(texts)}" if texts else ""
 
     def finish(self) -> None:
-        """Raise if an option is left that nobody asked for. `partition` is for whoever uses the ledger."""
+        """Raise if an option is left that nobody asked for. `partition` is for the users of the ledger."""
         self._left.pop("partition", None)
         if self._left:
             unknown = ", ".join(sorted(self._left))

@@ -84,7 +84,7 @@ class Entry(NamedTuple):
 
     offset: int
     timestamp_ms: int
-    """Wall-clock milliseconds by whoever appended it (by the broker, where there is one); it may jump, also backwards."""
+    """Wall-clock milliseconds by its writer (by the broker, where there is one); it may jump, also backwards."""
     payload: bytes
 
 
@@ -139,7 +139,7 @@ class Log(Declaring, Protocol):
 
     @property
     def place(self) -> Path | None:
-        """A folder on this host, next to the log, for the lock files of members; whoever uses it makes it.
+        """A folder on this host, next to the log, for the lock files of members, which make it.
 
         None if the ledger has none. Whether it is on a local file system is for its user to check (`localfs`).
         """

@@ -2,7 +2,7 @@
 
 SQLite has no way to tell another process that something was committed. Polling costs either time (20 ms between looks
 are 10 ms of every takeover) or CPU (5 ms cost 1 % of a core in each idle member). So there is a named pipe beside the
-database: whoever commits writes one byte into it, *after* the commit, and readers wait for that with an edge-triggered
+database: a writer writes one byte into it, *after* the commit, and readers wait for that with an edge-triggered
 epoll. Nobody reads the bytes, so every waiting reader is woken by each of them; when the pipe is full, the ringer makes
 room first. (Realm wakes its processes in the same way.) Nothing depends on the bell but speed: it may be deleted, or
 the system may have no such pipes; then readers poll.

@@ -1,6 +1,6 @@
 """A bus on any log: publish is append, listen is to follow the log's end.
 
-Good for what a bus is for, many small messages to whoever is there: what was published before somebody listened is not
+Good for what a bus is for, many small messages to those who listen: what was published before somebody listened is not
 for him, and when the log jumps (R12) the listener goes on at its new end. It costs the disk what a log costs, so what
 was read by all who cared, judged by age, is deleted again.
 """
@@ -48,7 +48,7 @@ class TailBus:
         self._listeners: dict[int, _Listener] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        # Held while callbacks run, so that whoever stops listening can wait for them; by the same thread, not wait.
+        # Held while callbacks run, so that a caller that stops listening can wait for them; by the same thread, not wait.
         self._calling = threading.RLock()
         self._thread: _Follower | None = None
 

@@ -43,7 +43,7 @@ class Known:
         return before is not None and before[0] != identity
 
     def doubt(self, topic: str) -> None:
-        """It may be another log now: whoever wants to know its identity has to ask."""
+        """It may be another log now: its identity has to be asked for."""
         known = self._known.get(topic)
         if known is not None:
             self._known[topic] = (known[0], known[1], -LOOK)
@@ -74,7 +74,7 @@ class Service(Protocol):
         ...
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        """The first offset and the next one, by whoever decides, now.
+        """The first offset and the next one, by the server that decides, now.
 
         `least`: where the end has been already. The server that decides may be new, and not know yet: then it is asked again.
         """

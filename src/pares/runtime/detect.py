@@ -1,4 +1,4 @@
-"""Which protocol a group runs, by its own records: whoever looks on is not told."""
+"""Which protocol a group runs, by its own records: observers and administrators are not told."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Member:
         else:
             medium = opens()
             self._adopt(medium, build(medium))
-        # In this order: whoever closes it waits for the task. A fork waits for both, so that no child has it and knows it not.
+        # In this order: `close` waits for the task. A fork waits for both, so that each child knows what it inherits.
         with self._host.without_forks():
             self._loop.start()
             self._host.begin(self)

@@ -153,7 +153,7 @@ class Term:
         return True
 
     def _end(self, why: str) -> None:
-        self._why = self._why or why or "over"  # first: whoever finds the term over finds out why
+        self._why = self._why or why or "over"  # first: the reason stands there before the end can be seen
         self._lease = None
         self._until = NEVER
         self._over.set()

@@ -1,6 +1,6 @@
 """One pass over the raw entries of a partition: counts, of which nothing can make more than a few dozen.
 
-Every number here may have been chosen by whoever wants to fill this reader's memory, so everything that is kept by a value
+Every number here may have been chosen by somebody who wants to fill this reader's memory, so everything that is kept by a value
 from the log has a limit.
 """
 
@@ -27,7 +27,7 @@ OTHERS: Final = "(others)"
 
 @dataclass(slots=True)
 class Scan:
-    """What stands in the log, whoever wrote it."""
+    """What stands in the log, of all writers."""
 
     entries: int = 0
     first_ms: int | None = None

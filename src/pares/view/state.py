@@ -90,7 +90,7 @@ def members(story: Story, now_ms: int) -> list[dict[str, Any]]:
 def health(story: Story, member: MemberState, now_ms: int) -> str:
     """live, draining, overdue (as placement sees it, R16), or silent: for a session longer than it had announced.
 
-    Judged by the wall clock of the ledger's entries and of whoever looks, so it is for people; members use stopwatches.
+    Judged by the wall clock of the ledger's entries and of this host, so it is for people; members use stopwatches.
     """
     heard = story.heard.get(member.id)
     if heard is None:

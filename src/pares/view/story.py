@@ -3,8 +3,8 @@
 The fold (the kernel's own) says what each record changed. A seat often changes hands in two records, a release and a
 claim, and a person wants to read that as one event: so what freed a seat is kept until somebody holds it again.
 
-It begins as far back as the log allows. A member begins at the newest snapshot, because it wants to act soon; whoever tells
-a story wants its beginning. Times are those of the ledger's entries: wall clock, good for people, and nothing is decided
+It begins as far back as the log allows. A member begins at the newest snapshot, because it wants to act soon; a
+story needs its beginning. Times are those of the ledger's entries: wall clock, good for people, and nothing is decided
 by them (R1).
 """
 

@@ -29,7 +29,7 @@ class TenureStory(Story):
 
     @property
     def adrift(self) -> bool:
-        """Never: whoever leads says so again and again."""
+        """Never: a leader says again and again that it leads."""
         return False
 
     def catch_up(self) -> list[Move]:

@@ -137,7 +137,7 @@ class KafkaMembership:
         try:
             held, self._held = sorted(self._held), set()
             if held:
-                # Before the group is told: whoever gets them next must not find this member still at work.
+                # Before the group is told: the next owner must not find this member still at work.
                 self._on_revoked(held)
         finally:
             self._say_goodbye()

@@ -4,7 +4,7 @@ A client of its own for that, because a broker answers one request of a connecti
 for new records everything else would wait too. And so that a look back (at the anchor of R12, at a snapshot) does not move
 the place that the tail has reached.
 
-Clients are replaced now and then, and closed by whoever uses them last. Left to be forgotten they might live for ever, with
+Clients are replaced now and then, and closed by their last user. Left to be forgotten they might live for ever, with
 their threads and connections: librdkafka's binding loses count of an exception that is being handled when it is called, so
 that whatever its traceback knows is never freed. For the same reason nothing here calls a client while it handles an exception.
 """

@@ -79,7 +79,7 @@ class Tails:
         self._windows.shut()
 
     def close(self) -> None:
-        """End the thread, and whoever waits for it."""
+        """End the thread, and all waits for it."""
         with self._lock:
             self._ended = True
             thread = self._thread

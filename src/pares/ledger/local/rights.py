@@ -1,4 +1,4 @@
-"""Who else on this host may write a ledger's files, and so disrupt leadership.
+"""The other users of this host who may write a ledger's files, and so disrupt leadership.
 
 Everything is made for its owner only (0600, folders 0700). Modes are changed by hand to share a ledger with a Unix group on
 purpose; that is a note here. A file that everybody may write is nobody's purpose.

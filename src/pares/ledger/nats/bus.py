@@ -71,7 +71,7 @@ class NatsBus:
         self._heard: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         self._came = 0
         self._lost = 0
-        # Held while callbacks run, so that whoever stops listening can wait for them; by the same thread, not wait.
+        # Held while callbacks run, so that a caller that stops listening can wait for them; by the same thread, not wait.
         self._calling = threading.RLock()
         self._thread: threading.Thread | None = None
         link.hooks.append(self._again)
@@ -182,7 +182,7 @@ class NatsBus:
                 log.debug("%s: %s", self._link.settings.where, error)
 
     async def _again(self, epoch: Epoch) -> None:
-        """On a new connection: whoever listened listens again."""
+        """On a new connection: all subscriptions are made again."""
         self._subscriptions.clear()
         for name in {listener.subject for listener in [*self._listeners.values()]}:
             try:

@@ -222,7 +222,7 @@ class Epoch:
         _heed()
 
     async def _watch(self) -> None:
-        """Ask whoever has been silent for a while."""
+        """Ask a server that has been silent for a while."""
         heard = -1
         while not self.over.done():
             await asyncio.sleep(self._settings.timeout / 2)
@@ -292,7 +292,7 @@ class Epoch:
 
 
 def _heed() -> None:
-    """The client swallows a cancellation that meets it while it writes; whoever has waited for the client asks here."""
+    """The client swallows a cancellation that meets it while it writes; callers that have waited for the client ask here."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -1,7 +1,7 @@
 """The connection of one NATS ledger: a thread with an event loop, and one client after the other in it.
 
 NATS' client for Python is asyncio, a ledger is called from any thread. So each ledger has one private thread that runs a loop,
-and whoever calls waits for what his coroutine comes to. A loop of the caller's would stand still whenever the caller does, and
+and a caller waits for what its coroutine comes to. A loop of the caller's would stand still whenever the caller does, and
 with it the answers to the server's questions; one loop for all ledgers of a process would let the trouble of one be
 everybody's, and would have no end at which to give everything back.
 
@@ -230,7 +230,7 @@ class Link:
         self._tell()
 
     def _tell(self) -> None:
-        """Wake whoever waits for news of the connection."""
+        """Wake all that wait for news of the connection."""
         self._news.set()
         self._news = asyncio.Event()
 

@@ -14,7 +14,7 @@ What it promises is `Log`'s, and how:
   and ledger;
 - a reader is told of appends: the server pushes them (see `nats.tail`). An empty answer of `read` is at most 0.3 s old, and
   only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of;
-- a stream that was deleted and made anew has another identity, and is noticed within a second by whoever follows it.
+- a stream that was deleted and made anew has another identity, and is noticed within a second by its followers.
 
 It is also a `Bus`, of core NATS (see `nats.bus`): what is published there is not kept. Without a stream the URL means that
 alone: `pares.ledger.open_bus`.

@@ -115,7 +115,7 @@ class Streams:
         """The first stream of a log, made with the others if it isn't there."""
         found = await self.describe(topic, epoch)
         if found is None:
-            # The first one last: whoever sees it sees all of them.
+            # The first one last: when it can be seen, all of them can.
             for partition in reversed(range(partitions)):
                 await self.make(topic, partition, epoch)
             found = await self.describe(topic, epoch)

@@ -193,7 +193,7 @@ class LedgerFile:
         deadline = time.monotonic() + self.busy_timeout
         while True:
             # `with`, as nothing else is sure to let go when Ctrl-C comes just after the lock was taken. No timeout is
-            # needed: whoever holds it is at work, not waiting.
+            # needed: its holder is at work, not waiting.
             with side.lock:
                 begun = commits = False
                 try:

@@ -74,7 +74,7 @@ class Member:
         self._unwanted = False
         self._host = here()
         self._making = self._host.lock()
-        """Held while it is made, which takes as long as opening a ledger does. One is made, whoever comes first."""
+        """Held while it is made, which takes as long as opening a ledger does. Only one is made."""
 
     @classmethod
     def from_env(cls, ledger: str | Ledger | Bus | None = None, **settings: Unpack[AnySettings]) -> Self:

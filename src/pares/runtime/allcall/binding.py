@@ -158,7 +158,7 @@ class AllCallBinding(Binding):
         effects = self.core.step(event, now)
         if self.core.live and not self._told_live:
             self._told_live = True
-            return [ev.Live(), *effects]  # first: whoever finds that it leads finds it live
+            return [ev.Live(), *effects]  # first: a member that leads is live
         return effects
 
     def carry(self, effect: Any) -> None:

@@ -41,7 +41,7 @@ class ClaimsBinding(Binding):
         self._standing: dict[type, ev.Event] = {}
         """What the user wants of this member in whatever incarnation."""
         self._drained = False
-        """Set by whoever drains it, on any task; nothing takes it back."""
+        """Set by the caller that drains it, on any task; nothing takes it back."""
         self._deaths: Deaths | None = None
         self._locks: dict[str, Lock] = {}
         self.trimming = Trimming(ledger, host.now, host.wall_us)

@@ -19,7 +19,7 @@ Spread = Literal["host", "zone", "none"]
 Eligible = Iterable[str] | Literal["*"] | None
 
 MAX_RANK: Final = 2**256
-"""Of ALLCALL: as `core.allcall.messages` has it, which is imported by whoever needs it."""
+"""Of ALLCALL: as `core.allcall.messages` has it, which is imported only where it is needed."""
 LONGEST_BARRIER: Final = 24 * 3600
 """Seconds."""
 

@@ -35,7 +35,7 @@ _members: WeakBag[Leaver] = WeakBag()
 def begin(member: Leaver, thread: threading.Thread) -> None:
     """Starts the member's thread. From then on the member leaves at a normal exit of this process, and is dead in its forked
     children."""
-    # In this order: whoever closes it waits for the thread. A fork waits for both, so that no child has it and knows it not.
+    # In this order: closing waits for the thread. A fork waits for both, so that each child knows of what it inherits.
     with lock.forks.guard:
         thread.start()
         register(member)
@@ -124,7 +124,7 @@ class _Leaver:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Before anything can come: whoever handles a signal must not start threads."""
+        """Before any signal can come: a signal handler must not start threads."""
         if self.wanted and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="pares: leaving", daemon=True)
             self._thread.start()

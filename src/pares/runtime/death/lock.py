@@ -196,7 +196,7 @@ class Candidate:
             return None
         path = folder / statement.file
         try:
-            # O_NONBLOCK: whoever put a pipe in the place of the file must not stop the reader.
+            # O_NONBLOCK: a pipe in the place of the file must not stop the reader.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             with forks.guard:
                 candidate = cls(path, member.encode(), statement, os.open(path, flags))
@@ -252,7 +252,7 @@ def prove(folder: Path, member: str, statement: Lock) -> bool:
 
 
 def forget(folder: Path, member: str, statement: Lock) -> bool:
-    """Removes the lock file of `member` if it is proven dead: for whoever has proven it *and* written the obituary.
+    """Removes the lock file of `member` if it is proven dead: for a member that has proven it *and* written the obituary.
 
     Whether it was removed. A member whose file is gone can no longer be proven dead by anybody.
     """

@@ -62,7 +62,7 @@ class DeathWatch:
         self._proven: dict[str, Lock] = {}
         self._pids: dict[int, _Watched] = {}
         self._spent: list[_Watched] = []
-        """Of who was proven dead: closed later, as whoever has just heard of a death has better things to do."""
+        """Of members that were proven dead: closed later, as a member that has just heard of a death has more urgent work."""
         with forks.guard:
             self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "pidfd_open") else None
             forks.add(self)

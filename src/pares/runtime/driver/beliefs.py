@@ -50,7 +50,7 @@ class Beliefs:
                 self.until.pop(role, None)  # first: `holds` looks here alone, and must not say more than the term
                 before._end(SUPERSEDED)  # pyright: ignore[reportPrivateUsage]
             term = Term(role, seat, effect.token, member, effect.until, self._host)
-            self.begun += 1  # first: whoever finds the term finds it counted
+            self.begun += 1  # first: a term that can be seen has been counted
             self.terms[role] = term
             self.until[role] = effect.until
             return term

@@ -1,4 +1,4 @@
-"""What has happened to a member: events for whoever iterates over them, counters and problems for health."""
+"""What has happened to a member: events to iterate over, counters and problems for health."""
 
 from __future__ import annotations
 

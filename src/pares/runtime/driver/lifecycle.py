@@ -132,7 +132,7 @@ class Life:
     def _lead(self, effect: Lead) -> None:
         if self.ended:
             return
-        self.measures.begins(effect.seat)  # first: whoever finds the term finds it counted
+        self.measures.begins(effect.seat)  # first: a term that can be seen has been counted
         term = self.beliefs.lead(effect, self.id)
         if term is None:
             return  # closed without waiting for this thread
@@ -207,7 +207,7 @@ class Life:
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
         if self._end is not None:
-            self.journal.problem(self._end.kind, self._end.text)  # first: whoever finds it failed finds out why
+            self.journal.problem(self._end.kind, self._end.text)  # first: the reason stands there before the state does
         self._outcome = "closed" if self._end is None else "failed"
         self.beliefs.notify()
         self.journal.end(None if self._end is None else self.failure())

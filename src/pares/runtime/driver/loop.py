@@ -130,7 +130,7 @@ class Driver:
             try:
                 self._life.carry(self.over or ev.Stop("abandoned", "closed before it could leave the group"))
             finally:
-                self._answers.end()  # last: whoever is told finds out why
+                self._answers.end()  # last: a caller that is answered can read the reason
                 self._readers.end()
 
     def _failed(self, error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """Steering a group that runs NELI or Fast NELI from outside.
 
-Its roles stand in the logs of its partitions, and whoever writes there that one comes or goes is heeded. Which member has a
+Its roles stand in the logs of its partitions, and any record there that one comes or goes counts. Which member has a
 partition is the group's matter: where claims share partitions out, an administrator of *that* group can move and pause them; a
 broker's own service takes no wishes.
 """

@@ -244,7 +244,7 @@ class Assignment:
         if self._membership is None:
             if not self._leaving:
                 self._membership = self._join(self._callbacks)
-            return  # whoever wanted something meanwhile found no poll to end
+            return  # a caller that wanted something meanwhile found no poll to end
         # By claims there is a way to end a poll; a client library has none.
         self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
 

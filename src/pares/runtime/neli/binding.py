@@ -66,7 +66,7 @@ class NeliBinding(Binding):
         self._join = join
         self._inbox = inbox
         self._unready = away
-        """What its `ready=` check said last. Written by whoever tells that, alone."""
+        """What its `ready=` check said last. Written by the readiness check alone."""
         self._drained = False
         """Set by users, on any task; nothing takes it back."""
         self._closing = False

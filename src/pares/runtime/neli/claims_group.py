@@ -180,7 +180,7 @@ class ClaimsMembership:
         try:
             held, self._held = sorted(self._held), {}
             if held:
-                # Before it is given up: whoever gets it next must not find this member still at work.
+                # Before it is given up: the next owner must not find this member still at work.
                 self._on_revoked(held)
         finally:
             with self._come:
@@ -197,8 +197,8 @@ class ClaimsMembership:
         return self._member.members()
 
     def hand_over(self, number: int, to: str | None, why: str) -> None:
-        """Hands a partition that this member has to the member of that name, or else to whoever has the fewest. (Placement may
-        name this member itself.) It stays there until that member leaves."""
+        """Hands a partition that this member has to the member of that name, or else to the one that has the fewest. (Placement
+        may name this member itself.) It stays there until that member leaves."""
         if to is None:
             others = [p for p in self._member.members() if p.id != self._member.id and not p.draining]
             to = min(others, key=lambda p: (len(p.roles), p.name)).name if others else None

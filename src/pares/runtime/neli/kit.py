@@ -24,7 +24,7 @@ from pares.runtime.neli.view import InductionView
 log: Final = logging.getLogger("pares.member")
 
 MOST_PARTITIONS: Final = 8
-"""Of a new log, by itself, for each seat of a role: each costs beats, whoever owns it."""
+"""Of a new log, by itself, for each seat of a role: each costs beats."""
 
 
 def check(given: Mapping[str, Any]) -> None:

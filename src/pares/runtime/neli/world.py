@@ -1,8 +1,8 @@
 """Reading along with a group that runs NELI or Fast NELI, as a world: the shape in which everything that looks on knows groups.
 
 The world of the claims protocol is what its fold makes of one partition. Here it is put together from what the logs of all
-partitions tell (`core.neli.history`): a seat's holder is whoever came to lead its partition last and has not said that it
-is over. Nothing decides by it. Members of these protocols hold no such world; it is for people, and for `Observer`.
+partitions tell (`core.neli.history`): a seat's holder is the member that came to lead its partition last and has not said that
+it is over. Nothing decides by it. Members of these protocols hold no such world; it is for people, and for `Observer`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ PATIENCE: Final = 1_000_000_000
 
 class Readiness:
     """Asks `ready()` twice a session, beside the loop: the check may take its time. An exception is a no; and so is no answer
-    within a session (a second at least): whoever can't say that it is well is not."""
+    within a session (a second at least): a member that can't say that it is well is not."""
 
     def __init__(
         self,

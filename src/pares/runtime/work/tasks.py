@@ -208,7 +208,7 @@ class Background:
                     said = True
                     self._beliefs.wait_for(lambda: member.term(role) is not None or self._stopping.is_set(), 0.5)
                     continue
-                self.error = error  # first: whoever finds it over finds out why
+                self.error = error  # first: the error stands there before the end can be seen
                 log.info("background task for %r ends: %s", role, error)
                 return
             if term is None:
