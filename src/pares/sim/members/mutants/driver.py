@@ -340,7 +340,7 @@ DRIVER: Final = (
         STARVED,
     ),
     Mutant(
-        "work-beside-the-barrier", "S1", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
+        "work-beside-the-barrier", "R5", "work begins before the barrier has returned", _work_beside_the_barrier, MOVED
     ),
     Mutant(
         "lock-before-beliefs",
