@@ -1,12 +1,13 @@
 """`python -m tests.sim.coverage`: which branches of the claims kernel and of the driver the simulation alone goes through.
 
-Needs the package `coverage`, which nothing else here does (`make coverage` fetches it). Seeds are played in this process; what
-was not gone through is named, line by line.
+Needs the package `coverage`, which nothing else here does. Seeds are played in this process, some ten times slower than else;
+what was not gone through is named, line by line.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300, help="so many, from 0 on (default: 300)")
     options = parser.parse_args()
     try:
-        import coverage
+        coverage = importlib.import_module("coverage")
     except ImportError:
         print("coverage is not there: pip install coverage", file=sys.stderr)
         return 2
