@@ -74,7 +74,7 @@ class NeliTokens(Tokens):
             raise self.broken(f"{held} begins, and has read of {before}")
 
     def _prolonged(self, held: Held) -> None:
-        """Whoever comes next looks at beats of a member's newest announcement, and at no others."""
+        """A successor looks at beats of a member's newest announcement, and at no others."""
         if not self.stage.judged(held) or not held.believing() or self.stage.between_logs():
             return
         places = self.announced.get((held.term.member, held.token), ())
