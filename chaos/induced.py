@@ -2,9 +2,9 @@
 
     python induced.py PROTOCOL RULE GROUP LEDGER NAME ROLES SESSION FOLDER [BREATH]
 
-goNELI's rule is a mutant of the simulation (`pares.sim.neli.mutants`): any record that is read re-arms the deadline, and nobody
-looks at a successor's announcement. It is planted in this process only. SESSION is the group's. The deadline is a third of
-it, as goNELI has it, so that two who lead for longer than a deadline are told from two who lead up to it.
+goNELI's rule is a mutant of the simulation (`pares.sim.members.neli.mutants`): any record that is read re-arms the deadline,
+and nobody looks at a successor's announcement. It is planted in this process only. SESSION is the group's. The deadline is a
+third of it, as goNELI has it, so that two who lead for longer than a deadline are told from two who lead up to it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 import pares
+from pares.sim.members.neli.mutants import MUTANTS
 from pares.sim.mutant import applied
-from pares.sim.neli.mutants import MUTANTS
 
-RULES: Final = {"pares": None, "goneli": MUTANTS["any-beat-re-arms"].mutant}
+RULES: Final = {"pares": None, "goneli": MUTANTS["fast-neli"]["any-beat-re-arms"]}
 
 
 def script(rule: str, group: str, protocol: str = "fast-neli") -> list[str]:

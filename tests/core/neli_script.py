@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from core_script import Scenario
+from neli_judges import OneLeader, Tokens
+from neli_process import NeliProcess
+from neli_scene import GROUP, NeliScene
 
 from pares.core.wire import neli_records
 from pares.sim.checker import Broken
 from pares.sim.engine import SECOND, Stopwatch, WallClock
-from pares.sim.neli.checkers import OneLeader, Tokens
-from pares.sim.neli.process import NeliProcess
-from pares.sim.neli.scene import GROUP, NeliScene
 
 TIMES: Final = {
     "threshold": "threshold_ms",

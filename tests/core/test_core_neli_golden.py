@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from neli_script import NeliScenario, NeliShow
 
+from pares.sim.members.neli.mutants import MUTANTS
 from pares.sim.mutant import applied
-from pares.sim.neli.mutants import MUTANTS
 
 GOLDEN = Path(__file__).parent / "golden_neli"
 FILES = sorted(GOLDEN.glob("*.txt"))
+BROKEN_RULES = {name: mutant for made in MUTANTS.values() for name, mutant in made.items()}
 BROKEN = [(path, mutant) for path in FILES for mutant in NeliScenario.read(path).mutants]
 
 
@@ -25,7 +26,7 @@ def test_the_scenario_comes_out_as_written(path: Path, request: pytest.FixtureRe
 
 @pytest.mark.parametrize(("path", "mutant"), BROKEN, ids=[f"{path.stem}: {mutant}" for path, mutant in BROKEN])
 def test_the_scenario_comes_out_otherwise_when_the_rule_is_broken(path: Path, mutant: str) -> None:
-    with applied(MUTANTS[mutant].mutant):
+    with applied(BROKEN_RULES[mutant]):
         played = NeliScenario.read(path).played().text()
     assert played != path.read_text()
 

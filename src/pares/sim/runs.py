@@ -12,14 +12,10 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from pares.core.errors import ConfigError
-from pares.core.neli.protocols import MODES
 from pares.sim.members import protocols as members
 from pares.sim.members.plan import Plan
 from pares.sim.members.play import play
 from pares.sim.mutant import Mutant, applied
-from pares.sim.neli import knobs as neli_knobs
-from pares.sim.neli import mutants as neli_mutants
-from pares.sim.neli import play as neli_play
 from pares.sim.outcome import Outcome
 from pares.sim.shrink import Shrunk, shrink
 
@@ -34,14 +30,8 @@ class Simulated(NamedTuple):
     mutants: Mapping[str, Mutant]
 
 
-def _neli(mode: str) -> Simulated:
-    broken = {name: made.mutant for name, made in neli_mutants.MUTANTS.items() if made.mode == mode}
-    return Simulated(lambda seed, bias: neli_knobs.draw(seed, mode, bias), neli_play.play, broken)
-
-
 PROTOCOLS: Final = {
     **{name: Simulated(found.draw, play, found.mutants) for name, found in members.PROTOCOLS.items()},
-    **{mode: _neli(mode) for mode in MODES},
 }
 """What can be simulated; nele is NELI in non-exclusive mode."""
 

@@ -20,9 +20,9 @@ from pares.ledger.registry import ClosableBus, partition_of
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.sim.engine import SECOND
 from pares.sim.log import EntryTuple
+from pares.sim.members.neli.broker import Broker, BrokerLedger
 from pares.sim.members.sight import Held, Sight
 from pares.sim.world.bus import SimBus
-from pares.sim.world.group import Broker, BrokerLedger
 from pares.sim.world.host import SimHost
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM, Weather

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from neli_bench import MS, Bench, config, fast, leading, neli, of
+from neli_scene import NeliScene
 
 from pares.core.events import Report
 from pares.core.lease import lease_ns
@@ -17,7 +18,6 @@ from pares.core.neli.partition_log import Track
 from pares.core.wire import neli_records
 from pares.core.wire.neli_records import Beacon, Pulse
 from pares.sim.engine import SECOND
-from pares.sim.neli.scene import NeliScene
 
 ME = ("h", "me")
 

@@ -12,6 +12,7 @@ from pares.sim.members.allcall.mutants import MUTANTS as ALLCALL_MUTANTS
 from pares.sim.members.allcall.stage import AllCallStage
 from pares.sim.members.claims.stage import ClaimsStage
 from pares.sim.members.mutants import MUTANTS
+from pares.sim.members.neli.mutants import MUTANTS as NELI_MUTANTS
 from pares.sim.members.neli.plan import draw as draw_neli
 from pares.sim.members.neli.stage import NeleStage, NeliStage
 from pares.sim.members.plan import Plan, draw
@@ -29,7 +30,7 @@ class Played(NamedTuple):
 
 
 def _neli(mode: str) -> Played:
-    return Played(partial(draw_neli, mode), NeliStage if MODES[mode].exclusive else NeleStage, {})
+    return Played(partial(draw_neli, mode), NeliStage if MODES[mode].exclusive else NeleStage, NELI_MUTANTS[mode])
 
 
 PROTOCOLS: Final[dict[str, Played]] = {

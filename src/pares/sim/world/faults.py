@@ -28,7 +28,7 @@ class Strike(Struct, frozen=True):
     """Nanoseconds of true time, for freeze and starve."""
     error: Literal["MemoryError", "OSError", "RuntimeError"] = "MemoryError"
     late: bool = False
-    """For "now": after the clock was read, so that its reading is old when it is used."""
+    """For "now" and "wall": after the clock was read, so that its reading is old when it is used."""
 
 
 def error_of(strike: Strike, kind: str) -> BaseException:

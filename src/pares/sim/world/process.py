@@ -102,8 +102,10 @@ class Process:
         return now
 
     def wall_us(self) -> int:
+        at, late = self.world.now, [strike for strike in self._strikes if strike.kind == "wall" and strike.late]
         self.cross("wall")
-        return self.wall.read_us(self.world.now)
+        struck = any(strike not in self._strikes for strike in late)
+        return self.wall.read_us(at if struck else self.world.now)
 
     def reading(self) -> int:
         """Its stopwatch, as nobody in the world is stopped by reading it: for those that look on."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.runtime.driver.logs import LOOK_EVERY
 from pares.sim.engine import MS
 from pares.sim.members.claims.ground import Ground
+from pares.sim.members.neli.broker import Broker, Coordinator
 from pares.sim.members.neli.judge import InductionJudge
 from pares.sim.members.neli.plan import NeliPlan
 from pares.sim.members.sight import Held
-from pares.sim.world.group import Broker, Coordinator
 from pares.sim.world.ledger import SimLedger
 
 if TYPE_CHECKING:
@@ -71,11 +71,12 @@ class NeliGround(Ground):
         return 0 if self.plan.law.exclusive or member.group != self.group else self.plan.threshold
 
     def excused(self, one: Held, other: Held) -> bool:
-        """Of the group that claims make of the partitions: as ever. Else: one of them went on reading, and did not know it, in
-        another log than before (A1)."""
+        """Of the group that claims make of the partitions: as ever. Else, against A1: one of them went on reading, and did not
+        know it, in another log than before; or an announcement was lost."""
         if one.seat[0] != self.group:
             return super().excused(one, other)
-        return not self.plan.law.exclusive or self.misled(one) or self.misled(other)
+        lost = any(partition.lost for partition in self.log.partitions) and self.between_logs()
+        return not self.plan.law.exclusive or lost or self.misled(one) or self.misled(other)
 
     def misled(self, held: Held) -> bool:
         user = self.user_of(held.process)
@@ -92,7 +93,9 @@ class NeliGround(Ground):
         return [(role, seat) for role in self.roles if role not in self.unwanted for seat in range(self.plan.seats)]
 
     def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
-        """Of one role a member leads one seat."""
+        """Of one role a member leads one seat. A slow member is given partitions as any other, and keeps them."""
+        if any(user.running and not self.near(user) for user in self.own):
+            return []
         return [
             user.member.id
             for user in self.own

@@ -68,6 +68,8 @@ class NeliPlan(Plan, frozen=True, kw_only=True):
     """Nanoseconds that a message to or from a broker's coordinator takes."""
     numbers: bool
     """Roles are whole numbers, which are their own; else names, which the log numbers."""
+    at_clocks: bool = False
+    """Calls that are chosen by their kind are all looks at the wall clock."""
     next_door: int = 0
     """Groups of one member each that share the log, and that nothing befalls."""
 

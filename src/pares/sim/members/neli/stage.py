@@ -8,7 +8,7 @@ from pares.sim.members.neli.promises import OF_ALL, OF_NELE
 from pares.sim.members.neli.promises.emergence import Emergence
 from pares.sim.members.neli.promises.tokens import NeliTokens
 from pares.sim.members.neli.promises.work import NeliWork
-from pares.sim.members.neli.storm import NeliActs, NeliStorm
+from pares.sim.members.neli.storm import ClockStorm, NeliActs, NeliStorm
 from pares.sim.members.neli.users import NeliUser
 from pares.sim.members.promises.terms import Terms
 
@@ -32,7 +32,7 @@ class NeliStage(NeliGround):
         return user
 
     def storm(self) -> None:
-        NeliStorm(self)
+        (ClockStorm if self.plan.at_clocks else NeliStorm)(self)
         NeliActs(self)
         for user in self.next_door:
             self.world.after(int(self.rng.uniform(0, 2) * self.plan.unit), user.start)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pares.sim.members.claims.acts import Act, Acts
 from pares.sim.members.crowds import Crowds
+from pares.sim.members.neli.broker import BrokerLedger, SimMembership
 from pares.sim.members.storm import KINDS, Storm
 from pares.sim.members.users import User
-from pares.sim.world.group import BrokerLedger, SimMembership
 
 if TYPE_CHECKING:
     from pares.sim.members.neli.ground import NeliGround
@@ -42,13 +42,11 @@ class NeliStorm(Storm):
 
     def _replace_one(self) -> None:
         """Another log takes the place of one partition's; its name may be the same."""
-        if not self.replaced:
-            self.replaced = True
-            number = self.rng.randrange(len(self.stage.log.partitions))
-            self.stage.log.replace_one(number, same=self.rng.random() < 0.3)
-            for handle in self.world.handles:
-                handle.sever()
-            self.world.told(None, f"partition {number} is replaced")
+        number = self.rng.randrange(len(self.stage.log.partitions))
+        self.stage.log.replace_one(number, same=self.rng.random() < 0.3)
+        for handle in self.world.handles:
+            handle.sever()
+        self.world.told(None, f"partition {number} is replaced")
 
     def _forget(self) -> None:
         """One partition's log loses all that stands in it, against A1; its place goes on. (Not that of claims: for them it
@@ -117,6 +115,12 @@ class NeliStorm(Storm):
         if member is not None:
             number = self.rng.randrange(len(self.stage.log.partitions))
             self.stage.coordinator.lie(member, number, lost=self.rng.random() < 0.5)
+
+
+class ClockStorm(NeliStorm):
+    """Strikes processes while they look at their wall clocks."""
+
+    kinds = ("wall",)
 
 
 def membership_of(user: User) -> SimMembership | None:

@@ -8,6 +8,7 @@ from pares.sim.members.claims.promises.challengers import Challengers
 from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.neli.promises.budget import Budget
 from pares.sim.members.neli.promises.emergence import Emergence
+from pares.sim.members.neli.promises.failures import NeliFailures
 from pares.sim.members.neli.promises.gap import NoGap
 from pares.sim.members.neli.promises.led import NeliLed
 from pares.sim.members.neli.promises.overlap import Overlap
@@ -16,7 +17,6 @@ from pares.sim.members.neli.promises.tokens import NeliTokens
 from pares.sim.members.neli.promises.work import NeliWork
 from pares.sim.members.promises.base import Promise
 from pares.sim.members.promises.exclusive import Exclusive
-from pares.sim.members.promises.failures import Failures
 from pares.sim.members.promises.terms import Terms
 
 OF_ALL: Final[tuple[type[Promise], ...]] = (
@@ -27,7 +27,7 @@ OF_ALL: Final[tuple[type[Promise], ...]] = (
     Challengers,
     NeliReadiness,
     NeliWork,
-    Failures,
+    NeliFailures,
     NeliLed,
     Emergence,
     Budget,

@@ -47,10 +47,17 @@ class Crowd:
         self._reckoned: list[tuple[int, int]] = []
         """Intervals, and until when somebody may still remember for as long as each asks."""
         self.interval = self._wanted
+        self._time = self._last = 0
         stage.judge.landed.append(self._landed)
 
+    def _passed(self) -> int:
+        """The time; but of a silence only a session, as whoever comes then takes it that the last record is new."""
+        self._time += min(self._world.now - self._last, self._memory)
+        self._last = self._world.now
+        return self._time
+
     def _landed(self, landed: Landed) -> None:
-        now, record = self._world.now, landed.record
+        now, record = self._passed(), landed.record
         self._written[landed.number, record.g, record.m] = now
         self._reckoned = [(until, interval) for until, interval in self._reckoned if until >= now]
         longest = max([self._wanted, *(interval for _, interval in self._reckoned)])
@@ -73,7 +80,8 @@ class Overlap(Promise):
         plan = stage.plan
         self.slack = stage.trip + plan.unit // 10 + 10 * MS
         """Until an announcement is read."""
-        self.crowd = Crowd(stage, int(10 * plan.unit))
+        still = any(kind not in ("crash", "shuffle", "close") for kind in plan.faults)
+        self.crowd = Crowd(stage, int((10 if still else 4) * plan.unit))
         self.longest = 0
         self._meetings: dict[tuple[Seat, int, int], Meeting] = {}
         self._t_of: dict[Held, int] = {}

@@ -15,7 +15,7 @@ from pares.core.events import Assigned, Lost, Revoked
 from pares.sim.engine import MS, Engine
 
 if TYPE_CHECKING:
-    from pares.sim.neli.process import NeliProcess
+    from neli_process import NeliProcess
 
 BEATS: Final = 6
 """Heartbeats a session."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
+from neli_coordinator import Coordinator
+from neli_process import NeliProcess
+
 from pares.core.events import Lead
 from pares.core.wire.neli_records import (
     Announce,
@@ -24,8 +27,6 @@ from pares.core.wire.records import BadRecord, Seat
 from pares.sim.checker import Broken
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
-from pares.sim.neli.group import Coordinator
-from pares.sim.neli.process import NeliProcess
 from pares.sim.trace import Story
 from pares.sim.wire import CALM, Weather
 

@@ -1,4 +1,4 @@
-"""A simulated process that runs NELI or Fast NELI: the real protocol, driven by virtual time; see `pares.sim.process`.
+"""A process that runs NELI's core alone, in virtual time, for golden scenarios; `pares.sim.members` plays real members.
 
 A round fetches what is new in every partition's log, and then steps and ticks with the clock read again. The process can be
 killed or frozen at any instant: also with a full buffer, between a fetch and the step that hears of it, between its looks at
@@ -13,6 +13,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from neli_coordinator import BEATS
+
 from pares.core import events as ev
 from pares.core.neli.classic import Neli
 from pares.core.neli.config import Config
@@ -21,11 +23,10 @@ from pares.core.neli.induced import Induced
 from pares.core.wire.records import Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.log import EntryTuple
-from pares.sim.neli.group import BEATS
 from pares.sim.wire import Flight, Owner, Wire
 
 if TYPE_CHECKING:
-    from pares.sim.neli.scene import NeliScene
+    from neli_scene import NeliScene
 
 CHUNK: Final = 1000
 NEVER: Final = 2**63

@@ -1,0 +1,61 @@
+"""Every rule of NELI, Fast NELI and NELE that is broken on purpose is noticed, by the seed that stands here."""
+
+from __future__ import annotations
+
+import pytest
+
+from pares.sim.members.neli.mutants import MUTANTS
+from pares.sim.members.play import perform
+from pares.sim.mutant import applied
+
+CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
+    "fast-neli": {
+        "any-beat-re-arms": (0, "exclusive belief"),
+        "beat-from-reading": (25, "exclusive belief"),
+        "no-announcement": (0, "exclusive belief"),
+        "no-wait": (1, "exclusive belief"),
+        "same-term-resumes": (0, "giving up is final"),
+        "late-announcement-counts": (1, "tokens grow"),
+        "width-ignored": (17, "exclusive belief"),
+        "budget-ignored": (0, "the budget is shared"),
+        "budget-before-deadline": (1, "the budget is shared"),
+        "barrier-not-awaited": (1, "work belongs to its term"),
+        "old-log-not-awaited": (0, "exclusive belief"),
+        "blindness-not-awaited": (58, "exclusive belief"),
+        "beats-wait": (0, "the budget is shared"),
+        "own-records-are-a-clones": (1, "nothing ends a member"),
+    },
+    "neli": {
+        "no-grace": (1, "exclusive belief"),
+        "local-time": (4, "exclusive belief"),
+        "looks-apart": (27, "exclusive belief"),
+        "any-beacon-re-arms": (5, "exclusive belief"),
+        "no-clock-error": (1, "exclusive belief"),
+        "threshold-above-session": (29, "a leader emerges"),
+    },
+    "nele": {
+        "stop-at-once": (0, "no gap"),
+        "rival-ignored": (27, "bounded overlap"),
+        "history-counts": (4, "bounded overlap"),
+    },
+}
+REFUSED = "threshold-above-session"
+"""Its settings are refused as long as the rule is in force."""
+EACH = [(protocol, name) for protocol, found in CAUGHT.items() for name in found]
+
+
+def test_every_mutant_has_its_seed() -> None:
+    assert {protocol: set(found) for protocol, found in CAUGHT.items()} == {
+        protocol: set(found) for protocol, found in MUTANTS.items()
+    }
+
+
+@pytest.mark.parametrize(("protocol", "name"), EACH, ids=[name for _, name in EACH])
+def test_the_mutant_is_caught_and_without_it_the_seed_is_clean(protocol: str, name: str) -> None:
+    mutant = MUTANTS[protocol][name]
+    seed, promise = CAUGHT[protocol][name]
+    with applied(mutant):
+        broken = perform(seed, mutant.bias, protocol=protocol)
+    assert broken.broken == promise, broken.what
+    if name != REFUSED:
+        assert perform(seed, mutant.bias, protocol=protocol).what == ""

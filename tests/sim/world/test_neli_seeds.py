@@ -1,0 +1,36 @@
+"""Seeds of NELI, Fast NELI and NELE by real members keep every promise, whoever shares the partitions out."""
+
+from __future__ import annotations
+
+import pytest
+
+from pares.core.neli.protocols import MODES
+from pares.sim.members.neli.plan import ACTS, BY_BROKER, BY_CLAIMS, FAULTS, STEERING, draw
+from pares.sim.members.neli.storm import NeliActs, NeliStorm
+from pares.sim.members.play import perform
+
+CLEAN = range(4)
+
+
+@pytest.mark.parametrize("protocol", MODES)
+def test_clean_seeds_keep_every_promise(protocol: str) -> None:
+    outcomes = [perform(seed, protocol=protocol) for seed in CLEAN]
+    assert [(outcome.seed, outcome.what) for outcome in outcomes if outcome.broken] == []
+    assert sum(outcome.records for outcome in outcomes) > 100 * len(CLEAN), "nothing happened in these seeds"
+
+
+def test_partitions_are_shared_out_both_ways() -> None:
+    plans = [draw(protocol, seed) for protocol in MODES for seed in CLEAN]
+    assert {plan.native for plan in plans} == {True, False}
+
+
+def test_one_seed_is_one_history() -> None:
+    one, two = perform(3, protocol="fast-neli", told=True), perform(3, protocol="fast-neli", told=True)
+    assert one.trace == two.trace
+    assert len(one.trace) > 50
+
+
+def test_every_fault_and_every_act_can_be_carried_out() -> None:
+    storm = [kind for kind in (*FAULTS, *BY_BROKER, *BY_CLAIMS) if not hasattr(NeliStorm, f"_{kind}")]
+    assert storm in ([], ["half"]), "a family of its own has that one"
+    assert all(hasattr(NeliActs, f"_{kind}") for kind in (*ACTS, *STEERING))
