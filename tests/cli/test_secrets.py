@@ -169,7 +169,9 @@ def test_what_things_say_of_themselves() -> None:
 
 def surfaces(me: pares.Member, url: str) -> Iterator[str]:
     """Whatever a member, its ledger and those who look on say."""
-    ledger = me._ledger  # pyright: ignore[reportPrivateUsage]
+    medium = me._medium  # pyright: ignore[reportPrivateUsage]
+    assert medium is not None
+    ledger = medium.ledger
     assert ledger is not None
     shared: Any = ledger._shared  # type: ignore[attr-defined]  # pyright: ignore
     for thing in (
@@ -225,7 +227,9 @@ def test_a_group_that_logs_in_on_a_real_server(
                 texts.append(told(caught.value))
                 texts.append(command(["doctor"], bad, monkeypatch, capfd))
             nats.kill(1)
-            ledger = me._ledger  # pyright: ignore[reportPrivateUsage]
+            medium = me._medium  # pyright: ignore[reportPrivateUsage]
+            assert medium is not None
+            ledger = medium.ledger
             assert ledger is not None
             with pytest.raises(ParesError) as caught:
                 ledger.append(b"x")

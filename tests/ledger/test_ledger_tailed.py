@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from pares.core.errors import LedgerRewound
 from pares.ledger import Entry
+from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.service_log import Known, TailedLog
 from pares.ledger.window import Window
@@ -16,11 +18,8 @@ from pares.ledger.window import Window
 class Shelf:
     """A service whose tail is as late as a test wants it."""
 
-    timeout = 1.0
-    retention = None
-    readonly = False
-
     def __init__(self) -> None:
+        self.settings = Usual(None, None, None, 1.0, 1.0, "", False)
         self.lifetime = Lifetime("shelf://")
         self.known = Known()
         self.entries: list[Entry] = []
@@ -147,7 +146,7 @@ def test_an_end_that_was_told_of_is_waited_for() -> None:
     shelf.append("t", [b"x"], 0)
     assert log.end() == 1
     # The tail has not brought it: it is fetched.
-    shelf.timeout = 0.05
+    shelf.settings = replace(shelf.settings, timeout=0.05)
     assert [entry.payload for entry in log.read(0)] == [b"x"]
 
 

@@ -40,7 +40,8 @@ def at_rest(rates: tuple[float, ...], after_ms: int) -> Generator[tuple[NeleStag
         for user in users:
             user.start()
         world.run(4 * SECOND + after_ms * MS)
-        held = [[held.seat for held in stage.sight.of_process(user.process) if held.believing()] for user in users]
+        running = [user.process for user in users if user.process is not None]
+        held = [[held.seat for held in stage.sight.of_process(process) if held.believing()] for process in running]
         assert [len(seats) for seats in held] == [1, 1, 1]
         yield stage, users[0], held[0][0]
 
@@ -57,6 +58,7 @@ def test_an_owner_that_is_cut_off_overlaps_its_successor_for_t_less_the_session(
         ledger.cut()
         ledger.group_cut = ledger.oblivious = True
         began, both = world.now, 0
+        leaders: list[str] = []
         while world.now < began + 3 * SECOND:
             world.run(world.now + MS)
             leaders = [held.process.name for held in stage.sight.believers(seat)]
