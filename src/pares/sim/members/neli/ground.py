@@ -71,12 +71,14 @@ class NeliGround(Ground):
         return 0 if self.plan.law.exclusive or member.group != self.group else self.plan.threshold
 
     def excused(self, one: Held, other: Held) -> bool:
-        """Of the group that claims make of the partitions: as ever. Else, against A1: one of them went on reading, and did not
-        know it, in another log than before; or an announcement was lost."""
+        """Against A1: one of them went on reading, and did not know it, in another log than before; or an announcement was
+        lost. Of the group that claims make of the partitions: as ever, too."""
+        if self.misled(one) or self.misled(other):
+            return True
         if one.seat[0] != self.group:
             return super().excused(one, other)
         lost = any(partition.lost for partition in self.log.partitions) and self.between_logs()
-        return not self.plan.law.exclusive or lost or self.misled(one) or self.misled(other)
+        return lost or not self.plan.law.exclusive
 
     def misled(self, held: Held) -> bool:
         user = self.user_of(held.process)
