@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 from kernel.promises import Checker, always
 from kernel.scene import GROUP, Scene
+from kernel.trace import seat_name
+from kernel.wire import FATES, Weather
 
 from pares.core import events as ev
 from pares.core.claims.protocol import Config, RoleSpec
@@ -25,8 +27,6 @@ from pares.core.wire import records
 from pares.core.wire.records import AnyRecord, Seat
 from pares.core.wire.world import World
 from pares.sim.engine import SECOND, Stopwatch, WallClock
-from pares.sim.trace import seat_name
-from pares.sim.wire import FATES, Weather
 
 _SECONDS = {"session": "session_ms", "overlap": "overlap_ms", "settle": "settle_ms", "retention": "retention_ms"}
 _KNOWN = {f.name for f in msgspec.structs.fields(Config)} - {"group", "id", "name", "lock"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel.trace import seat_name
 from neli_process import NeliProcess
 from neli_scene import NeliChecker, NeliScene
 
 from pares.core.events import Lead
 from pares.core.wire.neli_records import Announce, Foreign, InductionRecord, decode
 from pares.core.wire.records import BadRecord, Seat
-from pares.sim.trace import seat_name
 
 
 def decoded(payload: bytes) -> InductionRecord | Foreign | None:

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from kernel.wire import Flight, Owner, Wire
 from neli_coordinator import BEATS
 
 from pares.core import events as ev
@@ -23,7 +24,6 @@ from pares.core.neli.induced import Induced
 from pares.core.wire.records import Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
 from pares.sim.log import EntryTuple
-from pares.sim.wire import Flight, Owner, Wire
 
 if TYPE_CHECKING:
     from neli_scene import NeliScene

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
 
+from kernel.trace import Story
+from kernel.wire import CALM, Weather
 from neli_coordinator import Coordinator
 from neli_process import NeliProcess
 
@@ -27,8 +29,6 @@ from pares.core.wire.records import BadRecord, Seat
 from pares.sim.checker import Broken
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
-from pares.sim.trace import Story
-from pares.sim.wire import CALM, Weather
 
 GROUP: Final = "stage"
 

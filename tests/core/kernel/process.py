@@ -14,12 +14,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from kernel.wire import Flight, Owner, Wire
 from pares.core import events as ev
 from pares.core.claims.protocol import Claims, Config
 from pares.core.lease import lease_ns
 from pares.core.wire.records import Lock, Record, Seat
 from pares.sim.engine import MS, US, Stopwatch, WallClock
-from pares.sim.wire import Flight, Owner, Wire
 
 if TYPE_CHECKING:
     from kernel.scene import Scene

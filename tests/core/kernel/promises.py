@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kernel.trace import seat_name
 from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Stop
 from pares.core.wire.changes import Change
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import AnyRecord, Leave, Release, Seat, Transfer, Unknown, decode
 from pares.sim.checker import Broken
-from pares.sim.trace import seat_name
 
 if TYPE_CHECKING:
     from kernel.process import Process

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from kernel.process import Process
 from kernel.promises import HOOKS, Checker, Landed
+from kernel.trace import Story, seat_name
+from kernel.wire import CALM, Weather
 from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Restart, Stop, Trim
 from pares.core.wire.changes import Began, Change, MemberLeft, PauseChanged, RoleChanged, SeatChanged
 from pares.core.wire.reader import Reader, State
@@ -36,8 +38,6 @@ from pares.core.wire.records import (
 )
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
-from pares.sim.trace import Story, seat_name
-from pares.sim.wire import CALM, Weather
 
 GROUP: Final = "stage"
 QUIET_KINDS: Final = (Beat, Did)

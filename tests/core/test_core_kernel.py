@@ -3,11 +3,11 @@
 import random
 
 import pytest
+from kernel.trace import Line, Story
+from kernel.wire import Flight, Owner, Weather, Wire
 
 from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
 from pares.sim.log import SimLog
-from pares.sim.trace import Line, Story
-from pares.sim.wire import Flight, Owner, Weather, Wire
 
 
 def test_things_happen_in_the_order_of_their_time() -> None:
