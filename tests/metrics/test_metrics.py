@@ -133,6 +133,18 @@ def test_a_paused_role_of_neli(url: str) -> None:
         _until(lambda: scraped(registry)["pares_seats"] == {(*A, ("role", "A")): 0})
 
 
+def test_of_roles_that_the_log_numbers_the_paused_one_is_told(url: str) -> None:
+    """Both names have one hash; by their numbers in the log each has a partition of its own."""
+    registry = CollectorRegistry()
+    with pares.Member(f"{url}?partitions=2", group="g", roles=["AAPL", "MSFT"], name="a", protocol="fast-neli") as me:
+        pares.metrics.prometheus(me, registry)
+        assert me.wait("AAPL", PATIENCE)
+        assert me.wait("MSFT", PATIENCE)
+        assert me.partition("AAPL") != me.partition("MSFT")
+        me.pause("AAPL", seconds=60)
+        _until(lambda: scraped(registry)["pares_seats"] == {(*A, ("role", "AAPL")): 0, (*A, ("role", "MSFT")): 1})
+
+
 def test_how_long_a_takeover_took(url: str) -> None:
     """From the last record of the member that died, as its heir read it. Nothing proves a death here: a session at least."""
     registry = CollectorRegistry()

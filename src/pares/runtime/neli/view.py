@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.neli.role_mapping import partition_of_role
 from pares.core.wire.records import Seat
 from pares.runtime.driver.view import View
 from pares.runtime.neli.binding import NeliBinding
@@ -75,10 +74,8 @@ class InductionView(View):
 
     def paused(self, role: str) -> bool:
         """By the claims that share the partitions out; a service of the ledger's own knows no pauses."""
-        membership, config = self._binding.assignment.membership, self._binding.core.config
-        if not isinstance(membership, ClaimsMembership):
-            return False
-        return membership.paused(partition_of_role(role, config.partitions, config.seats, 0))
+        membership = self._binding.assignment.membership
+        return isinstance(membership, ClaimsMembership) and membership.paused(self._binding.core.roles.partition(role))
 
     def expects(self, role: str) -> bool:
         """The log has it, or this member is about to say so there."""
