@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from bus_stages import Buses
@@ -160,7 +161,8 @@ def test_goes_on_after_an_outage_and_on_another_log(stage: Stage) -> None:
     stage.replace()
     deadline = time.monotonic() + HANG
     while len(heard.messages) < 2 and time.monotonic() < deadline:
-        bus.publish("a", b"2")
+        with suppress(LedgerUnavailable):  # what became of a message that was sent meanwhile may be unknown
+            bus.publish("a", b"2")
         time.sleep(0.02)
     assert heard.messages[:2] == [b"1", b"2"]
     bus.close()
