@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,10 +44,10 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"commit {COMMIT} (release 0.1) is not in this clone: it is shallow, or no clone at all. "
             "Fetch the whole history (git fetch --unshallow) to run this test"
         )
-    archive, tree = folder / "release.tar", folder / "tree"
+    archive, tree = folder / "release.zip", folder / "tree"
     run("git", "archive", "--output", str(archive), COMMIT, *PARTS, what="git archive", cwd=ROOT)
-    with tarfile.open(archive) as packed:
-        packed.extractall(tree, filter="data")
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(tree)
     run(sys.executable, "-m", "venv", str(folder / "venv"), what="python -m venv")
     python = folder / "venv" / "bin" / "python"
     run(str(python), "-m", "pip", "install", "--quiet", str(tree), what="pip install of release 0.1")

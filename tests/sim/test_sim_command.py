@@ -80,9 +80,9 @@ def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("protocol", "shown", "told"),
     [
-        ("fast-neli", "mode fast-neli", "announces"),
-        ("neli", "mode neli", "announces"),
-        ("nele", "mode nele", "announces"),
+        ("fast-neli", "protocol fast-neli", "announces"),
+        ("neli", "protocol neli", "announces"),
+        ("nele", "protocol nele", "announces"),
         ("allcall", "beat ", "leads"),
     ],
 )

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,10 @@ json.dump({
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source of 0.1, and its own bench for such members."""
     folder = tmp_path_factory.mktemp("release")
-    words = ["git", "-C", str(ROOT), "archive", RELEASE, "src/pares", "tests/core/neli_bench.py"]
+    words = ["git", "-C", str(ROOT), "archive", "--format=zip", RELEASE, "src/pares", "tests/core/neli_bench.py"]
     packed = subprocess.run(words, check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        archive.extractall(folder)
     return folder
 
 

@@ -10,7 +10,7 @@ import json
 import random
 import subprocess
 import sys
-import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +53,15 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with release 0.1's package."""
     folder = tmp_path_factory.mktemp("first")
     packed = subprocess.run(
-        ["git", "archive", "--output", str(folder / "src.tar"), COMMIT, "src"], cwd=ROOT, capture_output=True, text=True
+        ["git", "archive", "--output", str(folder / "src.zip"), COMMIT, "src"], cwd=ROOT, capture_output=True, text=True
     )
     if packed.returncode:
         pytest.fail(
             f"commit {COMMIT} (release 0.1) is not in this clone: it is shallow, or no clone at all. "
             f"Fetch the whole history (git fetch --unshallow) to run this test. git says: {packed.stderr}"
         )
-    with tarfile.open(folder / "src.tar") as tar:
-        tar.extractall(folder, filter="data")
+    with zipfile.ZipFile(folder / "src.zip") as archive:
+        archive.extractall(folder)
     return folder / "src"
 
 

@@ -36,7 +36,7 @@ def test_the_history_that_is_struck() -> None:
     assert text.count("transfer r0/0") == 3
     assert "m0~" in text
     assert "leave" in text
-    assert "exits" in text
+    assert "is gone (left)" in text
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -37,9 +37,10 @@ def test_members_give_no_other_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(SLOW):  # few seeds draw a member that is too slow to lead for its whole life
         plan = draw(seed, {"slow": (1.5, *[0.0] * 4), "faults": {}})
         assert not play(replace(plan, calm=plan.calm + 8)).broken
-    assert not play(
-        draw(0, {"barrier": 8.0, "barrier_timeout": 0.05, "faults": {}})
-    ).broken  # barriers that come too late
+    late = {"barrier": 8.0, "barrier_timeout": 0.05, "faults": {}}
+    asked = {"acts": {"move": 1.0}, "admin": True, "faults": {}}  # by an administrator, of another than the holder
+    for bias in (late, asked):
+        assert not play(draw(0, bias)).broken
     assert said <= REASONS
     assert REASONS - said <= {LEFT, BARRIER_TIMED_OUT}  # said after the member's last record; and rare
 
