@@ -13,6 +13,7 @@ from file_tools import opened, segments
 from log_tools import read_all
 
 from pares.core.errors import LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.ledger.file.folder import LEDGER
 
 JUMP = 1 << 32
 
@@ -142,3 +143,15 @@ def test_moved_away_while_it_is_written_to(tmp_path: Path) -> None:
         with pytest.raises(LedgerUnavailable) as caught:
             ledger.append(b"z")
         assert not caught.value.unknown
+
+
+def test_another_ledger_whose_mark_was_given_the_same_inode(tmp_path: Path) -> None:
+    """As file systems do with a file that is made right after another one was deleted."""
+    with closing(opened(tmp_path / "one")) as ledger, closing(opened(tmp_path / "two")):
+        before = ledger.identity()
+        mark = tmp_path / "one" / LEDGER
+        inode = mark.stat().st_ino
+        with mark.open("r+b") as file:
+            file.write((tmp_path / "two" / LEDGER).read_bytes())
+        assert mark.stat().st_ino == inode
+        assert ledger.identity() != before

@@ -63,16 +63,17 @@ class Home:
             self.mark, self.folder = f"{root}/{LEDGER}", f"{root}/log"
         self.mode = 0o600
         """What files are made with: as the mark is, so that whoever shares the ledger with a Unix group need say so once."""
-        self._known: tuple[tuple[int, int], Mark] | None = None
+        self._known: tuple[tuple[int, int, int], Mark] | None = None
 
     def look(self) -> tuple[Mark, str]:
         """What stands in the mark, and which log it is. Raises `LedgerUnavailable` if it is gone."""
         try:
             found = os.stat(self.mark)
-            inode = (found.st_dev, found.st_ino)
-            if self._known is None or self._known[0] != inode:
+            # With the time, as a file that is made anew may be given the inode that the deleted one had.
+            file = (found.st_dev, found.st_ino, found.st_ctime_ns)
+            if self._known is None or self._known[0] != file:
                 self.mode = stat.S_IMODE(found.st_mode) & 0o666
-                self._known = (inode, read_mark(self.mark))
+                self._known = (file, read_mark(self.mark))
         except FileNotFoundError as error:
             what = (
                 "it was deleted, or begun anew; ask the ledger for it again"
@@ -85,7 +86,7 @@ class Home:
         except OSError as error:
             raise unavailable(error, self.mark, "look at the ledger") from error
         mark = self._known[1]
-        return mark, f"{mark.id}:{inode[0]}:{inode[1]}"
+        return mark, f"{mark.id}:{file[0]}:{file[1]}"
 
     def partitions(self) -> int:
         """How many there are."""
