@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.sim.checker import Broken
 from pares.sim.engine import MS
 from pares.sim.members.claims.stage import ClaimsStage
 from pares.sim.members.plan import Plan, draw
+from pares.sim.members.struck import Run
+from pares.sim.members.users import User
 from pares.sim.world.faults import Strike
 from pares.sim.world.link import Weather
 
@@ -53,37 +54,20 @@ def short(*, style: str = "terms", proof: bool = True, seed: int = 1) -> Plan:
     )
 
 
-class Struck:
-    """One run. `leaves`: the first one leaves in the end, so that the other must lead; else somebody must. `calls`: how many
-    the first process made. `broken`: what was, or ""."""
+class Struck(Run):
+    """See `Run`. `leaves`: the first one leaves in the end, so that the other must lead; else somebody must."""
 
     def __init__(self, plan: Plan, strike: Strike | None, *, leaves: bool = True, told: bool = False) -> None:
-        self.broken = ""
-        self.stage = stage = ClaimsStage(plan, told=told)
-        first, second = stage.add(), stage.add()
-        with stage.world.playing() as world:
-            first.start()
-            process = first.process
-            assert process is not None
-            try:
-                if strike is not None:
-                    process.arm(strike)
-                world.after(SESSION_MS * MS // 3, second.start)
-                world.after(2 * SESSION_MS * MS, first.ask, lambda member: member.hand_over("r0", "m1"), "hands over")
-                world.after(3 * SESSION_MS * MS, second.ask, lambda member: member.hand_over("r0", "m0"), "hands back")
-                if leaves:
-                    world.after(4 * SESSION_MS * MS, first.close)
-                world.run(LENGTH)
-                for promise in stage.promises:
-                    promise.end()
-                stage.end()
-                seat = (stage.group, "r0", 0)
-                leaders = [held.process.name for held in stage.sight.believers(seat)]
-                if leaders != ["m1"] and (leaves or len(leaders) != 1):
-                    raise Broken("somebody leads in the end", world.now, f"r0 is led by {leaders}")
-            except Broken as error:
-                self.broken = str(error)
-            self.calls = process.calls
-            self.struck = strike is None or not process.armed
-            self.work = stage.work.done
-            self.trace = list(world.trace.lines)
+        self.leaves = leaves
+        super().__init__(ClaimsStage(plan, told=told), strike, role="r0", length=LENGTH)
+
+    def ask(self, first: User, second: User) -> None:
+        world, session = self.stage.world, SESSION_MS * MS
+        world.after(session // 3, second.start)
+        world.after(2 * session, first.ask, lambda member: member.hand_over("r0", "m1"), "hands over")
+        world.after(3 * session, second.ask, lambda member: member.hand_over("r0", "m0"), "hands back")
+        if self.leaves:
+            world.after(4 * session, first.close)
+
+    def right(self, leaders: list[str]) -> bool:
+        return super().right(leaders) if self.leaves else len(leaders) == 1

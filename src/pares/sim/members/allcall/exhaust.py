@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.sim.checker import Broken
 from pares.sim.engine import MS
 from pares.sim.members.allcall.draw import draw
 from pares.sim.members.allcall.plan import AllCallPlan
 from pares.sim.members.allcall.stage import AllCallStage
+from pares.sim.members.allcall.users import AllCallUser
+from pares.sim.members.struck import Run
 from pares.sim.world.faults import Strike
 
 LEASE_MS: Final = 60
@@ -52,32 +53,12 @@ def short(*, style: str = "terms", seed: int = 1) -> AllCallPlan:
     )
 
 
-class Struck:
-    """One run. `calls`: how many the first process made. `broken`: what was, or ""."""
-
+class Struck(Run):
     def __init__(self, plan: AllCallPlan, strike: Strike | None, *, told: bool = False) -> None:
-        self.broken = ""
-        self.stage = stage = AllCallStage(plan, told=told)
-        first, second = stage.add(), stage.add()
-        with stage.world.playing() as world:
-            first.start()
-            process = first.process
-            assert process is not None
-            try:
-                if strike is not None:
-                    process.arm(strike)
-                world.after(LEASE // 3, second.start)
-                world.after(3 * LEASE, first.ask, lambda member: member.hand_over("r0"), "hands over")
-                world.after(7 * LEASE, first.close)
-                world.run(LENGTH)
-                for promise in stage.promises:
-                    promise.end()
-                leaders = [held.process.name for held in stage.sight.believers(stage.seat("r0"))]
-                if leaders != ["m1"]:
-                    raise Broken("somebody leads in the end", world.now, f"r0 is led by {leaders}")
-            except Broken as error:
-                self.broken = str(error)
-            self.calls = process.calls
-            self.struck = strike is None or not process.armed
-            self.work = stage.work.done
-            self.trace = list(world.trace.lines)
+        super().__init__(AllCallStage(plan, told=told), strike, role="r0", length=LENGTH)
+
+    def ask(self, first: AllCallUser, second: AllCallUser) -> None:
+        world = self.stage.world
+        world.after(LEASE // 3, second.start)
+        world.after(3 * LEASE, first.ask, lambda member: member.hand_over("r0"), "hands over")
+        world.after(7 * LEASE, first.close)

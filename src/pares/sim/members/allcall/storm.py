@@ -10,8 +10,8 @@ import msgspec
 
 from pares.core.allcall.messages import encode
 from pares.sim.engine import MS
-from pares.sim.faults.random_events import Chance
 from pares.sim.members.allcall.users import AllCallUser
+from pares.sim.members.chance import Chance
 from pares.sim.members.crowds import Crowds
 from pares.sim.members.storm import Storm
 from pares.sim.world.bus import Cut, SimBus
@@ -192,9 +192,7 @@ class AllCallActs(Chance[AllCallUser]):
     """What users ask of a member, at random times; also what a protocol without a log refuses."""
 
     def __init__(self, stage: Ground) -> None:
-        plan = stage.plan
-        until, rng = int(plan.storm * plan.unit), stage.world.random("acts")
-        super().__init__(stage.world, rng, plan.acts, pace=plan.act_pace, unit=plan.unit, until=until)
+        super().__init__(stage, "acts", stage.plan.acts, pace=stage.plan.act_pace)
         self.ground = stage
 
     def own(self) -> list[AllCallUser]:

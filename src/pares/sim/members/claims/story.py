@@ -28,30 +28,32 @@ def line(offset: int, record: AnyRecord | Unknown | None, counted: bool, changes
     kind = record.k if isinstance(record, Unknown) else str(record.__struct_config__.tag)
     seat = getattr(record, "seat", None)
     place = "" if seat is None else f" {seat[0]}/{seat[1]}"
-    return f"#{offset} {record.m} {kind}{place}{_details(record)}{_outcome(record, counted, changes)}"
+    said = details(record)
+    return f"#{offset} {record.m} {kind}{place}{said and f' {said}'}{_outcome(record, counted, changes)}"
 
 
-def _details(record: AnyRecord | Unknown) -> str:
+def details(record: AnyRecord | Unknown) -> str:
+    """What it says besides its kind and its seat."""
     if isinstance(record, Claim):
-        over = "" if record.over is None else f" over {record.over[0]} as of #{record.over[1]}"
-        return over + (" to free it" if record.free else "")
+        over = "" if record.over is None else f"over {record.over[0]} as of #{record.over[1]}"
+        return f"{over} to free it".strip() if record.free else over
     if isinstance(record, Release | Transfer):
-        to = f" to {record.to}" if isinstance(record, Transfer) else ""
-        return f"{to} ({record.why})"
+        to = f"to {record.to} " if isinstance(record, Transfer) else ""
+        return f"{to}({record.why})"
     if isinstance(record, Obituary | Forget):
-        return f" of {record.of}"
+        return f"of {record.of}"
     if isinstance(record, Role):
-        return f" {record.name} is removed" if record.removed else f" {record.name}, seats: {record.seats}"
+        return f"{record.name} is removed" if record.removed else f"{record.name}, seats: {record.seats}"
     if isinstance(record, Pause):
-        return f" {record.scope or 'the group'} for {record.ms / 1000:g} s"
+        return f"{record.scope or 'the group'} for {record.ms / 1000:g} s"
     if isinstance(record, Resume):
-        return f" of the pause at #{record.pause}"
+        return f"of the pause at #{record.pause}"
     if isinstance(record, Snapshot):
-        return f" of the world up to #{record.upto}"
+        return f"of the world up to #{record.upto}"
     if isinstance(record, Ask):
-        return f" drain {record.drain}" if record.drain else f" to {record.to or 'anybody else'}"
+        return f"drain {record.drain}" if record.drain else f"to {record.to or 'anybody else'}"
     if isinstance(record, Rewind):
-        return " " + ", ".join(f"{role}/{index} to {mark}" for role, index, mark in record.marks)
+        return ", ".join(f"{role}/{index} to {mark}" for role, index, mark in record.marks)
     return ""
 
 

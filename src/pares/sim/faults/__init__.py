@@ -1,1 +1,0 @@
-"""What befalls simulated processes and their ledger: faults, users' actions, and intruders."""
