@@ -49,8 +49,6 @@ class Process(Owner):
         """How often it looks at the log though nothing wakes it."""
         self.ready = True
         """What its user's check says."""
-        self.warm = "ready"
-        """How ready it is whenever it starts (`knobs.STARTS`)."""
         self.told_ready = True
         """What its kernel has been told of that, and since when (true time)."""
         self.told_at = 0
@@ -79,7 +77,6 @@ class Process(Owner):
         self.stall_next = 0
         self._inbox: deque[ev.Event] = deque()
         self._work: deque[tuple[type[Record], dict[str, Any]]] = deque()
-        self._asked: dict[type, int] = {}
         self._attached = False
         self._busy = False
         self._due = NEVER
@@ -184,14 +181,7 @@ class Process(Owner):
 
     def request(self, event: ev.Event) -> None:
         """Hands the kernel what its user wants, at its next round."""
-        if self.running:
-            self._asked[type(event)] = self.scene.engine.now
-            self._inbox.append(event)
-            self.wake(self.scene.engine.now)
-
-    def asked_at(self, kind: type) -> int:
-        """When (true time) its user last made such a request; -1 if never."""
-        return self._asked.get(kind, -1)
+        self._hear(event)
 
     # What comes in ---------------------------------------------------------------------------------------------------
 

@@ -7,32 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from kernel.trace import seat_name
 from pares.core.events import Append, Barrier, Closed, Follow, Lead, Report, Stop
-from pares.core.wire.changes import Change
 from pares.core.wire.reader import Reader, State
-from pares.core.wire.records import AnyRecord, Leave, Release, Seat, Transfer, Unknown, decode
+from pares.core.wire.records import Leave, Release, Seat, Transfer, decode
 from pares.sim.checker import Broken
+from pares.sim.members.claims.judge import Landed
 
 if TYPE_CHECKING:
     from kernel.process import Process
     from kernel.scene import Scene
 
 ROUTINE = (b'{"k":"beat"', b'{"k":"did"', b'{"k":"claim"')
-
-
-class Landed(Struct, frozen=True):
-    """One record of the group at its place in the log, as the judge folded it."""
-
-    at: int
-    offset: int
-    payload: bytes
-    record: AnyRecord | Unknown | None
-    """None: not a record at all."""
-    counted: bool
-    changes: list[Change]
 
 
 class Checker:

@@ -19,25 +19,17 @@ from pares.core.wire.changes import Began, Change, MemberLeft, PauseChanged, Rol
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import (
     AnyRecord,
-    Ask,
     BadRecord,
     Beat,
-    Claim,
     Did,
-    Forget,
-    Obituary,
-    Pause,
     Release,
-    Resume,
-    Rewind,
-    Role,
-    Snapshot,
     Transfer,
     Unknown,
     decode,
 )
-from pares.sim.engine import MS, SECOND, Engine, Stopwatch, WallClock
+from pares.sim.engine import MS, Engine, Stopwatch, WallClock
 from pares.sim.log import EntryTuple, SimLog
+from pares.sim.members.claims.story import DECISIONS, details
 
 GROUP: Final = "stage"
 QUIET_KINDS: Final = (Beat, Did)
@@ -61,10 +53,6 @@ class Scene:
         self.proof_delay: tuple[int, int] = (MS, 3 * MS)
         self.trims: int | None = None
         """How old entries must be (in nanoseconds) to be trimmed when members no longer need them; None: they stay."""
-        self.patience = 20 * SECOND
-        """How long whatever should happen may take when nothing hinders it (promises of liveness)."""
-        self.wall_slack = 10_000_000
-        """Microseconds between reading the wall clock and a base's landing."""
         self.release: Callable[[], dict[str, int]] = dict
         """What a process that starts now writes and reads of the format, if it is not this release."""
         self.dead: set[str] = set()
@@ -297,27 +285,10 @@ class Scene:
             self.note(record.m, kind, seat=getattr(record, "seat", None), token=offset, why=why)
 
     def _details(self, record: AnyRecord | Unknown) -> str:
-        if isinstance(record, Claim):
-            over = "" if record.over is None else f"over {record.over[0]} as of #{record.over[1]}"
-            return over + (" to free it" if record.free else "")
-        if isinstance(record, Release | Transfer):
+        if isinstance(record, Release | Transfer):  # with the term that they give up, by its name in this story
             to = f"to {record.to}" if isinstance(record, Transfer) else ""
             return f"{to} of {self.story.token(record.token)} ({record.why})".strip()
-        if isinstance(record, Obituary | Forget):
-            return f"of {record.of}"
-        if isinstance(record, Role):
-            return f"{record.name} is removed" if record.removed else f"{record.name}, seats: {record.seats}"
-        if isinstance(record, Pause):
-            return f"{record.scope or 'the group'} for {record.ms / 1000:g} s"
-        if isinstance(record, Resume):
-            return f"of the pause at #{record.pause}"
-        if isinstance(record, Snapshot):
-            return f"of the world up to #{record.upto}"
-        if isinstance(record, Ask):
-            return f"drain {record.drain}" if record.drain else f"to {record.to or 'anybody else'}"
-        if isinstance(record, Rewind):
-            return ", ".join(f"{role}/{index} to {mark}" for role, index, mark in record.marks)
-        return ""
+        return details(record)
 
     def _outcome(self, record: AnyRecord | Unknown, changes: list[Change]) -> str:
         found: list[str] = []
@@ -333,4 +304,4 @@ class Scene:
                 found.append("the pause is over")
         if found:
             return "-> " + ", ".join(found)
-        return "-> refused" if isinstance(record, Claim | Release | Transfer | Obituary | Forget | Resume) else ""
+        return "-> refused" if isinstance(record, DECISIONS) else ""

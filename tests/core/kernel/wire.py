@@ -11,7 +11,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from pares.sim.engine import MS, Engine
@@ -53,22 +52,6 @@ class Weather(Struct, frozen=True):
 CALM: Final = Weather()
 FATES: Final = ("unknown", "lost", "silent", "doubled")
 """What may befall an append, as chances of the weather."""
-
-
-def fair(weather: Weather) -> Weather:
-    """The same delays, and nothing goes wrong any more."""
-    return msgspec.structs.replace(
-        weather, slow=0.0, unknown=0.0, lost=0.0, silent=0.0, doubled=0.0, copied=0.0, stall=0.0, part=0.0
-    )
-
-
-def slowed(weather: Weather, trip: int, share: float) -> Weather:
-    """For somebody whose appends take `trip` nanoseconds until they are answered: a share of that until they land. It waits for
-    its answers as long as it must."""
-    away = int(trip * share)
-    sent, answered = (away * 9 // 10, away), ((trip - away) * 9 // 10, trip - away)
-    timeout = max(weather.timeout, trip * 3 // 2)
-    return msgspec.structs.replace(weather, send=sent, ack=answered, timeout=timeout)
 
 
 class Flight:
