@@ -25,7 +25,7 @@ from pares.ledger.file.chain import Chain
 from pares.ledger.file.folder import sync_folder
 from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, frame
 from pares.ledger.file.segment import BROKEN, JUMP, SYNCED, Altered, Segment, name_of, unavailable
-from pares.ledger.local.stamp import boot, clock, stopwatch
+from pares.ledger.local.stamp import boot, stopwatch
 
 log = logging.getLogger("pares.ledger")
 
@@ -42,7 +42,6 @@ class Appender:
         self._chain = chain
         self._sync: Sync = sync
         self._limit = limit
-        self._clock = clock()
 
     def append(self, payloads: Sequence[bytes], *, urgent: bool) -> int:
         """Append these, all or none; the offset of the first."""
@@ -54,7 +53,7 @@ class Appender:
                 segment = chain.tail if chain.settled else None
                 if segment is None:
                     segment = self._settle()
-                data = frame(kind, payloads, (segment.place, segment.count), wall, at, self._clock, urgent)
+                data = frame(kind, payloads, (segment.place, segment.count), wall, at, chain.clock, urgent)
                 number = self._put(segment, data, len(payloads))
                 if number is not None:
                     self._check_place(segment)
@@ -146,7 +145,7 @@ class Appender:
         known = segment.place, segment.count
         os.write(
             segment.descriptor(),
-            frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._clock, urgent=False),
+            frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._chain.clock, urgent=False),
         )
 
     def _settle(self) -> Segment:

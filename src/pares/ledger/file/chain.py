@@ -18,6 +18,7 @@ from pares.ledger.file.folder import Home
 from pares.ledger.file.names import Names
 from pares.ledger.file.segment import JUMP, Altered, Segment, unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import clock
 
 log = logging.getLogger("pares.ledger")
 
@@ -31,6 +32,8 @@ class Chain:
     def __init__(self, home: Home, partition: int, url: str, flags: int) -> None:
         self.lock = threading.Lock()
         self.home = home
+        self.clock = clock()
+        """Which stopwatch this process reads."""
         self.names = Names(f"{home.folder}/{partition}")
         self.alterations = 0
         """How often it was seen that the log is not what it was."""
@@ -140,8 +143,8 @@ class Chain:
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, most: int) -> list[Entry]:
-        """Entries from that offset on; see `Log.read`."""
+    def read(self, offset: int, most: int) -> tuple[list[Entry], list[int | None]]:
+        """Entries from that offset on, see `Log.read`, and their stamps as they stand there, see `Stamped`."""
         with self.lock:
             segment = tail = self.catch_up()
             end = self._end()
@@ -150,7 +153,7 @@ class Chain:
                     raise rewound(self._url, self._number, offset, end)
                 if offset < end:
                     raise gap(self._url, self._number, offset, end)
-                return []
+                return [], []
             self.names.look()
             try:
                 while True:
@@ -160,10 +163,10 @@ class Chain:
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most)
+                        return segment.read(offset - segment.base, most, self.clock)
                     behind = self.names.behind(segment.base)
                     if behind is None:
-                        return []
+                        return [], []
                     offset = behind
             except Altered:
                 self.altered(segment, "it is not what it was when it was read")

@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from pares.ledger.local.stamp import same
+
 RECORD, BATCH, SEAL, HEADING = b"r", b"b", b"s", b"h"
 ESCAPED: Final = b"e"
 URGENT: Final = b"!"
@@ -49,6 +51,10 @@ class Frame(NamedTuple):
     @property
     def urgent(self) -> bool:
         return self.kind.endswith(URGENT)
+
+    def stamp(self, clock: bytes) -> int | None:
+        """When its append began, by the stopwatch of this name; None if its writer had another."""
+        return self.stopwatch_ns if same(self.clock, clock) else None
 
     def payloads(self) -> list[bytes]:
         """The payloads of a record or a batch; of anything else, none."""

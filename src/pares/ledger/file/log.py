@@ -46,6 +46,7 @@ from pares.ledger.file.checks import checks
 from pares.ledger.file.folder import Home, begin, prepare
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import SHARED, not_ahead
 from pares.ledger.localfs import refuse_network
 
 SEGMENT: Final = 1 << 20
@@ -93,7 +94,11 @@ class FileLog:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            readonly=self._shared.readonly, scope="host", one_bell=True, lazy_sync=self._shared.sync == "urgent"
+            readonly=self._shared.readonly,
+            scope="host",
+            one_bell=True,
+            lazy_sync=self._shared.sync == "urgent",
+            stamps=SHARED,
         )
 
     @property
@@ -113,7 +118,8 @@ class FileLog:
         check_payload(payload)
         chain, appender = self._writing(partition)
         offset = appender.append((payload,), urgent=urgent)
-        self._shared.ringer.ring()
+        if urgent:
+            self._shared.ringer.ring()
         self._done_with(chain)
         return offset
 
@@ -125,7 +131,8 @@ class FileLog:
         if not payloads:
             return []
         first = appender.append(payloads, urgent=urgent)
-        self._shared.ringer.ring()
+        if urgent:
+            self._shared.ringer.ring()
         self._done_with(chain)
         return list(range(first, first + len(payloads)))
 
@@ -136,10 +143,20 @@ class FileLog:
         return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
 
     def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
+        return self._find(offset, partition, max_records)[0]
+
+    def _find(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], list[int | None]]:
         chain, _ = self._chain(partition)
         found = chain.read(offset, max_records)
         self._done_with(chain)
         return found
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        check_records(max_records)
+        entries, stamps = self._find(offset, partition, max_records)
+        return entries, not_ahead(stamps)
 
     def _done_with(self, chain: Chain) -> None:
         if len(self._chains) > _OPEN:

@@ -179,13 +179,15 @@ class Segment:
         index = bisect_left(self._places, at)
         return self._firsts[index] if index < len(self._places) and self._places[index] == at else None
 
-    def read(self, number: int, most: int) -> list[Entry]:
-        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one. `number` < `count`."""
+    def read(self, number: int, most: int, clock: bytes) -> tuple[list[Entry], list[int | None]]:
+        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one; and of each when its
+        append began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
         if number == self._firsts[-1] == self.count - 1 and self._last_at == self._places[-1]:
             # The newest, and what readers that keep up read: it was looked at when it came.
             frame = parsed(self._last[:-1])
             if frame is not None:
-                return [Entry(self.base + number, frame.wall_us // 1000, frame.payloads()[0])]
+                entry = Entry(self.base + number, frame.wall_us // 1000, frame.payloads()[0])
+                return [entry], [frame.stamp(clock)]
         index = bisect_right(self._firsts, number) - 1
         begin = self._places[index]
         stop = bisect_left(self._firsts, number + most)
@@ -195,22 +197,25 @@ class Segment:
             enough = bisect_left(self._places, begin + MAX_READ_BYTES, index + 1)
             end = self._places[enough] if enough < len(self._places) else self.place
         found: list[Entry] = []
+        stamps: list[int | None] = []
         size, at, first = 0, begin, self._firsts[index]
         for line in self._exactly(begin, end).split(b"\n"):
             if index < len(self._places) and at == self._places[index]:
                 frame = parsed(line)
                 if frame is None or first != self._firsts[index]:
                     raise Altered
+                stamp = frame.stamp(clock)
                 for payload in frame.payloads():
                     if first >= number:
                         size += len(payload)
                         if len(found) == most or (found and size > MAX_READ_BYTES):
-                            return found
+                            return found, stamps
                         found.append(Entry(self.base + first, frame.wall_us // 1000, payload))
+                        stamps.append(stamp)
                     first += 1
                 index += 1
             at += len(line) + 1
-        return found
+        return found, stamps
 
     def _exactly(self, begin: int, end: int) -> bytes:
         """The bytes that were there before, less the last newline."""

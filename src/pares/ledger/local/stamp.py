@@ -19,8 +19,9 @@ UNKNOWN: Final = "0" * 8
 NO_CLOCK: Final = b"-"
 """Stands for the stopwatch where it is nobody else's."""
 
-
 _BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
+SHARED: Final = _BOOTTIME is not None
+"""Whether there is a stopwatch here that processes share."""
 
 
 def stopwatch() -> int:
@@ -51,9 +52,23 @@ def clock() -> bytes:
         return NO_CLOCK
     try:
         namespace = os.readlink("/proc/self/ns/time")
-    except OSError:
+    except FileNotFoundError:
         namespace = ""  # a kernel that has no such namespaces
+    except OSError:
+        return NO_CLOCK
     return _named(whole, namespace)
+
+
+def same(theirs: bytes, own: bytes) -> bool:
+    """Whether stopwatches of these names are one."""
+    return theirs == own != NO_CLOCK
+
+
+def not_ahead(stamps: list[int | None]) -> list[int | None]:
+    """The same, but None for what the own stopwatch has not reached. It is read here: after the stamps were, so that a true one
+    is not ahead."""
+    now = stopwatch()
+    return [stamp if stamp is not None and 0 < stamp <= now else None for stamp in stamps]
 
 
 @cache

@@ -28,7 +28,7 @@ from typing import Any, Final, TypeVar
 from pares.core.errors import ForkedError, LedgerUnavailable, ParesError
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.sqlite.errors import is_busy, spoils, unavailable
-from pares.ledger.sqlite.schema import connect, inspect
+from pares.ledger.sqlite.schema import STAMPS, connect, inspect
 
 T = TypeVar("T")
 Inode = tuple[int, int]
@@ -54,6 +54,8 @@ class Side:
         """Numbers of logs by topic and partition, as looked up through this connection."""
         self.tails: dict[int, tuple[int, int]] = {}
         """By log: the data version at which its end was looked up, and that end."""
+        self.stamped = False
+        """The database was seen to have the table of stamps."""
         self.connection: sqlite3.Connection | None = None
         self._path = path
         self._mode = mode
@@ -91,12 +93,20 @@ class Side:
             return False
         return self.inode == (found.st_dev, found.st_ino)
 
+    def has_stamps(self) -> bool:
+        """Whether the database has the table of stamps. To be asked with the connection in use."""
+        if not self.stamped and self.connection is not None:
+            found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stamps'").fetchone()
+            self.stamped = found is not None
+        return self.stamped
+
     def shut(self) -> None:
         """Close the connection; the next use opens one."""
         connection, self.connection = self.connection, None
         self.inode = (-1, -1)
         self.logs.clear()
         self.tails.clear()
+        self.stamped = False
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -202,9 +212,12 @@ class LedgerFile:
                         connection.execute("ROLLBACK")
                     connection.execute("BEGIN IMMEDIATE")
                     begun = True
+                    if not side.stamped:
+                        connection.execute(STAMPS)
                     yield side, connection
                     commits = True
                     connection.execute("COMMIT")
+                    side.stamped = True
                     if not side.present():
                         side.shut()
                         raise LedgerUnavailable(
