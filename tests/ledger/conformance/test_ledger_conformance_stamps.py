@@ -11,7 +11,9 @@ from ledger_stages import Stage
 from pares.core.errors import ConfigError, LedgerGap, LedgerRewound
 from pares.ledger import Ledger, Stamped
 
-pytestmark = pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no stopwatch that processes share")
+pytestmark = pytest.mark.skipif(
+    not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no stopwatch that processes share"
+)
 
 
 def now() -> int:
@@ -19,7 +21,7 @@ def now() -> int:
 
 
 def stamped(stage: Stage) -> Ledger:
-    """A handle, once it is sure that the ledger has what it declares: one without stamps declares none, and has nothing to show."""
+    """A handle on a ledger that declares stamps if it has them, and else does not."""
     ledger = stage.open()
     assert ledger.capabilities.stamps == hasattr(ledger, "read_stamped")
     assert ledger.topic("t").capabilities.stamps == ledger.capabilities.stamps

@@ -113,7 +113,9 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
         os.truncate(path, min(cut, path.stat().st_size))
         short = Segment(folder, name, os.O_RDONLY)
         short.scan(path.stat().st_size)
-        assert [entry.payload for entry in (short.read(0, 10_000, b"c")[0] if short.count else [])] == expected[: short.count]
+        assert [entry.payload for entry in (short.read(0, 10_000, b"c")[0] if short.count else [])] == expected[
+            : short.count
+        ]
         for reader in (short, early, late, *writers):
             reader.rest()
 

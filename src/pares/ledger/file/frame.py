@@ -8,7 +8,7 @@
     PLACE, NUMBER   what the writer had read of the segment: so many bytes, and so many records in them
     WALL       wall clock in microseconds, for people and for ageing
     STOPWATCH  nanoseconds on the sender's stopwatch, taken when it was asked to append
-    CLOCK      which stopwatch that is: boot and time namespace (`stamp`)
+    CLOCK      which stopwatch that is: of which boot, and how a time namespace shifts it (`stamp`)
     BODY       the payload; of a batch `LENGTHS PAYLOADS`
 
 A frame is that line with a newline before it and one behind. A body never has a newline in it (one that would is escaped), so

@@ -40,7 +40,9 @@ _ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >=
 _STAMPS: Final = "SELECT id - ?, stopwatch_ns FROM stamps WHERE id >= ? AND id <= ? AND clock = ?"
 """Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
 
-_TRIM_STAMPS: Final = "DELETE FROM stamps WHERE id IN (SELECT id FROM stamps WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)"
+_TRIM_STAMPS: Final = (
+    "DELETE FROM stamps WHERE id IN (SELECT id FROM stamps WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)"
+)
 """From the lowest on: a release that knows no stamps may have trimmed before, and left those of what it trimmed."""
 
 
@@ -168,7 +170,9 @@ class SqliteLog:
             if not side.has_stamps():
                 return [None] * len(entries)
             key = self._log(side, connection, partition) << SHIFT
-            rows = connection.execute(_STAMPS, (key, key + entries[0].offset, key + entries[-1].offset, clock)).fetchall()
+            rows = connection.execute(
+                _STAMPS, (key, key + entries[0].offset, key + entries[-1].offset, clock)
+            ).fetchall()
             stamps: dict[int, int] = dict(rows)
             return [stamps.get(entry.offset) for entry in entries]
 
