@@ -40,7 +40,7 @@ def forge(kind: str, folder: Path, clock: bytes, at: int) -> None:
     if kind == "file":
         (segment,) = (folder / "ledger" / "log" / "0").glob("*.log")
         with segment.open("ab") as file:
-            file.write(frame(RECORD, [b"forged"], (0, 0), 1, at, clock, urgent=True))
+            file.write(frame(RECORD, [b"forged"], (0, 0), 1, at, clock, urgent=True).encoded())
         return
     with closing(pares.ledger.open(url(kind, folder))) as ledger:
         ledger.append(b"forged")

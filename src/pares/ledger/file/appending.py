@@ -23,7 +23,7 @@ from typing import Final, Literal
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.file.chain import Chain
 from pares.ledger.file.folder import sync_folder
-from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, frame
+from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, Frame, frame
 from pares.ledger.file.segment import BROKEN, JUMP, SYNCED, Altered, Segment, name_of, unavailable
 from pares.ledger.local.stamp import boot, stopwatch
 
@@ -53,8 +53,8 @@ class Appender:
                 segment = chain.tail if chain.settled else None
                 if segment is None:
                     segment = self._settle()
-                data = frame(kind, payloads, (segment.place, segment.count), wall, at, chain.clock, urgent)
-                number = self._put(segment, data, len(payloads))
+                known = segment.place, segment.count
+                number = self._put(segment, frame(kind, payloads, known, wall, at, chain.clock, urgent))
                 if number is not None:
                     self._check_place(segment)
                     if self._sync == "always" or (urgent and self._sync == "urgent"):
@@ -67,8 +67,9 @@ class Appender:
             f"{chain.names.folder}: others fill segments faster than this process can append: make them longer"
         )
 
-    def _put(self, segment: Segment, data: bytes, records: int) -> int | None:
+    def _put(self, segment: Segment, new: Frame) -> int | None:
         """Append a frame; the number of its first record, None if it stands behind a seal."""
+        data = new.encoded()
         length = len(data)
         try:
             descriptor = segment.descriptor()
@@ -83,7 +84,7 @@ class Appender:
             end += length - written
         begin = end - length
         if begin == segment.place:
-            return segment.took(data, records)
+            return segment.took(new, data)
         try:
             segment.scan(max(end, segment.size))
         except Altered:
@@ -143,10 +144,8 @@ class Appender:
     def _say(self, segment: Segment, kind: bytes, what: bytes) -> None:
         """Append a seal or a heading. Raises `OSError`."""
         known = segment.place, segment.count
-        os.write(
-            segment.descriptor(),
-            frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._chain.clock, urgent=False),
-        )
+        said = frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._chain.clock, urgent=False)
+        os.write(segment.descriptor(), said.encoded())
 
     def _settle(self) -> Segment:
         """The last segment, once it is one that this process may append to; what that takes is done here."""
