@@ -26,6 +26,7 @@ def test_a_frame_has_what_was_put_into_it_and_one_line(payloads: list[bytes], ur
     assert data[:1] == data[-1:] == b"\n"
     assert b"\n" not in data[1:-1]
     found = parsed(data[1:-1])
+    assert found is not None
     assert found == written
     assert found.payloads() == payloads
     assert (found.place, found.number, found.wall_us, found.stopwatch_ns) == (3, 4, 5_000_001, 6)

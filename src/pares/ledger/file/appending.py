@@ -56,7 +56,6 @@ class Appender:
                 known = segment.place, segment.count
                 number = self._put(segment, frame(kind, payloads, known, wall, at, chain.clock, urgent))
                 if number is not None:
-                    self._check_place(segment)
                     if self._sync == "always" or (urgent and self._sync == "urgent"):
                         self._to_disk(segment, unknown=True)
                     if segment.place >= self._limit:
@@ -78,10 +77,13 @@ class Appender:
             return None  # another file has this name now: look again
         except OSError as error:
             raise unavailable(error, segment.path, "append") from error
+        if written == length and self._size(segment) == segment.place + length:
+            return segment.took(new, data)  # nobody else has written
         end = os.lseek(descriptor, 0, os.SEEK_CUR)
         if written < length:
             self._torn(segment, data, written)
             end += length - written
+            self._size(segment)
         begin = end - length
         if begin == segment.place:
             return segment.took(new, data)
@@ -117,14 +119,15 @@ class Appender:
             unknown=True,
         )
 
-    def _check_place(self, segment: Segment) -> None:
-        """Raise if what was appended to is no longer what the path names."""
+    def _size(self, segment: Segment) -> int:
+        """The size of what was appended to. Raises if it is no longer what the path names."""
         try:
             found = os.stat(segment.path)
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != segment.inode:
+            raise self._unsure(segment) from None
+        if (found.st_dev, found.st_ino) != segment.inode:
             raise self._unsure(segment)
+        return found.st_size
 
     def _to_disk(self, segment: Segment, *, unknown: bool = False) -> None:
         try:

@@ -81,7 +81,6 @@ class Frame(NamedTuple):
             at = end
         return payloads
 
-
     def encoded(self) -> bytes:
         """The bytes of the line, newlines included."""
         kind, place, number, wall, at, clock, body = self

@@ -12,10 +12,10 @@ import time
 from itertools import pairwise
 from typing import Final
 
+from pares.ledger.file.folder import RECENT
 from pares.ledger.file.segment import base_of, unavailable
 
-_RECENT: Final = 50_000_000
-"""Nanoseconds after a change of a folder in which another might bear the same time."""
+_Seen = tuple[int, int, int]
 _START: Final = re.compile(r"(\d{20})\.start")
 
 
@@ -30,20 +30,25 @@ class Names:
         """The base of the first segment; 0 if there is none."""
         self.start = 0
         """What stood before this offset was trimmed."""
-        self._seen = -1
+        self.looks = 0
+        """How often they were read. As long as it is the same, so is what they name."""
+        self._seen: _Seen | None = None
 
     def look(self, *, anew: bool = False) -> None:
         """Read them, if the folder has changed since. Raises `LedgerUnavailable`."""
         try:
-            changed = os.stat(self.folder).st_mtime_ns
-            if changed == self._seen and not anew:
+            found = os.stat(self.folder)
+            # By the time of the last change of any sort, which nobody can set.
+            folder = found.st_dev, found.st_ino, found.st_ctime_ns
+            if folder == self._seen and not anew:
                 return
             names = os.listdir(self.folder)
         except FileNotFoundError:
-            names, changed = [], -1
+            names, folder = [], None
         except OSError as error:
             raise unavailable(error, self.folder, "look for segments") from error
-        self._seen = changed if abs(time.time_ns() - changed) > _RECENT else -1
+        self.looks += 1
+        self._seen = folder if folder is not None and abs(time.time_ns() - folder[2]) > RECENT else None
         # Of two with one base, made in two boots, which a power cut between two calls may leave, the first by name counts.
         self.segments = {named[0]: name for name in sorted(names, reverse=True) if (named := base_of(name)) is not None}
         self.first = min(self.segments, default=0)
@@ -83,7 +88,7 @@ class Names:
             if follows > before:
                 break
             _unlink(f"{self.folder}/{self.segments[base]}")
-        self._seen = -1
+        self._seen = None
 
 
 def _unlink(path: str) -> None:

@@ -93,7 +93,9 @@ class Segment:
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, self._flags)
             found = os.fstat(self._descriptor)
-            if (found.st_dev, found.st_ino) != self.inode:
+            # The number of a file that is gone is given to another: what was read last has to be there, too.
+            last = os.pread(self._descriptor, len(self._last), self._last_at)
+            if (found.st_dev, found.st_ino) != self.inode or last != self._last:
                 self.rest()
                 raise Altered
         return self._descriptor
@@ -149,9 +151,7 @@ class Segment:
             return False
         place = frame.place
         if place >= at or (place == at - 1 and frame.number != self.count):
-            self.broken = (
-                f"a writer had read {frame.number} records in {place} bytes, and before byte {at} there are {self.count}"
-            )
+            self.broken = f"a writer had read {frame.number} records in {place} bytes, and before byte {at} there are {self.count}"
             return True
         self._last, self._last_at = line + b"\n", at
         kind = frame.kind[:1]
