@@ -212,7 +212,7 @@ def test_the_default_ledgers_folder_is_made(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
     ran = pares("run", "--role", "r", "--", "true", env=env)
     assert ran.code == 0, ran.err
-    assert (tmp_path / "state" / "pares" / "pares.db").exists()
+    assert (tmp_path / "state" / "pares" / "ledger" / "ledger").exists()
 
 
 # --json --------------------------------------------------------------------------------------------------------------

@@ -151,11 +151,12 @@ class Segment:
             return False
         place = frame.place
         if place >= at or (place == at - 1 and frame.number != self.count):
-            self.broken = f"a writer had read {frame.number} records in {place} bytes, and before byte {at} there are {self.count}"
+            had_read = f"{frame.number} records in {place} bytes"
+            self.broken = f"a writer had read {had_read}, and before byte {at} there are {self.count}"
             return True
         self._last, self._last_at = line + b"\n", at
         kind = frame.kind[:1]
-        if kind == RECORD or kind == BATCH:
+        if kind in (RECORD, BATCH):
             self._add(frame, at)
         elif kind == HEADING:
             self.heading = frame.body if self.heading != SYNCED else SYNCED

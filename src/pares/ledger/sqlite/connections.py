@@ -28,13 +28,11 @@ from typing import Any, Final, TypeVar
 from pares.core.errors import ForkedError, LedgerUnavailable, ParesError
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.sqlite.errors import is_busy, spoils, unavailable
+from pares.ledger.sqlite.front import OFTEN, Front
 from pares.ledger.sqlite.schema import STAMPS, connect, inspect
 
 T = TypeVar("T")
 Inode = tuple[int, int]
-
-_POLL: Final = 0.001
-"""Seconds between tries for a lock. SQLite's own waiting sleeps longer and longer, and comes up to 29 ms late."""
 
 _SPARE_PAGES: Final = 1024
 _PAGES_AT_ONCE: Final = 256
@@ -199,6 +197,13 @@ class LedgerFile:
 
         Raises `LedgerUnavailable` if it didn't happen, or, with `unknown`, if that can't be said.
         """
+        front = Front(f"{self.path}-bell")
+        try:
+            yield from self._transaction(doing, front)
+        finally:
+            front.leave()
+
+    def _transaction(self, doing: str, front: Front) -> Generator[tuple[Side, sqlite3.Connection]]:
         side = self.writer
         deadline = time.monotonic() + self.busy_timeout
         while True:
@@ -212,6 +217,7 @@ class LedgerFile:
                         connection.execute("ROLLBACK")
                     connection.execute("BEGIN IMMEDIATE")
                     begun = True
+                    front.leave()
                     if not side.stamped:
                         connection.execute(STAMPS)
                     yield side, connection
@@ -236,7 +242,7 @@ class LedgerFile:
                     _undo(side)
                     raise
             # Without the lock, so that neither a fork nor a close has to wait as long as the database is busy.
-            _pause()
+            front.pause()
 
     def give_back(self) -> bool:
         """Give some free pages back to the file system, if a burst left many behind; True if there are more.
@@ -272,7 +278,7 @@ def _durable(synchronous: str) -> tuple[str, ...]:
 
 
 def _pause() -> None:
-    time.sleep(_POLL * random.uniform(0.5, 1.0))
+    time.sleep(OFTEN * random.uniform(0.5, 1.0))
 
 
 def _undo(side: Side) -> None:
