@@ -28,7 +28,7 @@ sys.stdin.readline()
 """
 
 
-def occupied(bell: Path) -> "subprocess.Popen[str]":
+def occupied(bell: Path) -> subprocess.Popen[str]:
     """A process that has all places."""
     process = subprocess.Popen(
         [sys.executable, "-c", AT_THE_FRONT, str(bell)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -155,6 +155,15 @@ class Appender:
         chain = self._chain
         for _ in range(TRIES):
             segment = chain.catch_up()
+            gone = chain.names.gone()
+            if gone is not None and chain.least <= gone:
+                chain.least = gone + JUMP
+                log.error(
+                    "%s: the newest segment, from offset %d on, was deleted; the log goes on at %d",
+                    chain.names.folder,
+                    gone,
+                    chain.least,
+                )
             try:
                 if segment is None:
                     start = (
@@ -206,6 +215,7 @@ class Appender:
     def _head(self, segment: Segment) -> None:
         """Bring the segment's name to the disk, and say so in it."""
         names, root = self._chain.names, self._chain.home.root
+        names.say_made(os.path.basename(segment.path), self._chain.home.mode)
         if self._sync == "never":
             self._say(segment, HEADING, b"unsynced")
             return

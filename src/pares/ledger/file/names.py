@@ -1,6 +1,7 @@
 """What a partition's folder says by the names in it: which segments there are, and where the log starts.
 
 00000000000000005120-9f3c21ab.log   the segment with base 5120, made in that boot
+00000000000000005120-9f3c21ab.made  the newest segment that records were written to: outlives it if somebody deletes it
 00000000000000005000.start          what stood before offset 5000 was trimmed; the greatest counts
 """
 
@@ -13,9 +14,10 @@ from itertools import pairwise
 from typing import Final
 
 from pares.ledger.file.folder import RECENT
-from pares.ledger.file.segment import base_of, unavailable
+from pares.ledger.file.segment import base_of, name_of, unavailable
 
 _Seen = tuple[int, int, int]
+_MADE: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.made")
 _START: Final = re.compile(r"(\d{20})\.start")
 
 
@@ -30,6 +32,8 @@ class Names:
         """The base of the first segment; 0 if there is none."""
         self.start = 0
         """What stood before this offset was trimmed."""
+        self._made = (-1, "")
+        """Base and boot of the newest segment that is said to have been made."""
         self.looks = 0
         """How often they were read. As long as it is the same, so is what they name."""
         self._seen: _Seen | None = None
@@ -54,6 +58,35 @@ class Names:
         self.first = min(self.segments, default=0)
         starts = [int(found[1]) for name in names if (found := _START.fullmatch(name)) is not None]
         self.start = max([self.start, *starts])
+        made = [(int(found[1]), found[2]) for name in names if (found := _MADE.fullmatch(name)) is not None]
+        self._made = max(made, default=(-1, ""))
+
+    def say_made(self, name: str, mode: int) -> None:
+        """Say that this segment is there, before anything is written to it. Raises `OSError`."""
+        stem = name.removesuffix(".log")
+        try:
+            descriptor = os.open(
+                f"{self.folder}/{stem}.made", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode
+            )
+        except FileExistsError:
+            return
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+        for other in os.listdir(self.folder):
+            if _MADE.fullmatch(other) is not None and other < stem:
+                _unlink(f"{self.folder}/{other}")
+
+    def gone(self) -> int | None:
+        """The base of the newest segment, if it was deleted."""
+        if self._made[0] <= max(self.segments, default=-1):
+            return None
+        self.look(anew=True)
+        base, boot = self._made
+        # It was made before its mark, but a folder that changes while it is listed may show the mark alone.
+        there = base <= max(self.segments, default=-1) or os.path.exists(f"{self.folder}/{name_of(base, boot)}")
+        return None if there else base
 
     def behind(self, base: int) -> int | None:
         """The base of the segment that follows the one with this base; None if it isn't there."""
