@@ -9,6 +9,7 @@ from pares.runtime.member import Member
 from pares.runtime.observer import Observer
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
+from pares.runtime.witness import Witness, WitnessHealth
 
 __all__ = [
     "Acquired",
@@ -28,6 +29,8 @@ __all__ = [
     "Peer",
     "Revoked",
     "Term",
+    "Witness",
+    "WitnessHealth",
     "leave_on_signals",
     "stopwatch",
 ]

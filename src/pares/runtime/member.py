@@ -16,10 +16,10 @@ from pares.ledger import Bus, Ledger
 from pares.runtime import events as told
 from pares.runtime.config.arguments import AnySettings
 from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
-from pares.runtime.config.protocols import TRAITS, Protocol, check_moved, moved_keywords, protocol_of
+from pares.runtime.config.protocols import TRAITS, Protocol, ProtocolName, check_moved, moved_keywords, protocol_of
 from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
 from pares.runtime.driver.inbox import Inbox
-from pares.runtime.driver.kit import Contender, Engine, Medium, Parts
+from pares.runtime.driver.kit import Contender, Engine, Kit, Medium, Parts
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
@@ -115,7 +115,7 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         kind, own = protocol_of(protocol)
-        traits, kit = TRAITS[kind], kit_of(kind)
+        traits, kit = TRAITS[kind], self._kit_of(kind)
         self._host = here()
         self._now = self._host.now
         checked = settings(self._host, **given, retention=None, any_rank=traits.any_rank)
@@ -185,6 +185,9 @@ class Member:
         from pares.runtime.config.environment import Environment
 
         return Environment(ledger, settings, here().env).make(cls)
+
+    def _kit_of(self, protocol: ProtocolName) -> Kit:
+        return kit_of(protocol)
 
     # The check -------------------------------------------------------------------------------------------------------
 

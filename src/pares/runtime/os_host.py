@@ -16,6 +16,7 @@ from pares.core.wire.records import Lock
 from pares.ledger import Ledger, Log
 from pares.ledger import open as open_ledger
 from pares.ledger import open_bus as open_any_bus
+from pares.ledger.local.stamp import boot_id
 from pares.ledger.registry import ClosableBus
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.death import exit_hooks
@@ -51,6 +52,10 @@ class OsHost:
     @property
     def pid(self) -> int:
         return os.getpid()
+
+    @property
+    def boot(self) -> str:
+        return boot_id()
 
     @property
     def hostname(self) -> str:
@@ -136,8 +141,10 @@ class OsHost:
             proof.sweep(folder)
         return proof.DeathLock.take(folder, member)
 
-    def deaths(self, folder: Path) -> DeathWatch:
-        return DeathWatch(folder)
+    def deaths(self, folder: Path, *, witness: bool = False) -> DeathWatch:
+        if witness:
+            proof.check_place(folder)
+        return DeathWatch(folder, witness=witness)
 
     def forget(self, folder: Path, member: str, statement: Lock) -> bool:
         return proof.forget(folder, member, statement)
