@@ -1,6 +1,7 @@
 """Members, terms and what drives them: the only part of pares with threads and clocks."""
 
 from pares.runtime.admin import Admin
+from pares.runtime.claims.witness import Witness, WitnessHealth
 from pares.runtime.clock import stopwatch
 from pares.runtime.config.protocols import AllCall, FastNeli, Nele, Neli
 from pares.runtime.death.exit_hooks import leave_on_signals
@@ -9,7 +10,6 @@ from pares.runtime.member import Member
 from pares.runtime.observer import Observer
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer
-from pares.runtime.witness import Witness, WitnessHealth
 
 __all__ = [
     "Acquired",

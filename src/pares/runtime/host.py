@@ -296,6 +296,10 @@ class Host(Protocol):
         """`witness`: for a process that does nothing else (R22). Raises `CapabilityError` where a witness can prove nothing."""
         ...
 
+    def start_witness(self, settings: Mapping[str, Any]) -> None:
+        """Starts a process with a `Witness` of these settings, which outlives this one, unless one runs already."""
+        ...
+
     def forget(self, folder: Path, member: str, statement: Lock) -> object:
         """The lock of a member that was proven dead, and whose obituary is written, may go."""
         ...

@@ -275,6 +275,30 @@ def _attempt(folder: Path, member: str, statement: Lock, *, remove: bool) -> boo
         candidate.close()
 
 
+def anybody(folder: Path) -> bool:
+    """Whether any process holds a lock of a member in `folder`."""
+    try:
+        paths = [folder / entry.name for entry in os.scandir(folder) if entry.name.endswith((SUFFIX, UNNAMED))]
+    except OSError:
+        return False
+    return any(_is_held(path) for path in paths)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with forks.guard:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        free = _lock(descriptor, shared=True)
+        if free:
+            _unlock(descriptor)
+        return not free
+    finally:
+        os.close(descriptor)
+
+
 def sweep(folder: Path, older: float = STALE_AFTER) -> int:
     """Removes the files of members that have been known as dead for `older` seconds. How many it removed.
 

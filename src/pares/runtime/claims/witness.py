@@ -148,11 +148,11 @@ class _Watcher(Member):
     """What it is in one group."""
 
     def __init__(self, kit: WitnessKit, ledger: str | Ledger, **settings: Any) -> None:
-        self._witness_kit = kit
-        super().__init__(ledger, **settings)
+        def kit_of(protocol: ProtocolName) -> Kit:
+            return kit
 
-    def _kit_of(self, protocol: ProtocolName) -> Kit:
-        return self._witness_kit
+        self._kit_of = kit_of
+        super().__init__(ledger, **settings)
 
 
 def _why_not(health: Health) -> str:
