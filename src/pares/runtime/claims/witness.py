@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -62,7 +62,8 @@ class Witness:
     NELI family whose partitions claims share out, `GROUP/partitions`). `lock_folder`: where the members of this host keep their
     locks, as they were told; the same default. It runs as the user that they run as, or as root: locks are their owner's alone.
     `name`: shown in the log (default: "witness-" and host, process id and time). `session`: seconds between two signs of its
-    own life, its only load. `connect`: "now", or "background" for a ledger that may be away when it starts. `options`: for the
+    own life, its only load. `on_death`: called with the group and the id of each member that is proven dead, on a thread of its
+    own. `connect`: "now", or "background" for a ledger that may be away when it starts. `options`: for the
     ledger, when it is given as a URL.
 
     Give it a process of its own (`pares witness`): it must outlive those that it watches. Close it, or use it in a `with`.
@@ -78,6 +79,7 @@ class Witness:
         lock_folder: str | os.PathLike[str] | None = None,
         name: str | None = None,
         session: float = SESSION,
+        on_death: Callable[[str, str], object] | None = None,
         connect: Connect = "now",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -86,7 +88,8 @@ class Witness:
             raise ConfigError("group is empty: give a witness the groups whose members it is to watch")
         for each in groups:
             check_name("group", each)
-        host = here()
+        self._host = host = here()
+        self._on_death = on_death
         name = f"witness-{default_name(host)}" if name is None else name
         self._deaths: dict[str, int] = dict.fromkeys(groups, 0)
         self._kits = {each: WitnessKit(lambda member, each=each: self._died(each, member)) for each in groups}
@@ -104,6 +107,15 @@ class Witness:
     def _died(self, group: str, member: str) -> None:
         self._deaths[group] += 1
         log.info("%s of group %r is dead, as its lock shows: its obituary is written", member, group)
+        if self._on_death is not None:
+            self._host.spawn(lambda: self._tell(group, member), "pares: on_death")
+
+    def _tell(self, group: str, member: str) -> None:
+        try:
+            if self._on_death is not None:
+                self._on_death(group, member)
+        except Exception:
+            log.exception("on_death raised")
 
     @property
     def groups(self) -> tuple[str, ...]:
