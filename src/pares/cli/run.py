@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from pares.cli.common.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable, chosen
-from pares.cli.running import Wrapper, line, told
+from pares.cli.common.running import Wrapper, line, told
 from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import typer
 
 from pares.cli.common.options import DEFAULT_GROUP, LedgerUrl, existing
 from pares.cli.common.output import FAILED, say
-from pares.cli.running import line, told
+from pares.cli.common.running import line, told
 
 if TYPE_CHECKING:
     from pares.runtime.claims.witness import WitnessHealth
