@@ -9,6 +9,7 @@ from pares.core.claims import tick
 from pares.core.wire.records import Lock
 from pares.runtime.death import evidence
 from pares.runtime.death.evidence import Found
+from pares.sim.members.mutants.troubles import CALMLY
 from pares.sim.mutant import Mutant, Patch
 
 
@@ -59,6 +60,16 @@ def _another_incarnation() -> list[Patch]:
     return [(tick.Living, "request", careless)]
 
 
+def _says_it_late() -> list[Patch]:
+    """A witness leaves the obituary to others, as if members of the host had to be there."""
+    turn = tick.turn
+
+    def after_all(*those: Any, witness: bool) -> int:
+        return 10_000 if witness else turn(*those, witness=witness)
+
+    return [(tick, "turn", after_all)]
+
+
 WITNESSED: Final[dict[str, Any]] = {
     "proof": True,
     "witnesses": 1,
@@ -96,6 +107,24 @@ WITNESSES: Final = (
         "a lock of another boot is judged",
         _any_boot,
         {**WITNESSED, "faults": {"freeze": 1.0}, "shared": True},
+    ),
+    Mutant(
+        "witness-waits",
+        "R22",
+        "a witness waits for members of the host, though none may be left there",
+        _says_it_late,
+        {
+            **WITNESSED,
+            "members": 2,
+            "faults": {},
+            "roles": 1,
+            "seats": 1,
+            "storm": 2.0,
+            "calm": 16.0,
+            "starving": 0.0,
+            "barrier": -1.0,
+            "weather": CALMLY,
+        },
     ),
     Mutant(
         "another-incarnation",
