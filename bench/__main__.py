@@ -14,6 +14,7 @@ from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
+from bench.hosts.cases import wakes
 from bench.neli import cases as on_neli
 from bench.processes import Troupe
 
@@ -59,7 +60,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    cases, marks, kind = CASES, (BEGIN, END), options.ledger
+    cases, marks, kind = CASES | {"witness": wakes}, (BEGIN, END), options.ledger
     Troupe.begins = "file" if options.ledger == "file" else "sqlite"
     if options.protocol == "neli":
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"

@@ -222,7 +222,7 @@ def test_with_json_nothing_but_json_is_said() -> None:
     """Also what no logger of pares says: warnings, other libraries' logs, what kills a thread, and errors."""
     code = """
 import logging, threading, warnings
-from pares.cli.running import lines_only
+from pares.cli.common.running import lines_only
 with lines_only():
     warnings.warn("old")
     logging.getLogger("else.where").error("it %s", "failed")
