@@ -40,7 +40,7 @@ class PostgresStage(ServedStage):
 
     def delete(self) -> None:
         with psycopg.connect(self.server.url, autocommit=True) as other:
-            other.execute(f"DROP TABLE IF EXISTS {self.table}, {self.table}_logs".encode())
+            other.execute(f"DROP TABLE IF EXISTS {self.table}_logs, {self.table}".encode())
 
     def there(self) -> bool:
         with psycopg.connect(self.server.url, autocommit=True) as other:

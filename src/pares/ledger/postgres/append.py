@@ -1,8 +1,8 @@
 """Appending: one message, sent once, and what its answer says.
 
 **An append of unknown outcome** may still happen, as long as the server works off what it has been sent: that is at most the
-time for which a statement may wait (see `Statements.hold`), unless the server itself is frozen, or the network holds the message
-back. It is never sent again from here.
+time for which a statement may wait (see `Statements.hold`), unless the server itself is frozen, or the network holds the
+message back. It is never sent again from here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def append(
 ) -> Appended | None:
     """Append all of them or none; None: there is no such log. `ring`: wake those who follow it.
 
-    Raises `LedgerUnavailable`, with `unknown` unless the server has said that it did not happen, or never got the whole message.
+    Raises `LedgerUnavailable`, with `unknown` unless the server has said that it did not happen, or never got the whole
+    message.
     """
     with link.wire(_DOING) as (wire, deadline):
         if not wire.shared:

@@ -109,7 +109,7 @@ class Link:
         """For a connection on which another process of the server has answered than before: it is not one's own."""
         self.shared = True
         return self.unavailable(
-            "rely on a connection", "a pooler lends it for a transaction at a time; it is used so from now on"
+            "rely on a connection", "a pooler lends it for a transaction at a time: from now on it is used so"
         )
 
     def unavailable(self, doing: str, why: str, *, unknown: bool = False) -> LedgerUnavailable:
@@ -178,7 +178,9 @@ class Link:
         self.version = wire.version
         self.pooled = wire.pid != wire.connection.backend_pid
         if standby:
-            return "it is a read replica (a standby), which has others' records late: name the primary, or all servers, with commas"
+            return (
+                "it is a read replica (a standby), and takes no writes: name the primary, or all servers, with commas"
+            )
         if unwritable and not self.settings.readonly:
             return "default_transaction_read_only is on: have it switched off for this user and database"
         return ""
@@ -193,8 +195,9 @@ class Link:
             wire.script(self._statements.session(wire.version), deadline)
 
     def _lends(self, one: Wire, deadline: float) -> bool:
-        """Whether the pooler gives a connection to another client as soon as a transaction is over. Two clients that take turns
-        are then on one server process, sooner or later: at once for the pooler's last one first, in two turns for its oldest."""
+        """Whether the pooler gives a connection to another client as soon as a transaction is over. Two clients that take
+        turns are then on one server process, sooner or later: at once where the pooler gives out what came back last, in two
+        turns where it is what came back first."""
         try:
             other = connect(self.settings, one.server, deadline, self._stop)
         except Broken as error:
@@ -216,8 +219,8 @@ class Link:
             ) from None
         except Broken as error:
             raise Broken(
-                f"a pooler stands before it, and gave no second connection in time ({error.why}): a member needs two; raise its "
-                "pool_size"
+                f"a pooler stands before it, and gave no second connection in time ({error.why}): a member needs two; "
+                "raise its pool_size"
             ) from None
         finally:
             other.abort()

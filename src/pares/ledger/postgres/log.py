@@ -10,9 +10,10 @@ What it promises is `Log`'s, and how:
 - all or nothing: `append_many` is one transaction;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still happen: see `postgres.append`;
 - no client holds others up, frozen or not: a transaction of a ledger is one message, which the server carries out by itself.
-  What locks the rows otherwise (somebody's `psql`) is waited for, at most for six tenths of `timeout`; then nothing was appended;
-- a reader is told of appends: the server notifies (see `postgres.tail`). An empty answer of `read` is at most 0.6 s old, and only
-  if a notice was lost: it never misses what this ledger has appended, or what an `end` of it has told of.
+  What locks the rows otherwise (somebody's `psql`) is waited for, at most for six tenths of `timeout`; then nothing was
+  appended;
+- a reader is told of appends: the server notifies (see `postgres.tail`). An empty answer of `read` is at most 0.6 s old, and
+  only if a notice was lost: it never misses what this ledger has appended, or what an `end` of it has told of.
 
 Each ledger needs two connections; `max_connections` is 100 in a stock server.
 """
@@ -79,8 +80,8 @@ class _Shared:
             self.tails.forget(topic)
         if topics:
             raise LedgerUnavailable(
-                f"{self.settings.where}: the server lacks entries that were read here: it was restored from an older copy, or a "
-                "standby was promoted that had not received them; it is another log from now on"
+                f"{self.settings.where}: the server lacks entries that were read here: it was restored from an older copy, or "
+                "a standby was promoted that had not received them; it is another log from now on"
             )
 
     def _ask(self, sql: str, values: Sequence[object], doing: str, name: str = "") -> list[Row]:
@@ -214,13 +215,13 @@ class PostgresLedger(PostgresLog):
     """A database of PostgreSQL 13 or newer, and in it the tables TABLE and TABLE_logs; made when they are missing.
 
     Options: `table` (`pares`, or with its schema), `partitions` (grows an existing log), `retention` (seconds, or "none"),
-    `timeout` (seconds that a request may take before it is given up; 1), `readonly` (to look on only: it makes nothing, and needs
-    no right to write), `config` (a properties file with client settings) and `options` (the same as a dictionary): `user`,
-    `password`, `passfile`, `sslmode`, `sslrootcert` and others of libpq's. What none of these says libpq looks for itself: in
-    PGPASSWORD, in ~/.pgpass.
+    `timeout` (seconds that a request may take before it is given up; 1), `readonly` (to look on only: it makes nothing, and
+    needs no right to write), `config` (a properties file with client settings) and `options` (the same as a dictionary):
+    `user`, `password`, `passfile`, `sslmode`, `sslrootcert` and others of libpq's. What none of these says libpq looks for
+    itself: in PGPASSWORD, in ~/.pgpass.
 
-    Several servers may be named, with commas: the one that is the primary is used, and looked for again when it is lost. Opening
-    waits longer for an answer, 5 seconds, unless `timeout` is given: then so long.
+    Several servers may be named, with commas: the one that is the primary is used, and looked for again when it is lost.
+    Opening waits longer for an answer, 5 seconds, unless `timeout` is given: then so long.
     """
 
     def __init__(self, address: Address, options: Options) -> None:

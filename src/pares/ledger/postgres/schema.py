@@ -1,8 +1,8 @@
 """The two tables: made when they are missing, and told from what is somebody else's by the comment that they bear.
 
-`pares` has the entries, `pares_logs` a row for each partition of each log: `first` is the lowest offset left, `next` the one to be
-given out. `next` stands in a row of its own so that trimming everything can't give an offset out twice. `id` is drawn when the
-row is made, and is a part of the log's identity.
+`pares` has the entries, `pares_logs` a row for each partition of each log: `first` is the lowest offset left, `next` the one
+to be given out. `next` stands in a row of its own so that trimming everything can't give an offset out twice. `id` is drawn
+when the row is made, and is a part of the log's identity.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class Schema:
             sign = (row[1] or b"").decode()
             if row[0] != b"r" or not sign.startswith(_SIGN):
                 raise ConfigError(
-                    f"{self._settings.where}: {self._named(what)} is no table of a pares ledger (it has not its comment); it was "
-                    "left as it is: name another one by ?table="
+                    f"{self._settings.where}: {self._named(what)} is no table of a pares ledger (it has not its comment); it "
+                    "was left as it is: name another one by ?table="
                 )
             layout = sign.removeprefix(_SIGN)
             if not layout.isdecimal() or int(layout) > VERSION:

@@ -1,8 +1,8 @@
 """A `postgresql://` URL taken apart, and what libpq is told.
 
-`postgresql://USER@HOST:PORT[,HOST:PORT...]/DATABASE?table=pares`. A password stands in no URL: libpq takes it from PGPASSWORD or
-~/.pgpass, pares from `options={...}` or a properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log
-line or `repr`.
+`postgresql://USER@HOST:PORT[,HOST:PORT...]/DATABASE?table=pares`. A password stands in no URL: libpq takes it from PGPASSWORD
+or ~/.pgpass, pares from `options={...}` or a properties file, `config=FILE`. Values that may be secrets stand in no URL,
+error, log line or `repr`.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def take(address: Address, options: Options) -> Settings:
     user, at, servers = address.host.rpartition("@")
     if ":" in user:
         raise ConfigError(
-            f"{address.shown} has a password in it, which no ledger's URL may: let libpq find it (PGPASSWORD, ~/.pgpass), or give "
-            "it as options={'password': ...} or in config=FILE"
+            f"{address.shown} has a password in it, which no ledger's URL may: let libpq find it (PGPASSWORD, ~/.pgpass), or "
+            "give it as options={'password': ...} or in config=FILE"
         )
     if at and not user:
         raise ConfigError(f"{address.shown} names no user before the @: write {_EXAMPLE}")

@@ -1,17 +1,17 @@
 """The SQL: what is asked of the two tables, and the message that an append is.
 
 **Order.** The row of a partition's log has the offset that the next append gets. An append raises it and inserts its entries in
-one statement: the row's lock, which lasts until the commit, is what puts appends in order. So an offset can be read only when all
-below it can (a sequence, which gives out numbers that others commit later, would let readers skip some), and one that was rolled
-back is given out again, because nobody has seen it. The time is read inside the lock.
+one statement: the row's lock, which lasts until the commit, is what puts appends in order. So an offset can be read only when
+all below it can (a sequence, which gives out numbers that others commit later, would let readers skip some), and one that was
+rolled back is given out again, because nobody has seen it. The time is read inside the lock.
 
 **No client is ever inside.** An append travels as one message of the simple protocol: its transaction begins, commits and ends
-within the server, which acts on nothing less than the whole message. A client that is frozen at any moment, in the middle of the
-message too, holds no lock.
+within the server, which acts on nothing less than the whole message. A client that is frozen at any moment, in the middle of
+the message too, holds no lock.
 
-**The bell** is rung by a second transaction of the same message. All transactions that notify queue up for one lock of the whole
-server, which each keeps until it is on the disk: so this one has nothing to bring there, and what it can't do in time is not
-done. Followers look for themselves as well.
+**The bell** is rung by a second transaction of the same message. All transactions that notify queue up for one lock of the
+whole server, which each keeps until it is on the disk: so this one has nothing to bring there, and what it can't do in time
+is not done. Followers look for themselves as well.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Statements:
             f"SELECT {_SEEN}, l.tableoid::bigint::text || '.' || l.id, l.first, l.next, e.n, e.at, e.payload "
             f"FROM {logs} l LEFT JOIN LATERAL ("
             f"SELECT b.n, b.at, b.payload FROM ("
-            f"SELECT a.n, a.at, a.payload, sum(octet_length(a.payload)) OVER (ORDER BY a.n) - octet_length(a.payload) AS before "
+            f"SELECT a.n, a.at, a.payload, "
+            f"sum(octet_length(a.payload)) OVER (ORDER BY a.n) - octet_length(a.payload) AS before "
             f"FROM (SELECT n, at, payload FROM {entries} WHERE log = l.log AND n >= $3::bigint ORDER BY n LIMIT $4::int) a"
             f") b WHERE b.before < {MAX_READ_BYTES}) e ON true "
             f"WHERE l.topic = $1::text AND l.partition = $2::int ORDER BY e.n"
