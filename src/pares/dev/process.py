@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -124,17 +124,25 @@ def start(
     """Starts a server, in a session of its own, so that a Ctrl-C meant for this program does not reach it.
 
     Its output is added to `log`, its working folder is `folder`. Unless it is to `survive`, it is killed when this process
-    ends, however that happens (on Linux), and `user` (its ids and its group's) may be who it runs as.
+    ends, however that happens (on Linux). `user`: ids of the user that it runs as, and of its group.
     """
     argv = list(command) if survive else guarded(command, user)
+    other: dict[str, Any] = (
+        {} if user is None or not survive else {"user": user[0], "group": user[1], "extra_groups": []}
+    )
 
     def run() -> Started:
         with log.open("ab") as output:
-            return Started(
-                subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
-                )
+            popen: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                start_new_session=True,
+                **other,
             )
+            return Started(popen)
 
     return run() if survive else _keeper.call(run)
 
