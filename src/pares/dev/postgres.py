@@ -1,7 +1,13 @@
-"""A real PostgreSQL on loopback, for tests and examples: an installed one, or the one in the wheel of `pgserver`.
+"""A real PostgreSQL on loopback: for a ledger, for what is written behind a fence, or for both.
 
-It runs in data of its own with everybody trusted, keeps no promise about power cuts unless it is asked to (see `Postgres`), and
-ends with the program that started it.
+The programs are those on PATH, else the newest that Debian's package has put below /usr/lib/postgresql, else the ones that the
+wheel `pgserver` brings. Settings differ from a stock server's in little:
+
+| setting | here | stock | why |
+|---|---|---|---|
+| `fsync` | off without a folder | on | that data is thrown away; what a killed process has committed stays all the same |
+| `unix_socket_directories` | none | /tmp | one way in is enough |
+| authentication | trust | scram | it listens on loopback only, and holds nothing |
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,13 +46,13 @@ class Postgres(LocalCluster):
             connection = psycopg.connect(server.url)
 
     Promised: a real server on loopback, on a port nobody used; when `start` returns, it takes connections; when `close`
-    returns, it is gone, and its data with it unless a folder is named; and when this program dies without closing, it is killed
-    (on Linux). It takes about a second. `kill(1)`, `stop(1)`, `freeze(1)`, `thaw(1)` and `restart(1)` do that to the server with
-    all its processes. Not promised: anything about production. PostgreSQL refuses to run as root: started by root it runs as the
-    user `postgres`, or as `nobody` where there is none.
+    returns, it is gone, and its data with it unless a folder is named; and when this program dies without closing, it is
+    killed (on Linux). It takes about a second. `kill(1)`, `stop(1)`, `freeze(1)`, `thaw(1)` and `restart(1)` do that to the
+    server with all its processes. Not promised: anything about production. PostgreSQL refuses to run as root: started by root
+    it runs as the user `postgres`, or as `nobody` where there is none.
 
-    `settings`: of the server, as in its configuration file, such as `{"log_statement": "all"}`. Without a `folder`, for data that
-    is thrown away, `fsync` is off unless they say otherwise.
+    `settings`: of the server, as in its configuration file, such as `{"log_statement": "all"}`. Without a `folder`, for data
+    that is thrown away, `fsync` is off unless they say otherwise.
     `folder`: where data is kept; the same folder gives the same server again, at the same port if that is free.
     `port`: where it listens; else a free one is drawn.
     `survive`: the server outlives this program, and one that runs in `folder` is taken over: what `pares dev postgres up` does.
@@ -125,9 +131,7 @@ class Postgres(LocalCluster):
         pid = self._node(node).pid
         if pid is None:
             return []
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-        rows = [line.split() for line in listed.stdout.splitlines()]
-        return [identify(int(child)) for child, parent in rows if int(parent) == pid]
+        return [identify(child) for child, parent in _parents() if parent == pid]
 
     # What a kind of server has to say ----------------------------------------------------------------------------------------
 
@@ -172,8 +176,8 @@ class Postgres(LocalCluster):
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, **options)
         except PermissionError as error:
             raise CapabilityError(
-                f"{self._programs / 'initdb'} may not be run by the user that the server runs as ({error}): use a server that is "
-                "installed where everybody may read, and a folder that everybody may enter, or don't do this as root"
+                f"{self._programs / 'initdb'} may not be run by the user that the server runs as ({error}): use a server "
+                "that is installed where everybody may read, and a folder that everybody may enter, or don't do this as root"
             ) from None
         if done.returncode != 0:
             raise CapabilityError(
@@ -183,6 +187,20 @@ class Postgres(LocalCluster):
 
     def _missing(self, node: Node, wanted: set[int], left: float) -> str | None:
         return None if serves(node.host, node.port) else "it lets nobody in"
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process, and its parent."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            child, parent = line.split()
+            yield int(child), int(parent)
+        return
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                yield int(place.name), int((place / "stat").read_text().rpartition(")")[2].split()[1])
 
 
 def bin_folder() -> Path:

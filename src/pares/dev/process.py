@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -127,9 +127,7 @@ def start(
     ends, however that happens (on Linux). `user`: ids of the user that it runs as, and of its group.
     """
     argv = list(command) if survive else guarded(command, user)
-    other: dict[str, Any] = (
-        {} if user is None or not survive else {"user": user[0], "group": user[1], "extra_groups": []}
-    )
+    other = user if survive else None  # else the guard becomes that user
 
     def run() -> Started:
         with log.open("ab") as output:
@@ -140,7 +138,9 @@ def start(
                 stderr=output,
                 cwd=folder,
                 start_new_session=True,
-                **other,
+                user=other and other[0],
+                group=other and other[1],
+                extra_groups=other and [],
             )
             return Started(popen)
 
