@@ -69,6 +69,7 @@ class Tails:
         """Channels that the connection listens on."""
         self._thread: threading.Thread | None = None
         self._ended = False
+        self._told = ""
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._woken, False)
 
@@ -123,7 +124,7 @@ class Tails:
                 self._listening.clear()
                 self._follow_on(wire)
             except (Broken, Refused, LedgerUnavailable) as error:
-                log.debug("%s: the tail: %s", self._settings.where, error)
+                self._tell(str(error))
             except ParesError as error:
                 # Another sort of server stands there now. Readers ask it themselves, and are told so.
                 log.warning("%s: the tail: %s", self._settings.where, error)
@@ -136,6 +137,12 @@ class Tails:
                 self.doubt()
             if not self._ended:
                 self._rest()
+
+    def _tell(self, why: str) -> None:
+        """Once, and not for each attempt."""
+        if why != self._told:
+            log.debug("%s: the tail: %s", self._settings.where, why)
+        self._told = why
 
     def _rest(self) -> None:
         """A moment, until the next connection; what is asked to be followed meanwhile is kept."""
