@@ -14,6 +14,7 @@ from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
+from bench.ledgers import cases as on_ledgers
 from bench.neli import cases as on_neli
 
 PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
@@ -31,6 +32,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="CASE", help="only this case; may be given again")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument("--ledger", choices=["sqlite", "kafka"], default="sqlite", help="kafka: on brokers of its own")
+    parser.add_argument(
+        "--ledgers",
+        nargs="+",
+        choices=["all", *on_ledgers.LEDGERS],
+        help="the same measurements on each of these, one after the other; beside PostgreSQL an elector by its advisory lock",
+    )
     parser.add_argument(
         "--protocol",
         choices=["claims", "neli", "allcall"],
@@ -61,6 +68,8 @@ def main() -> None:
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"
     elif options.protocol == "allcall":
         cases, marks, kind = allcall.cases(options), (allcall.BEGIN, allcall.END), "allcall"
+    elif options.ledgers:
+        cases, marks, kind = on_ledgers.cases(options), (on_ledgers.BEGIN, on_ledgers.END), "these ledgers"
     elif options.ledger == "kafka":
         cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if unknown := set(options.only or ()) - cases.keys():

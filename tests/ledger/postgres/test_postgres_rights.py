@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 from postgres_tools import sql
@@ -16,12 +17,12 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def url(postgres: Postgres) -> Iterator[str]:
+def url(postgres: Postgres) -> str:
     sql(postgres.url, "DROP TABLE IF EXISTS rights_logs, rights", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     url = postgres.table_url("rights")
     with pares.Member(url, group="g", roles=["A"]) as me:
         assert me.wait("A", PATIENCE)
-    yield url
+    return url
 
 
 def named(right: Right) -> str:
@@ -61,6 +62,6 @@ def test_who_may_not_trim_is_told(url: str) -> None:
         if not right.need["observer"] and not right.need["administrator"]
     ]
     login = user(url, needed_by("PostgreSQL", "member"))
-    with pares.open(nameless(url), options=login) as ledger:
+    with closing(pares.open(nameless(url), options=login)) as ledger:
         assert isinstance(ledger, pares.ledger.Checked)
         assert any("lacks DELETE on rights: members can't trim" in text for _, text in ledger.checks())

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pares.ledger.postgres.settings import stored
 from pares.ledger.postgres.statements import Statements
 from pares.ledger.postgres.wire import Row, Wire, number
 
@@ -70,7 +71,7 @@ class Anchors:
             anchors = dict(self._last)
         lost: list[str] = []
         for (topic, partition), anchor in anchors.items():
-            values = [*self._statements.key(topic, partition), anchor.offset, 1]
+            values = [stored(topic), partition, anchor.offset, 1]
             found = wire.query(self._statements.read, values, deadline)
             if found and (found[0][2] or b"").decode() == anchor.mark and not _has(found[0], anchor):
                 lost.append(topic)

@@ -60,11 +60,6 @@ def _kept(fsync: str, pages: str, names: str, standbys: int) -> Iterator[tuple[s
     elif standbys:
         yield (
             WARNING,
-            f"{standbys} standby follows" if standbys == 1 else f"{standbys} standbys follow",
-        )
-    if standbys and not names:
-        yield (
-            WARNING,
             "no append waits for a standby: a failover may lose acknowledged records, and members then begin anew. Set "
             "synchronous_standby_names",
         )

@@ -175,13 +175,9 @@ class _Shared:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
-    def there(self, topic: str) -> bool:
-        rows = self.link.ask(self.statements.count, [stored(topic)], "look for the log", seconds=self.settings.connect)
-        return number(rows[0][0]) > 0
-
     def found(self, topic: str) -> None:
         """Raise `ConfigError` unless the log is there."""
-        if not self.there(topic):
+        if not self.schema.there(topic):
             raise ConfigError(
                 f"{self.settings.url}: there is no topic {topic!r}, and readonly makes nothing: start a member first"
             )
@@ -247,7 +243,7 @@ class PostgresLedger(PostgresLog):
         """Whether such a topic is there: asking makes none."""
         self._open()
         check_name(name, "a topic's name")
-        return self._shared.there(name)
+        return self._shared.schema.there(name)
 
     def topic(self, name: str, partitions: int = 4) -> Log:
         self._open()
@@ -255,14 +251,14 @@ class PostgresLedger(PostgresLog):
         check_partitions(partitions, f"topic {name!r}")
         if self._shared.settings.readonly:
             self._shared.found(name)
-        elif not self._shared.there(name):
+        elif not self._shared.schema.there(name):
             self._shared.schema.add(name, partitions)
         self._shared.look(name)
         return PostgresLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
 
     @property
     def ddl(self) -> str:
-        """The statements that make the tables, for migrations; who opens the ledger then adds the rows of its log."""
+        """The statements that make the tables, for migrations. The first to open the ledger adds the rows of its log."""
         return self._shared.schema.ddl
 
     def checks(self) -> list[tuple[str, str]]:

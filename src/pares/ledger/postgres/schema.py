@@ -57,10 +57,18 @@ class Schema:
                 making = f"{self._alone(wire)}; SELECT to_regclass('{self._settings.entries}') IS NULL"
                 found = wire.script(f"BEGIN; {making}", deadline)
                 if found[-1].get_value(0, 0) == b"t":
-                    wire.script(f"{self.ddl}; {self._rows('', partitions)}", deadline)
+                    wire.script(self.ddl, deadline)
                 wire.script("COMMIT", deadline)
                 self._look(wire, deadline)
             self._may_use(wire, deadline)
+        if not self.there(""):
+            self.add("", partitions)
+
+    def there(self, topic: str) -> bool:
+        """Whether there is such a log."""
+        sql = f"SELECT count(*) FROM {self._settings.logs} WHERE topic = $1::text"
+        rows = self._link.ask(sql, [stored(topic)], "look for the log", seconds=self._settings.connect)
+        return number(rows[0][0]) > 0
 
     def found(self) -> None:
         """Raise `ConfigError` unless there is a ledger."""
@@ -72,7 +80,7 @@ class Schema:
 
     def add(self, topic: str, partitions: int) -> None:
         """Make a topic with so many partitions unless it is there."""
-        with self._link.wire(f"make the topic {topic!r}", self._settings.connect) as (wire, deadline):
+        with self._link.wire(f"make the log {topic!r}", self._settings.connect) as (wire, deadline):
             logs = self._settings.logs
             wire.script(
                 f"BEGIN; {self._alone(wire)}; {self._rows(topic, partitions)} "

@@ -44,7 +44,6 @@ class Statements:
             f"FROM {logs} l WHERE l.topic = $1::text AND l.partition = 0"
         )
         """A log's mark and its partitions."""
-        self.count: Final = f"SELECT count(*) FROM {logs} WHERE topic = $1::text"
         self.bounds: Final = (
             f"SELECT {_SEEN}, l.tableoid::bigint::text || '.' || l.id, l.first, l.next "
             f"FROM {logs} l WHERE l.topic = $1::text AND l.partition = $2::int"
@@ -124,9 +123,6 @@ class Statements:
         """The payloads as a part of the statement of their own: named three times, they would be sent three times."""
         put = put.replace("$3::text[]", "(SELECT texts FROM given)")
         return put.replace("WITH head AS (", f"WITH given AS (SELECT {texts}::text[] AS texts), head AS (", 1)
-
-    def key(self, topic: str, partition: int) -> list[object]:
-        return [stored(topic), partition]
 
 
 def array(values: Sequence[object]) -> str:
