@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from ledger_stages import start_writer
 from log_tools import HANG, append_again, payloads, read_all, until
-from postgres_tools import copy_of, data_of, message, proxied, raw, sql
+from postgres_harm import copy_of, data_of, message, proxied, raw, sql
 from steady_writer import Writer, check_that_it_stays
 
 import pares.ledger

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from ledger_stages import in_threads
 from log_tools import payloads
+from postgres_harm import data_of, sql
 from postgres_stages import PostgresStage
-from postgres_tools import data_of, sql
 
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Postgres
 from pares.ledger.postgres import link
+from pares.ledger.postgres.log import PostgresLedger
 from planted_secret import SECRET, leaks
 
 
@@ -159,9 +161,19 @@ def test_a_database_with_unusual_settings(stage: PostgresStage) -> None:
 
 def test_the_statements_for_migrations_make_what_opening_makes(stage: PostgresStage) -> None:
     ledger = stage.open()
-    assert hasattr(ledger, "ddl")
-    statements: str = ledger.ddl
+    assert isinstance(ledger, PostgresLedger)
+    statements = ledger.ddl
     stage.delete()
     sql(stage.server.url, *statements.split(";"))
     again = stage.open()
     assert again.append(b"x") == 0
+
+
+def test_many_that_open_it_first_make_it_once(stage: PostgresStage) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ledgers = list(pool.map(lambda _: pares.ledger.open(stage.url), range(8)))
+    assert len({ledger.identity() for ledger in ledgers}) == 1
+    for ledger in ledgers:
+        ledger.append(b"x")
+        ledger.close()
+    assert stage.open().end() == 8

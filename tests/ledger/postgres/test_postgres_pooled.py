@@ -9,7 +9,7 @@ import pytest
 from ledger_stages import in_processes
 from log_tools import HANG, payloads, read_all, rings, until
 from pgbouncer import pgbouncer
-from postgres_tools import sql
+from postgres_harm import sql
 
 import pares
 import pares.ledger

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
-from postgres_tools import sql
+from postgres_harm import sql
 from rights import PATIENCE, WHO, Right, complaint, does_its_work, helpful_to, needed_by, rights_of
 
 import pares
 from pares.dev import Postgres
+from pares.ledger import Checked
 
 _numbers = itertools.count()
 
@@ -63,5 +64,5 @@ def test_who_may_not_trim_is_told(url: str) -> None:
     ]
     login = user(url, needed_by("PostgreSQL", "member"))
     with closing(pares.open(nameless(url), options=login)) as ledger:
-        assert isinstance(ledger, pares.ledger.Checked)
+        assert isinstance(ledger, Checked)
         assert any("lacks DELETE on rights: members can't trim" in text for _, text in ledger.checks())

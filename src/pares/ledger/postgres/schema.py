@@ -31,7 +31,9 @@ class Schema:
             "SELECT c.relkind::text, coalesce(obj_description(c.oid, 'pg_class'), ''), c.relpersistence::text, "
             "has_table_privilege(c.oid, 'SELECT')::int::bigint, has_table_privilege(c.oid, 'INSERT')::int::bigint, "
             "has_table_privilege(c.oid, 'UPDATE')::int::bigint, has_table_privilege(c.oid, 'DELETE')::int::bigint, "
-            "current_user::text FROM pg_class c WHERE c.oid = to_regclass($1::text)"
+            "current_user::text, t.what "
+            "FROM (VALUES ('entries', $1::text), ('logs', $2::text)) t(what, name) "
+            "JOIN pg_class c ON c.oid = to_regclass(t.name)"
         )
 
     @property
@@ -99,11 +101,11 @@ class Schema:
     def lacking(self) -> tuple[list[str], bool]:
         """Rights that a member needs and the user lacks, that of trimming too; and whether the tables are unlogged."""
         with self._link.wire("look at the tables", self._settings.connect) as (wire, deadline):
-            rows = {what: self._row(wire, what, deadline) for what in ("entries", "logs")}
+            rows = self._tables(wire, deadline)
         lacking = [
             f"{right} on {self._named(what)}"
             for what, right in (*_RIGHTS, ("entries", "DELETE"))
-            if not number(rows[what][3 + ("SELECT", "INSERT", "UPDATE", "DELETE").index(right)])
+            if what in rows and not number(rows[what][3 + ("SELECT", "INSERT", "UPDATE", "DELETE").index(right)])
         ]
         return lacking, any(row[2] == b"u" for row in rows.values())
 
@@ -122,8 +124,7 @@ class Schema:
 
     def _look(self, wire: Wire, deadline: float) -> bool:
         """Whether the tables are there; raises for those of somebody else, or of a newer pares."""
-        found = {what: self._row(wire, what, deadline) for what in ("entries", "logs")}
-        there = {what: row for what, row in found.items() if row}
+        there = self._tables(wire, deadline)
         for what, row in there.items():
             sign = (row[1] or b"").decode()
             if row[0] != b"r" or not sign.startswith(_SIGN):
@@ -144,10 +145,10 @@ class Schema:
             )
         return bool(there)
 
-    def _row(self, wire: Wire, what: str, deadline: float) -> list[bytes | None]:
-        table = self._settings.entries if what == "entries" else self._settings.logs
-        rows = wire.query(self._found, [table], deadline)
-        return rows[0] if rows else []
+    def _tables(self, wire: Wire, deadline: float) -> dict[str, list[bytes | None]]:
+        """Those that are there, at one moment: somebody may be making them."""
+        rows = wire.query(self._found, [self._settings.entries, self._settings.logs], deadline)
+        return {(row[8] or b"").decode(): row for row in rows}
 
     def _may_make(self, wire: Wire, deadline: float) -> None:
         schema = f"'{self._settings.schema}'" if self._settings.schema else "current_schema()"
@@ -166,10 +167,7 @@ class Schema:
             )
 
     def _may_use(self, wire: Wire, deadline: float) -> None:
-        for table in ("entries", "logs"):
-            row = self._row(wire, table, deadline)
-            if not row:
-                continue  # dropped meanwhile: the next request says so
+        for table, row in self._tables(wire, deadline).items():
             for what, right in _RIGHTS:
                 if what == table and not number(row[3 + ("SELECT", "INSERT", "UPDATE", "DELETE").index(right)]):
                     user = (row[7] or b"").decode()
