@@ -103,12 +103,10 @@ def test_a_server_that_is_away_is_told_from_one_that_may_have_done_it(server: Po
     ledger = pares.ledger.open(server.url)
     ledger.append(b"0")
     server.stop(1)
-    for _ in range(3):
+    for turn in range(3):
         with pytest.raises(LedgerUnavailable) as caught:
             ledger.append(b"1")
-        if "unknown" not in str(caught.value):
-            assert not caught.value.unknown
-    assert not caught.value.unknown, "nobody listens there"
+        assert not caught.value.unknown or turn == 0, "nobody listens there"
     restart(server)
     append_again(ledger, b"2")
     assert payloads(ledger)[-1] == b"2"
