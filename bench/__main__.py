@@ -15,6 +15,7 @@ from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
 from bench.hosts.cases import wakes
+from bench.ledgers import cases as on_ledgers
 from bench.neli import cases as on_neli
 from bench.processes import Troupe
 
@@ -34,6 +35,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument(
         "--ledger", choices=["sqlite", "file", "kafka"], default="sqlite", help="kafka: on brokers of its own"
+    )
+    parser.add_argument(
+        "--ledgers",
+        nargs="+",
+        choices=["all", *on_ledgers.LEDGERS],
+        help="the same measurements on each of these, one after the other; beside PostgreSQL an elector by its advisory lock",
     )
     parser.add_argument(
         "--protocol",
@@ -66,6 +73,8 @@ def main() -> None:
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"
     elif options.protocol == "allcall":
         cases, marks, kind = allcall.cases(options), (allcall.BEGIN, allcall.END), "allcall"
+    elif options.ledgers:
+        cases, marks, kind = on_ledgers.cases(options), (on_ledgers.BEGIN, on_ledgers.END), "these ledgers"
     elif options.ledger == "kafka":
         cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if options.ledger == "file" and options.write is not None:
