@@ -34,6 +34,7 @@ from pares.core.reasons import CLOSED, LEFT
 from pares.core.wire import neli_records, records
 from pares.core.wire.changes import Change, MemberJoined
 from pares.core.wire.reader import Reader, State
+from pares.core.wire.world import World
 
 __all__ = ["Claims", "Config", "RoleSpec", "Stage"]
 
@@ -61,6 +62,8 @@ class Claims:
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self._watched: World | None = None
+        """The world that the stopwatches know."""
         self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
@@ -143,7 +146,12 @@ class Claims:
             )
             return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
-        self.watches.read(reader.world, changes, now, past=past)
+        if event.entries or reader.world is not self._watched:
+            self._watched = reader.world
+            stamps = {entry[0]: stamp for entry, stamp in zip(event.entries, event.stamps, strict=False)}
+            self.watches.read(reader.world, changes, now, past=past, stamps=stamps)
+        if not event.entries:
+            self.watches.looked_at = event.began
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
         if changes:

@@ -417,6 +417,7 @@ class Living:
             marks = self._new_marks()
             for i in range(0, max(1, len(marks)), MARKS):
                 self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            self.outbox.urgent |= shows
             at = now + due_ms * MS
         wakes.append(at)
 

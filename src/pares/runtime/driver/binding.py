@@ -112,6 +112,11 @@ class Binding(Protocol):
         ...
 
     @property
+    def session_ms(self) -> int:
+        """What its member's session is, in milliseconds: the driver's own times are in proportion to it."""
+        return 1000
+
+    @property
     def joined(self) -> bool:
         return True
 

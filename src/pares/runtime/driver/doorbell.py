@@ -7,14 +7,8 @@ import os
 import select
 import threading
 from collections.abc import Sequence
-from typing import Final
 
 from pares.ledger import Bell, Log
-
-WITH_BELL: Final = 0.1
-"""Seconds after which to look for new entries although no bell has rung: a bell may be taken away."""
-WITHOUT_BELL: Final = 0.005
-WITHOUT_LEDGER: Final = 60.0
 
 
 class Doorbell:
@@ -41,12 +35,13 @@ class Doorbell:
             if bell is not None:
                 self._bells.append(bell)
                 self._poll.register(bell.fileno(), select.POLLIN)
-        self._patience = WITH_BELL if self._bells else WITHOUT_LEDGER if ledger is None else WITHOUT_BELL
+        self._sounding = frozenset(bell.fileno() for bell in self._bells)
+        self._listens = None if ledger is None else len(self._bells) == len(listened)
 
     @property
-    def patience(self) -> float:
-        """Seconds to wait at most."""
-        return self._patience
+    def listens(self) -> bool | None:
+        """Whether an append rings; None where there is no log."""
+        return self._listens
 
     def also(self, descriptors: list[int]) -> None:
         """Waits for these, too, from now on (and for no others that were named here before)."""
@@ -57,14 +52,18 @@ class Doorbell:
         for descriptor in descriptors:
             self._poll.register(descriptor, select.POLLIN)
 
-    def wait(self, seconds: float) -> None:
-        """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
+    def wait(self, seconds: float) -> bool:
+        """Waits; afterwards the bells are silent, so that whatever comes next rings them again. Whether a bell of the log has
+        rung."""
+        rang = False
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._ring:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._ring, 4096)
+            rang = rang or descriptor in self._sounding
         for bell in self._bells:
             bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
+        return rang
 
     def rest(self, seconds: float) -> None:
         """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""

@@ -18,6 +18,7 @@ from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
+from pares.runtime.driver.polling import Polling
 from pares.runtime.host import Host, Task
 
 log: Final = logging.getLogger("pares.member")
@@ -48,6 +49,9 @@ class Driver:
         self._host = host
         self.now = host.now
         self._answers = Answers()
+        self._polling = Polling(binding.bells.listens)
+        self._moved = False
+        """What was read since the last wait has changed something: it ought to have rung."""
         self._readers = Answers()
         """They wait for nothing but that everything was read that stands in the log by now."""
         self.over: ev.Closed | ev.Stop | None = None
@@ -153,12 +157,13 @@ class Driver:
 
     def _round(self) -> None:
         self._rest()
-        self.binding.bells.wait(self._patience())
+        rang, self._moved = self.binding.bells.wait(self._patience()), False
         readers = len(self._readers)
         for event in self.binding.look(thoroughly=False):
             self._step(event)
         self._serve()
         self._read()
+        self._polling.waited(rang=rang, found=self._moved)
         self._readers.done(readers)
         self._tick()
         asked = len(self._answers)
@@ -181,7 +186,7 @@ class Driver:
         """Seconds to wait at most."""
         if self._inbox.events or self._fresh:
             return 0.0
-        now, seconds = self.now(), self.binding.bells.patience
+        now, seconds = self.now(), self._polling.patience(self.binding.session_ms)
         if self._wake > now or (self._wake and self.unreachable is None):
             seconds = min(seconds, (self._wake - now) / SECOND)
         elif self._wake:
@@ -222,7 +227,8 @@ class Driver:
             if not appended and not self._inbox.events:
                 return
             if appended:
-                self.binding.bells.wait(0)  # what was just written is read now, and need not wake this task once more
+                # What was just written is read now, and need not wake this task once more.
+                self._polling.waited(rang=self.binding.bells.wait(0), found=False)
             self._serve()
             if appended:
                 self._read()
@@ -248,6 +254,7 @@ class Driver:
                 self.over = effect
             else:
                 leads = leads or isinstance(effect, ev.Lead)
+                self._moved = self._moved or isinstance(effect, ev.Moved)
                 binding.carry(effect)
         if leads:
             self._host.sleep(BREATH)

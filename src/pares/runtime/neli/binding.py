@@ -131,6 +131,10 @@ class NeliBinding(Binding):
         return self.assignment.unreachable
 
     @property
+    def session_ms(self) -> int:
+        return self.core.config.session_ms
+
+    @property
     def joined(self) -> bool:
         return self.assignment.joined
 
@@ -299,7 +303,9 @@ class NeliBinding(Binding):
     def heeds_silence(self, partition: int, now: int) -> bool:
         return self.core.heeds_silence(partition, now)
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ev.Event, int | None]:
+    def reads(
+        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+    ) -> tuple[ev.Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()
         # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.

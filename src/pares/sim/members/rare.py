@@ -63,6 +63,11 @@ def rare(
     rng = Random(f"{seed}/releases")
     if rng.random() < 0.1:
         found["releases"] = rng.choice(ROLLS)
+    rng = Random(f"{seed}/stamps")
+    if rng.random() < 0.5:
+        found["stamps"] = True
+        if rng.random() < 0.3:
+            found["apart"] = tuple(rng.random() < 0.4 for _ in range(count))
     rng = Random(f"{seed}/admin")
     if rng.random() < 0.3:
         chosen = rng.sample(RARE_ACTS, rng.randint(1, 3))
