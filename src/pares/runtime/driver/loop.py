@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
+from pares.core.wire.changes import Change, MemberJoined, SeatChanged
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
@@ -34,6 +35,11 @@ this one has written its next records."""
 MOST_TICKS: Final = 100
 """In one round."""
 OVER: Final = "the member's loop has ended"
+
+
+def _rings(change: Change) -> bool:
+    """Whether it was written by an urgent record. (A member is forgotten with whatever record, and `did` is none.)"""
+    return isinstance(change, SeatChanged | MemberJoined)
 
 
 class Driver:
@@ -254,7 +260,7 @@ class Driver:
                 self.over = effect
             else:
                 leads = leads or isinstance(effect, ev.Lead)
-                self._moved = self._moved or isinstance(effect, ev.Moved)
+                self._moved = self._moved or (isinstance(effect, ev.Moved) and any(map(_rings, effect.changes)))
                 binding.carry(effect)
         if leads:
             self._host.sleep(BREATH)

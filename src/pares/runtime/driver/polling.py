@@ -34,8 +34,8 @@ class Polling:
         """The bell was seen to ring, and has not failed since."""
 
     def waited(self, *, rang: bool, found: bool) -> None:
-        """After a wait, and the look that followed it: whether the bell had ended that wait, and whether something was found for
-        which it ought to have rung."""
+        """After a wait, and the look that followed it: whether the bell had ended that wait, and whether something was found
+        for which it ought to have rung."""
         if rang:
             self.trusted = True
         elif found:

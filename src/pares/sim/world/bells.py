@@ -92,6 +92,7 @@ class Bells:
             self._waiting.append((task, task.ticket, False))
             process.block("bells", process.deadline(seconds))
         rang = self._rang
+        process.rounds += seconds > 0 and not self._pushed
         self.heard = self._pushed = self._rang = False
         task.waited_at = process.world.now
         return rang
