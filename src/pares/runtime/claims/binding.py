@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from pares.core import events as ev
 from pares.core.claims.duties import EAGER
 from pares.core.claims.protocol import Claims
@@ -20,7 +18,7 @@ from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import Logs, appender
+from pares.runtime.driver.logs import Logs, appender, urgently
 from pares.runtime.host import DeathLock, Deaths, Host
 
 log: Final = logging.getLogger("pares.member")
@@ -118,6 +116,10 @@ class ClaimsBinding(Binding):
     def settled(self) -> bool:
         return self.core.settled
 
+    @property
+    def unread(self) -> bool:
+        return not self.core.outbox.quiet
+
     # From the user's tasks -------------------------------------------------------------------------------------------
 
     def ask(self, event: ev.Event) -> ev.Event:
@@ -178,7 +180,7 @@ class ClaimsBinding(Binding):
         """Where the log bears no stamps, the beats of a small group wake its readers: silence counts from the reading there
         (R21)."""
         if self._eager and len(self.world.members) <= EAGER:
-            puts = [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
+            puts = urgently(puts)
         return [self._append(put, self._partition) for put in puts]
 
     def after_round(self) -> None:

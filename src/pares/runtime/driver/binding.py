@@ -138,6 +138,11 @@ class Binding(Protocol):
         ...
 
     @property
+    def unread(self) -> bool:
+        """Whether something that was acknowledged has not been read back yet: no bell rings for a beat (R21)."""
+        return False
+
+    @property
     def rest_ns(self) -> int:
         """For how long after a round to let others write, so that one round reads it all."""
         return 0

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
+import msgspec
+
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
 from pares.ledger import Entry, Log, ManyAtOnce, Stamped
@@ -63,6 +65,11 @@ class Follows(Protocol):
 def appender(ledger: Log) -> Callable[[Append, int], int]:
     """What carries out an append to a partition, and returns the offset of its last record."""
     return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
+
+
+def urgently(puts: list[Append]) -> list[Append]:
+    """The same appends, so that all of them wake readers."""
+    return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
 def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:

@@ -192,7 +192,7 @@ class Driver:
         """Seconds to wait at most."""
         if self._inbox.events or self._fresh:
             return 0.0
-        now, seconds = self.now(), self._polling.patience(self.binding.session_ms)
+        now, seconds = self.now(), self._polling.patience(self.binding.session_ms, unread=self.binding.unread)
         if self._wake > now or (self._wake and self.unreachable is None):
             seconds = min(seconds, (self._wake - now) / SECOND)
         elif self._wake:

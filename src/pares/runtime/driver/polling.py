@@ -41,11 +41,11 @@ class Polling:
         elif found:
             self.trusted = False
 
-    def patience(self, session_ms: int) -> float:
-        """Seconds to wait at most."""
+    def patience(self, session_ms: int, *, unread: bool = False) -> float:
+        """Seconds to wait at most. `unread`: what this member wrote itself is still to be read."""
         if self._listens is None:
             return NOTHING_THERE
-        if not self._listens:
+        if unread or not self._listens:
             return without_bell(session_ms)
         quarter = session_ms / 4000
         return quarter if self.trusted else min(UNSEEN, quarter)
