@@ -98,6 +98,12 @@ class Claims:
         return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether what was written last was a beat that was due, which has been read back: nothing follows from that until the
+        time that the last tick has asked for."""
+        return self.living.routine and self.outbox.quiet and self.outbox.in_flight is None and not self.living.busy
+
+    @property
     def settled(self) -> bool:
         """Whether everything asked for so far has been written and read back."""
         return self.stage is Stage.OVER or (
@@ -116,6 +122,11 @@ class Claims:
         if any(type(effect) is ev.Follow for effect in effects):
             self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
+        if self.living.routine and type(event) is not ev.Tick:
+            expected = type(event) is ev.Acked or (
+                type(event) is ev.Read and len(event.entries) == len(self.reader.mine)
+            )
+            self.living.routine = expected and all(type(effect) is ev.Extend for effect in effects)
         return effects
 
     # Reading ---------------------------------------------------------------------------------------------------------

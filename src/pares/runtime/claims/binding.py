@@ -117,6 +117,10 @@ class ClaimsBinding(Binding):
         return self.core.settled
 
     @property
+    def at_rest(self) -> bool:
+        return self.core.at_rest
+
+    @property
     def unread(self) -> bool:
         return not self.core.outbox.quiet
 

@@ -138,6 +138,11 @@ class Binding(Protocol):
         ...
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing follows from what the last tick wrote, and was read since, until the time that it has asked for."""
+        return False
+
+    @property
     def unread(self) -> bool:
         """Whether something that was acknowledged has not been read back yet: no bell rings for a beat (R21)."""
         return False

@@ -238,6 +238,8 @@ class Driver:
             self._serve()
             if appended:
                 self._read()
+                if self.binding.at_rest:
+                    return
 
     # Effects -------------------------------------------------------------------------------------------------------------
 
