@@ -234,7 +234,8 @@ class Driver:
                 return
             if appended:
                 # What was just written is read now, and need not wake this task once more.
-                self._polling.waited(rang=self.binding.bells.wait(0), found=False)
+                if self.binding.bells.wait(0):
+                    self._polling.waited(rang=True, found=False)
             self._serve()
             if appended:
                 self._read()

@@ -2,7 +2,7 @@
 
 A bell that was seen to ring is trusted, and a look a quarter of a session apart finds out when it has died: so an idle member
 wakes a few times a session, however long that is. Until a bell was seen to ring, and after something was found that should
-have rung and has not, looks are more frequent. Where there is no bell they are in proportion to the session: what others
+have rung and has not, looks are more frequent at first, then twice as far apart each time. Where there is no bell they are in proportion to the session: what others
 write waits for the next one.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 UNSEEN: Final = 0.1
-"""Seconds between two looks while the bell was not seen to ring, at the most."""
+"""Seconds until the first look while the bell was not seen to ring."""
 BELL_LESS: Final = 100
 """Looks a session where there is no bell, but never less than `SHORTEST` nor more than `LONGEST` apart."""
 SHORTEST: Final = 0.005
@@ -32,6 +32,7 @@ class Polling:
         self._listens = listens
         self.trusted = False
         """The bell was seen to ring, and has not failed since."""
+        self._pause = UNSEEN
 
     def waited(self, *, rang: bool, found: bool) -> None:
         """After a wait, and the look that followed it: whether the bell had ended that wait, and whether something was found
@@ -39,7 +40,9 @@ class Polling:
         if rang:
             self.trusted = True
         elif found:
-            self.trusted = False
+            self.trusted, self._pause = False, UNSEEN
+        else:
+            self._pause = min(2 * self._pause, NOTHING_THERE)
 
     def patience(self, session_ms: int, *, unread: bool = False) -> float:
         """Seconds to wait at most. `unread`: what this member wrote itself is still to be read."""
@@ -48,4 +51,4 @@ class Polling:
         if unread or not self._listens:
             return without_bell(session_ms)
         quarter = session_ms / 4000
-        return quarter if self.trusted else min(UNSEEN, quarter)
+        return quarter if self.trusted else min(self._pause, quarter)
