@@ -232,10 +232,9 @@ class Driver:
             appended = self._step(ev.Tick(self._host.wall_us()))
             if not appended and not self._inbox.events:
                 return
-            if appended:
-                # What was just written is read now, and need not wake this task once more.
-                if self.binding.bells.wait(0):
-                    self._polling.waited(rang=True, found=False)
+            # What was just written is read now, and need not wake this task once more.
+            if appended and self.binding.bells.wait(0):
+                self._polling.waited(rang=True, found=False)
             self._serve()
             if appended:
                 self._read()

@@ -2,8 +2,8 @@
 
 A bell that was seen to ring is trusted, and a look a quarter of a session apart finds out when it has died: so an idle member
 wakes a few times a session, however long that is. Until a bell was seen to ring, and after something was found that should
-have rung and has not, looks are more frequent at first, then twice as far apart each time. Where there is no bell they are in proportion to the session: what others
-write waits for the next one.
+have rung and has not, looks are more frequent at first, then twice as far apart each time. Where there is no bell they are
+in proportion to the session: what others write waits for the next one.
 """
 
 from __future__ import annotations
