@@ -27,7 +27,8 @@ AT_ONCE_NS: Final = 500_000
 """Between the first attempts after a pidfd fired: the lock is free, unless somebody is just removing the file."""
 AT_ONCE_TRIES: Final = 8
 SELDOM_NS: Final = 250_000_000
-"""Between attempts while a pidfd is there to wake us: in case it means another process."""
+"""Between attempts while a pidfd is there to wake us, at the least: in case it means another process. That is worth an attempt
+when the member looks anyway, and no wake-up of its own."""
 NEVER_NS: Final = 2**63
 """Of a member whose lock file is not there: nothing will ever be proven of it."""
 
@@ -114,9 +115,10 @@ class DeathWatch:
         return dead
 
     def poll_interval(self, now_ns: int | None = None) -> float | None:
-        """Seconds after which to check again, without being woken; None when nobody is watched of whom anything can be
-        proven."""
-        due = min((watched.due for watched in self._watched.values()), default=NEVER_NS)
+        """Seconds after which to check again, without being woken; None when nobody is watched of whom that would tell
+        anything: either nothing can be proven, or a pidfd wakes us."""
+        waits = (watched.due for watched in self._watched.values() if watched.deaf or watched.hurry or not watched.due)
+        due = min(waits, default=NEVER_NS)
         if due == NEVER_NS:
             return None
         now = time.monotonic_ns() if now_ns is None else now_ns
