@@ -122,7 +122,7 @@ class Logs:
 
     def _look(self) -> Iterator[tuple[Any, int | None]]:
         now = self._now()
-        if now >= self._looked_at + self._look_every or self._away:
+        if self._away or not self._identity or now >= self._looked_at + self._look_every:
             yield from self._look_now(now)
 
     def _look_now(self, now: int) -> Iterator[tuple[Any, int | None]]:
