@@ -219,7 +219,7 @@ class Stopwatches:
                 continue
             wait = 2 * max(member.due_ms, member.session_ms, beat_ms) + member.session_ms // 4
             at = max(self.silent_at(member), seen.read_at + wait * MS)
-            if self.seen_until(now) >= at:
+            if now >= at:
                 found.append((at, id))
         return sorted(found)
 
