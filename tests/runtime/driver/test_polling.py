@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pares.runtime.driver.polling import NOTHING_THERE, UNSEEN, Polling, without_bell
+from pares.runtime.driver.doorbell import NOTHING_THERE, UNSEEN, Polling, without_bell
 
 
 def test_a_bell_that_rang_is_trusted_and_looked_after_four_times_a_session() -> None:

@@ -17,9 +17,9 @@ from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
 from pares.core.wire.changes import Change, MemberJoined, SeatChanged
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
+from pares.runtime.driver.doorbell import Polling
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.polling import Polling
 from pares.runtime.host import Host, Task
 
 log: Final = logging.getLogger("pares.member")

@@ -7,9 +7,9 @@ from typing import Any
 
 from pares.core.claims.duties import EAGER
 from pares.core.wire.reader import Reader, State
+from pares.runtime.driver.doorbell import without_bell
 from pares.runtime.driver.logs import look_every
 from pares.runtime.driver.loop import Driver
-from pares.runtime.driver.polling import without_bell
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held

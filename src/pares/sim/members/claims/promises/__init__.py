@@ -13,8 +13,7 @@ from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.claims.promises.many import Many
 from pares.sim.members.claims.promises.movement import Movement
 from pares.sim.members.claims.promises.population import Population
-from pares.sim.members.claims.promises.rates import Rates
-from pares.sim.members.claims.promises.rounds import Rounds
+from pares.sim.members.claims.promises.rates import Rates, Rounds
 from pares.sim.members.claims.promises.shown import Shown
 from pares.sim.members.claims.promises.speed import Speed
 from pares.sim.members.claims.promises.taken import Taken
