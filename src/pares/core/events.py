@@ -17,6 +17,7 @@ its number in the ledger: theirs is always 0 here. NELI counts the partitions th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -47,6 +48,12 @@ class Read(Struct, frozen=True):
     entries: list[EntryLike]
     partition: int = 0
     wall_us: int = 0
+    began: int = 0
+    """What the stopwatch showed when this fetch began; 0: nobody knows. A read without entries that began later than a silence
+    ran out is what a claim by silence needs (R21)."""
+    stamps: Sequence[int | None] = ()
+    """For each entry the reading of the stopwatch, which its writer shares, when its append began (R21); None, or nothing at
+    all, where the writer's stopwatch is another one."""
 
 
 class Received(Struct, frozen=True, gc=False):

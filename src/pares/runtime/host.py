@@ -96,16 +96,17 @@ class Bells(Protocol):
     """Waiting for whatever comes first: an append by anybody, a death, a request from another task, or a time."""
 
     @property
-    def patience(self) -> float:
-        """Seconds after which to look for new entries although no bell has rung."""
+    def listens(self) -> bool | None:
+        """Whether an append to the log rings; None where there is no log."""
         ...
 
     def also(self, descriptors: list[int]) -> None:
         """Waits for these, too, from now on (and for no others that were named here before): what `Deaths.filenos` says."""
         ...
 
-    def wait(self, seconds: float) -> None:
-        """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
+    def wait(self, seconds: float) -> bool:
+        """Waits; afterwards the bells are silent, so that whatever comes next rings them again. Whether a bell of the log has
+        rung."""
         ...
 
     def rest(self, seconds: float) -> None:

@@ -15,6 +15,8 @@ from pares.core.wire.world import World
 
 STANDBY_BUDGET: Final = 200
 """Beats a second that all standbys of a group together stay within (R16)."""
+EAGER: Final = 16
+"""Members up to which beats wake readers, on a ledger that does not stamp them (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000

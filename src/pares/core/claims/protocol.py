@@ -34,6 +34,7 @@ from pares.core.reasons import CLOSED, LEFT
 from pares.core.wire import neli_records, records
 from pares.core.wire.changes import Change, MemberJoined
 from pares.core.wire.reader import Reader, State
+from pares.core.wire.world import World
 
 __all__ = ["Claims", "Config", "RoleSpec", "Stage"]
 
@@ -61,6 +62,8 @@ class Claims:
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
         self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self._watched: World | None = None
+        """The world that the stopwatches know."""
         self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
@@ -95,6 +98,12 @@ class Claims:
         return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether what was written last was a beat that was due, which has been read back: nothing follows from that until the
+        time that the last tick has asked for."""
+        return self.living.routine and self.outbox.quiet and self.outbox.in_flight is None and not self.living.busy
+
+    @property
     def settled(self) -> bool:
         """Whether everything asked for so far has been written and read back."""
         return self.stage is Stage.OVER or (
@@ -113,6 +122,11 @@ class Claims:
         if any(type(effect) is ev.Follow for effect in effects):
             self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
+        if self.living.routine and type(event) is not ev.Tick:
+            expected = type(event) is ev.Acked or (
+                type(event) is ev.Read and len(event.entries) == len(self.reader.mine)
+            )
+            self.living.routine = expected and all(type(effect) is ev.Extend for effect in effects)
         return effects
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -143,7 +157,12 @@ class Claims:
             )
             return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
-        self.watches.read(reader.world, changes, now, past=past)
+        if event.entries or reader.world is not self._watched:
+            self._watched = reader.world
+            stamps = {entry[0]: stamp for entry, stamp in zip(event.entries, event.stamps, strict=False)}
+            self.watches.read(reader.world, changes, now, past=past, stamps=stamps)
+        if not event.entries:
+            self.watches.looked_at = event.began
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
         if changes:

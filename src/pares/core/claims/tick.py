@@ -69,6 +69,8 @@ class Living:
         self._wall_us = 0
         self._live_at = 0
         self._undeclared = {role.name: role for role in config.roles}
+        self.routine = False
+        """All that was written at the last tick is beats that were due, and nothing waits for them to come back."""
         self._watch_key: object = None
         self._watching: object = None
 
@@ -146,7 +148,7 @@ class Living:
     def act(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
-        self._wall_us = wall_us
+        self._wall_us, self.routine = wall_us, False
         self.moves.look(world, now)
         self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
         self.outbox.due_ms = self._said_ms(now)
@@ -413,9 +415,12 @@ class Living:
         shows = shown and (promised <= AT_ONCE or me.offset == me.joined)
         fading = world.count - me.count > world.memory() // 4 or superseded(world, me)
         if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
+            known = promised > AT_ONCE and self.outbox.due_ms > AT_ONCE
+            self.routine = self.outbox.quiet and known and not (waiting or shows or fading or self.pace.slow)
             marks = self._new_marks()
             for i in range(0, max(1, len(marks)), MARKS):
                 self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            self.outbox.urgent |= shows
             at = now + due_ms * MS
         wakes.append(at)
 

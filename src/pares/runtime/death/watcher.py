@@ -34,7 +34,8 @@ AT_ONCE_TRIES: Final = 8
 SOON_TRIES: Final = 20
 """After these, where a closing was told: the kernel is about to drop the lock, and may have been held up between the two."""
 SELDOM_NS: Final = 250_000_000
-"""Between attempts while a pidfd is there to wake us: in case it means another process."""
+"""Between attempts while a pidfd is there to wake us, at the least: in case it means another process. That is worth an attempt
+when the member looks anyway, and no wake-up of its own."""
 REST_NS: Final = 10_000_000_000
 """The same of a witness; for all members at the same time, so that it wakes once for all of them."""
 NEVER_NS: Final = 2**63
@@ -144,9 +145,10 @@ class DeathWatch:
         return dead
 
     def poll_interval(self, now_ns: int | None = None) -> float | None:
-        """Seconds after which to check again, without being woken; None when nobody is watched of whom anything can be
-        proven."""
-        due = min((watched.due for watched in self._watched.values()), default=NEVER_NS)
+        """Seconds after which to check again, without being woken; None when nobody is watched of whom that would tell
+        anything: either nothing can be proven, or a pidfd wakes us."""
+        waits = (watched.due for watched in self._watched.values() if watched.deaf or watched.hurry or not watched.due)
+        due = min(waits, default=NEVER_NS)
         if due == NEVER_NS:
             return None
         now = time.monotonic_ns() if now_ns is None else now_ns

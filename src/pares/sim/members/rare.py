@@ -68,6 +68,11 @@ def rare(
     if rng.random() < 0.15:
         found |= {"proof": True, "witnesses": rng.choice((1, 1, 2)), "machines": rng.choice((2, 2, 3))}
         found["shared"] = rng.random() < 0.3
+    rng = Random(f"{seed}/stamps")
+    if rng.random() < 0.5:
+        found["stamps"] = True
+        if rng.random() < 0.3:
+            found["apart"] = tuple(rng.random() < 0.4 for _ in range(count))
     rng = Random(f"{seed}/admin")
     if rng.random() < 0.3:
         chosen = rng.sample(RARE_ACTS, rng.randint(1, 3))
