@@ -23,7 +23,7 @@ class Shelf:
         self.lifetime = Lifetime("shelf://")
         self.known = Known()
         self.entries: list[Entry] = []
-        self.doubts = 0
+        self.doubts = self.caught_up = 0
         self._window = Window("t", 0)
 
     def look(self, topic: str) -> tuple[str, int]:
@@ -42,10 +42,18 @@ class Shelf:
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         return self.entries[offset : offset + max_records]
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool = True) -> list[int]:
         first = len(self.entries)
         self.entries += [Entry(first + at, 0, payload) for at, payload in enumerate(payloads)]
         return list(range(first, len(self.entries)))
+
+    def catch_up(self, window: Window) -> bool:
+        self.caught_up += 1
+        new = [entry for entry in self.entries if entry.offset >= window.high]
+        window.put(new, 0, {entry.offset for entry in new}, life=window.life, at_end=not new)
+        return True
+
+    def stuck(self, window: Window) -> None: ...
 
     def trim(self, topic: str, partition: int, before: int) -> None: ...
 
@@ -125,8 +133,8 @@ def test_a_tail_that_is_ahead_of_an_append_is_not_doubted() -> None:
     shelf.push()
     append = shelf.append
 
-    def pushed(topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        offsets = append(topic, payloads, partition)
+    def pushed(topic: str, payloads: Sequence[bytes], partition: int, urgent: bool = True) -> list[int]:
+        offsets = append(topic, payloads, partition, urgent)
         shelf.push()
         shelf.window(topic, partition).expect(offsets[-1] + 1, at_least=True)
         return offsets
