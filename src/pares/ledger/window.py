@@ -182,6 +182,12 @@ class Window:
             self.heard = self.asked = -1.0
             self.changed.notify_all()
 
+    def wake(self) -> None:
+        """There may be something urgent that has not come here."""
+        with self.changed:
+            self.changed.notify_all()
+        self.ring()
+
     def ring(self) -> None:
         for bell in self.bells:
             bell.ring()
