@@ -24,7 +24,7 @@ FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
 NEAR: Final = 0.1
 """Seconds for which what is known to be in the log is awaited from the thread before the service is asked: it is on its way."""
-LAZY_FRESH: Final = 0.02
+LAZY_FRESH: Final = 0.005
 """Seconds for which a lazy window's last reading counts: members read several times in one round, and mean one."""
 _KEEP: Final = 512
 _KEEP_BYTES: Final = 1 << 20
@@ -140,8 +140,9 @@ class Window:
         at_end: bool = False,
     ) -> bool:
         """These came; `end`: where the thread goes on, if the service has said so. `quiet`: the offsets of those that are not
-        urgent. `life`: of which life of the window they are, if not of this one for certain. `at_end`: the service has said
-        that there is nothing behind them. Whether the window should be lazy from now on, or no longer."""
+        urgent. `life`: for readers, which have asked by themselves, in which life of the window that was; the thread rings for
+        what they bring, too. `at_end`: the service has said that there is nothing behind them. Whether the window should be
+        lazy from now on, or no longer."""
         with self.changed:
             if not self.open or (life is not None and life != self.life):
                 return False
@@ -156,7 +157,8 @@ class Window:
             if len(self._entries) > 2 * _KEEP or self._bytes > 2 * _KEEP_BYTES:
                 self._forget()
             self.changed.notify_all()
-        if new and not (quiet and all(entry.offset in quiet for entry in new)):
+        came = entries if self.lazy else new
+        if life is None and came and not (quiet and all(entry.offset in quiet for entry in came)):
             self.ring()
         return self.quiet.many != self.lazy
 

@@ -6,7 +6,7 @@ append has failed since, the reader asks the partition's leader.
 
 There are two followers, each with a client of its own, as what a fetch waits for is a setting of the client. The eager one is
 answered at once. A partition most of whose entries are not urgent is followed by the lazy one (see `kafka.marks`): it hears of
-urgent entries at once, and of others when `_LAZY_WAIT_MS` are over; readers bring them through the seeker (`Tails.put`). A
+urgent entries at once, and of others when `LAZY_WAIT_MS` are over; readers bring them through the seeker (`Tails.put`). A
 follower that follows nothing has neither thread nor client.
 
 They hear of a log that was cut or replaced before anybody asks: the broker refuses the next fetch, which names the topic by
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 FRESH: Final = 1.0
 """Seconds for which the broker's last word on the end of a partition is taken for its end. Where members beat they hear that
 word again and again, and ask for nothing; a reader of a log that stands still asks once a second."""
-_WAIT_MS: Final = 1000
-_LAZY_WAIT_MS: Final = 2500
+WAIT_MS: Final = 1000
+LAZY_WAIT_MS: Final = 2500
 """How long a broker waits for something to answer with. What is answered at once does not depend on it; how many fetches an
 idle client makes does, and how long it takes to hear that a broker is silent."""
 _POLL: Final = 0.2
@@ -218,7 +218,7 @@ class Follower:
             {
                 **READING,
                 "fetch.min.bytes": LAZY_BYTES if self._lazy else 1,
-                "fetch.wait.max.ms": _LAZY_WAIT_MS if self._lazy else _WAIT_MS,
+                "fetch.wait.max.ms": LAZY_WAIT_MS if self._lazy else WAIT_MS,
                 "fetch.message.max.bytes": 1 << 20,
                 "queued.min.messages": 1000,
                 "queued.max.messages.kbytes": 4096,
