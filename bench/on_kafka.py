@@ -174,10 +174,10 @@ def takeovers(nodes: int, rounds: int) -> Iterator[Row]:
 
 
 def idle_members(counts: Sequence[int], sessions: Sequence[float] | None, quick: bool) -> Iterator[Row]:
-    """On one broker; kazoo's on a server of its own, when Kafka has ended."""
+    """On one broker; `quick`: the first of the groups alone; kazoo's on a server of its own, when Kafka has ended."""
     with cluster(1, 1) as kafka:
-        for count in counts:
-            for session in sessions or idle_kafka.SESSIONS:
+        for count in counts[:1] if quick else counts:
+            for session in (sessions or idle_kafka.SESSIONS)[: 1 if quick else None]:
                 yield from idle_kafka.idle(kafka, url(kafka), count, session, quick=quick)
     yield from idle_kafka.kazoo(5.0 if quick else 30.0)
 
