@@ -14,7 +14,6 @@ from ledger_stages import ServedStage
 from log_tools import HANG, append_again, payloads, rings, until
 
 import pares.ledger
-from kafka_tools import STEADY
 from pares.dev import Kafka, Nats
 from pares.ledger import Bell, Ledger
 from pares.ledger.quiet import MANY
@@ -179,7 +178,7 @@ def test_a_log_without_quiet_appends_has_no_lazy_readers_in_the_end(
 
 @pytest.mark.parametrize("service", ["kafka", "nats"])
 def test_a_lazy_reader_hears_again_after_a_restart(service: str) -> None:
-    with Kafka(settings=STEADY) if service == "kafka" else Nats() as server:
+    with Kafka() if service == "kafka" else Nats() as server:
         url = server.topic_url("t") if isinstance(server, Kafka) else server.stream_url("t")
         opened: list[Ledger] = []
 
