@@ -16,8 +16,7 @@ from log_tools import HANG, append_again, payloads, rings, until
 import pares.ledger
 from pares.dev import Kafka, Nats
 from pares.ledger import Bell, Ledger
-from pares.ledger.quiet import MANY
-from pares.ledger.window import Window
+from pares.ledger.window import MANY, Window
 
 
 def window_of(ledger: Ledger) -> Window:
@@ -159,8 +158,8 @@ def test_a_log_without_quiet_appends_has_no_lazy_readers_in_the_end(
     served: ServedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = lazy(served.open)
-    monkeypatch.setattr("pares.ledger.quiet.NONE", 0.0)
-    monkeypatch.setattr("pares.ledger.quiet.PERIOD", 0.0)
+    monkeypatch.setattr("pares.ledger.window.NONE", 0.0)
+    monkeypatch.setattr("pares.ledger.window.PERIOD", 0.0)
 
     def eager() -> bool:
         one.ledger.append(b"x")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pares.ledger import quiet
-from pares.ledger.quiet import LATELY, MANY, NONE, PERIOD, Quiet
+from pares.ledger import window
+from pares.ledger.window import LATELY, MANY, NONE, PERIOD, Quiet
 
 
 class Stopwatch:
@@ -17,7 +17,7 @@ class Stopwatch:
 @pytest.fixture
 def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
     stopwatch = Stopwatch()
-    monkeypatch.setattr(quiet, "time", stopwatch)
+    monkeypatch.setattr(window, "time", stopwatch)
     return stopwatch
 
 

@@ -3,7 +3,7 @@
 A broker answers a fetch when there are `fetch.min.bytes`, or when `fetch.wait.max.ms` are over. A lazy reader asks for
 `LAZY_BYTES`, far more than the beats of a second have, so beats don't wake it. An urgent record is made that large by a header
 that nobody reads: then it is answered at once, with everything before it. The padding stands in the topic until retention
-takes it, so it is left out where no reader is lazy (`ledger.quiet`), and few records of a large group are urgent.
+takes it, so it is left out where no reader is lazy (`window.Quiet`), and few records of a large group are urgent.
 
 A record that is not urgent has a header `quiet`. What has none is urgent, as all records of release 0.1 are; a lazy reader
 finds those when it reads next, or when `fetch.wait.max.ms` are over.

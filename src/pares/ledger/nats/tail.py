@@ -5,7 +5,7 @@ twenty seconds. Here every message says its place among those that were pushed; 
 another place or does not come, or a new connection, and the consumer is made anew behind the last entry. Before that the stream
 is looked at: if it is another one, or no longer has the place, the window is shut, and readers find out from the leader.
 
-Where most entries are not urgent (`ledger.quiet`) there is no consumer: the task listens for the bell that writers ring after
+Where most entries are not urgent (`window.Quiet`) there is no consumer: the task listens for the bell that writers ring after
 an urgent append, on a subject of core NATS, and readers bring what there is when they read (`read.news`). A bell that is lost
 is made good by the next reading; each new connection rings once.
 """
@@ -112,7 +112,7 @@ class _Tail:
         self._window = window
         self._stream = stream_of(window.topic, window.partition)
         self._position = position
-        self._identity = ""
+        self._identity: str = ""
         self._refused = False
         self._without_bell = False
         """The user may not hear the bell, or the stream can't be read without a consumer."""
@@ -170,7 +170,7 @@ class _Tail:
         if self._identity and found.identity != self._identity:
             return False
         self._identity = found.identity
-        self._without_bell = self._without_bell or not found.config.get("allow_direct")
+        self._without_bell = self._without_bell or found.config.get("allow_direct") is not True
         return self._position <= found.end
 
     async def _bell(self, epoch: Epoch) -> tuple[Subscription, bool]:
