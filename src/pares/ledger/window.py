@@ -42,11 +42,11 @@ LATELY: Final = 60.0
 class Quiet:
     """How many of a partition's entries are not urgent, as its reader sees them. The lock of its window guards it.
 
-    Readers go by it, and writers. A reader of a partition in which such entries are many no longer waits for each: that is worth
-    while in large groups, where all beat and nobody need be woken. A writer makes an urgent entry such that it wakes those
-    readers, too, where it has lately seen an entry that is not urgent. So a small group, whose entries are all urgent, pays
-    nothing. Both go by what they have read, so they may differ for a moment: then an urgent entry is found a little later, as one
-    of a writer that knows nothing of all this (release 0.1) always is.
+    Readers go by it, and writers. A reader of a partition in which such entries are many no longer waits for each: that is
+    worth while in large groups, where all beat and nobody need be woken. A writer makes an urgent entry such that it wakes
+    those readers, too, where it has lately seen an entry that is not urgent. So a small group, whose entries are all urgent,
+    pays nothing. Both go by what they have read, so they may differ for a moment: then an urgent entry is found a little
+    later, as one of a writer that knows nothing of all this (release 0.1) always is.
     """
 
     def __init__(self) -> None:
