@@ -55,6 +55,18 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=10, help="false takeovers are waited for, on Kafka (default: 10)"
     )
+    parser.add_argument(
+        "--members",
+        type=int,
+        action="append",
+        help="of an idle group, on Kafka; may be given again (default: 3, 10, 30, 100)",
+    )
+    parser.add_argument(
+        "--session",
+        type=float,
+        action="append",
+        help="of an idle group, on Kafka; may be given again (default: 1 s, 10 s)",
+    )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument(
