@@ -79,6 +79,8 @@ class Member:
     when the ledger can't be opened. More: docs/guarantees.md and docs/choosing.md.
     """
 
+    _kit_of = staticmethod(kit_of)
+
     @moved_keywords
     def __init__(
         self,
@@ -115,7 +117,7 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         kind, own = protocol_of(protocol)
-        traits, kit = TRAITS[kind], kit_of(kind)
+        traits, kit = TRAITS[kind], self._kit_of(kind)
         self._host = here()
         self._now = self._host.now
         checked = settings(self._host, **given, retention=None, any_rank=traits.any_rank)
@@ -133,7 +135,6 @@ class Member:
         self._until = self._life.beliefs.until
         self._waits = Waits(self._life, self._barriers, self._host)
         self._ready = ready
-
         parts = Parts(own, checked, given, self._inbox, self._life, self._host, contender)
         asked = given | {"declared": len(checked["roles"])}
 

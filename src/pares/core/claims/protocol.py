@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
@@ -51,6 +51,9 @@ class Stage(Enum):
 class Claims:
     """One incarnation of a member. Feed it events, carry out its effects, in order."""
 
+    acting: ClassVar[type[Living]] = Living
+    """The part of it that acts at a tick."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.me = config.id
@@ -60,7 +63,7 @@ class Claims:
         self.outbox = Outbox(config.group, config.id, config.session_ms, lease, config.writes)
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
-        self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self.living = self.acting(config, self.reader, self.outbox, self.tenures, self.watches)
         self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
@@ -419,6 +422,10 @@ HANDLERS: Final[dict[type, Handler]] = {
         ev.ResumeNow,
         ev.RewindTo,
         ev.Marked,
+        ev.Took,
+        ev.Flush,
+        ev.Willing,
+        ev.Unhealthy,
         ev.Ready,
         ev.Close,
     ),

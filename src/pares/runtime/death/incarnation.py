@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +53,14 @@ def _say_once(host: Host, folder: Path, error: Exception) -> None:
 class Incarnation:
     """A protocol with its id and its lock."""
 
-    def __init__(self, host: Host, settings: dict[str, Any], folder: Path | None, seen: int = 0) -> None:
+    def __init__(
+        self,
+        host: Host,
+        settings: dict[str, Any],
+        folder: Path | None,
+        seen: int = 0,
+        make: Callable[[Config], Claims] = Claims,
+    ) -> None:
         writes = format_version(host.env)
         id = f"{settings['name']}~{host.random().token_hex(4)}"
         self.folder = folder
@@ -68,7 +75,7 @@ class Incarnation:
                 _say_once(host, folder, error)
         statement = None if self.lock is None else self.lock.statement
         fields: dict[str, Any] = {"writes": writes, **settings}
-        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **fields))
+        self.claims = make(Config(id=id, lock=statement, seen=seen, **fields))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""
