@@ -62,8 +62,10 @@ class Consuming(Living):
         return tenure if tenure is not None and tenure.token == token and tenure.phase is Phase.LEADING else None
 
     def _take(self, request: ev.Took, now: int) -> None:
-        """C4: written under the term's token, and again with the same bounds if its outcome is not known."""
-        if self.led(request.seat, request.token) is not None:
+        """C4: written under the term's token, and again with the same bounds if its outcome is not known. Not when the log
+        shows by now that it landed. [one that is told twice is given out twice]"""
+        landed = request.seat in self.reader.world.seats and self.reader.world.seats[request.seat].taken > request.first
+        if self.led(request.seat, request.token) is not None and not landed:
             self.taking[request.seat] = request
             fields: dict[str, Any] = {"first": request.first, "last": request.last}
             self._write(records.Take, now, seat=request.seat, token=request.token, **fields)

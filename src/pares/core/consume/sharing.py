@@ -124,9 +124,11 @@ class _Sharing:
 
     def _movable(self, number: int) -> bool:
         holder = self.holders[number]
+        if any(seat.pinned or seat.asked for seat in self.units[number]):
+            return False
         if number not in self.kept:
             return self.crew[holder].name not in {self._name(seat) for seat in self.units[number]}
-        return not self.terms[holder].greedy and not any(seat.pinned or seat.asked for seat in self.units[number])
+        return not self.terms[holder].greedy
 
     def _balance(self) -> None:
         """Moves a unit from the one with most to the one with least, as long as the greater of the two loads gets smaller."""
