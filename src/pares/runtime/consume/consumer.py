@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from pares.core import events as ev
 from pares.core.consume.freshness import Freshness
 from pares.core.consume.names import Partition
-from pares.core.errors import ClosedError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
 from pares.ledger.source import Source
@@ -118,6 +117,8 @@ class Consumer:
         self._stored = 0
         """Batches in `_ready`."""
         self._closing = False
+        self._failure: BaseException | None = None
+        """By which the task that fetches has ended: then this consumer gives all up, so that others go on."""
         self._feeder = Feeder(
             self._sources.by_name,
             self._settings,
@@ -356,12 +357,18 @@ class Consumer:
     def _run(self) -> None:
         try:
             self._feeder.run()
-        except ClosedError:
+        except BaseException as error:
             if not self._closing:
-                raise
+                self._failure = error
+                self._member.problem("failed", f"the task that fetches has failed: {error!r}")
+                self._host.spawn(self._member.close, f"consumer {self._member.name!r} gives up")
         finally:
             self._ready.put(None)
 
     def _raise_failure(self) -> None:
-        if not self._closing and self._member.state == "failed":
+        if self._closing:
+            return
+        if self._failure is not None:
+            raise self._failure
+        if self._member.state == "failed":
             self._member.check_usable()
