@@ -162,11 +162,26 @@ class Consumer:
         16 of them in one partition, and no more of that partition are given out. At a planned handover the next consumer begins
         when the batches that are out are done, or `barrier_timeout` is over. Raises what ended the consumer, if an error did.
         """
-        while (batch := self._next(timeout)) is not None:
+        while (batch := self.next_batch(timeout)) is not None:
             yield batch
 
-    def _next(self, timeout: float | None) -> Batch | None:
-        """The next batch that may be given out; None at the end, or after `timeout` seconds."""
+    @property
+    def ended(self) -> bool:
+        """Whether no batch will come any more."""
+        return self._closing or self.state in ("closed", "failed")
+
+    def put_back(self, batch: Batch) -> None:
+        """Nobody has seen this batch, which `next_batch` has returned: it goes to whoever asks next."""
+        tenancy = self._feeder.tenancies.get(batch.term.role)
+        if tenancy is None or tenancy.term is not batch.term or self.ended:
+            self._finish(batch)
+            return
+        if self._settings.delivery == "at-least-once":
+            self._finish(batch)
+        self._give(tenancy, batch)
+
+    def next_batch(self, timeout: float | None = None) -> Batch | None:
+        """The next batch, as `batches` gives it; None at the end, or after `timeout` seconds."""
         now = self._host.now
         end = None if timeout is None else now() + int(timeout * 1e9)
         with self._feeder.lock:

@@ -75,9 +75,7 @@ class Feeder:
         while not self.over and self.member.state in ("joining", "live", "closing"):
             self._hear(pause)
             found = [self._feed(tenancy) for tenancy in list(self.tenancies.values())]
-            pause = SHORTEST if any(found) else min(2 * pause, LONGEST)
-            if any(found):
-                pause = 0.0
+            pause = 0.0 if any(found) else min(max(2 * pause, SHORTEST), LONGEST)
             now = self._host.now()
             if now >= self._look_at:
                 self._look_at = now + self._settings.look_every

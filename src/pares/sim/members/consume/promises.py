@@ -44,6 +44,7 @@ class AtLeastOnce(Delivered):
 
     def anew(self) -> None:
         self.marks: dict[Seat, int] = {}
+        self.tokens: dict[Seat, int] = {}
 
     def __init__(self, stage: ConsumeStage) -> None:
         self._done: dict[tuple[str, int], set[int]] = {}
@@ -55,15 +56,15 @@ class AtLeastOnce(Delivered):
         done.update(record.offset for record in batch.records)
 
     def landed(self, landed: Landed) -> None:
-        if not landed.counted:
-            return
+        if not landed.counted or self.consumption.plan.delivery != "at-least-once":
+            return  # what is taken and was not done is passed by the next term, as it must be
         for seat, state in self.folded.seats.items():
-            before = self.marks.get(seat, 0)
-            self.marks[seat] = state.mark
+            before, token = self.marks.get(seat, 0), self.tokens.get(seat, state.token)
+            self.marks[seat], self.tokens[seat] = state.mark, state.token
             partition = Partition.of(seat[0])
             if state.mark <= before or partition is None or isinstance(landed.record, Rewind):
                 continue
-            done = self._done.get((seat[0], state.token), set[int]())
+            done = self._done.get((seat[0], token), set[int]())  # of the term before: a transfer ends it
             missed = [
                 at for at in self.consumption.topic.between(partition.number, before, state.mark) if at not in done
             ]
