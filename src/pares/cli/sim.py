@@ -19,7 +19,10 @@ PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele", "allcall")
 
 def sim(
     protocol: Annotated[
-        str, typer.Option("--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli, nele or allcall.")
+        str,
+        typer.Option(
+            "--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli, nele, allcall or consume."
+        ),
     ] = "claims",
     seeds: Annotated[
         int | None,

@@ -213,6 +213,8 @@ class Feeder:
         if once and self._wanted() <= sum(other.taking is not None for other in self.tenancies.values()):
             return False  # what is taken and not wanted would be lost with this process
         tenancy.fetched = None
+        # The others come first next time. [one that is always first is served alone, where little is wanted]
+        self.tenancies[tenancy.role] = self.tenancies.pop(tenancy.role)
         with self.lock:
             span = tenancy.progress.open(fetched.next)
         partition = tenancy.partition

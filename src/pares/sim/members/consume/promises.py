@@ -13,6 +13,7 @@ from pares.core.consume.names import Partition
 from pares.core.reasons import BARRIER_TIMED_OUT, UNPLANNED
 from pares.core.wire.records import Release, Rewind, Seat, Transfer
 from pares.runtime.consume.batch import Batch
+from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Landed
 from pares.sim.members.claims.records.base import OfRecords
 
@@ -112,6 +113,33 @@ class AtMostOnce(Delivered):
                 self.fail(f"{process.name} is given {place}, which has been given out {times - 1} times before")
 
 
+class Fair(Delivered):
+    name = "no partition waits for others"
+
+    def anew(self) -> None:
+        """It is about processes, and not about records."""
+
+    def __init__(self, stage: ConsumeStage) -> None:
+        self._others: dict[tuple[Process, str, int], int] = {}
+        """By process and term: batches of other partitions that were given out since there was work waiting in it."""
+        super().__init__(stage)
+
+    def given(self, process: Process, batch: Batch) -> None:
+        plan, topic = self.consumption.plan, self.consumption.topic
+        for held in self.stage.sight.of_process(process):
+            partition = Partition.of(held.seat[1])
+            if partition is None:
+                continue
+            key = (process, held.seat[1], held.token)
+            state = self.folded.seats.get((held.seat[1], 0))
+            waits = state is not None and topic.between(
+                partition.number, max(state.mark, state.taken), topic.ends[partition.number]
+            )
+            self._others[key] = 0 if batch.partition == partition.number or not waits else self._others.get(key, 0) + 1
+            if self._others[key] > 10 * plan.partitions * plan.workers * plan.out + 50 and not plan.unreadable:
+                self.fail(f"{process.name} is given other batches again and again, and none of {held.seat[1]}")
+
+
 class WorkedOff(Delivered):
     """When the calm has lasted: every record was done, or taken, and partitions are shared out as consumers asked for it."""
 
@@ -127,8 +155,10 @@ class WorkedOff(Delivered):
         if not all(self.ground.quick(user) for user in able):
             return
         self._shared([user.member.id for user in able])
-        if stage.plan.most:
-            return
+        plan = stage.plan
+        each = plan.step_ms + 6 * stage.trip / MS + 10
+        if plan.most or plan.batch * plan.session_ms / each < 3 * plan.partitions * plan.records:
+            return  # one consumer alone may not get through with it
         for seat, state in world.seats.items():
             partition = Partition.of(seat[0])
             if partition is None or world.paused(seat[0]):

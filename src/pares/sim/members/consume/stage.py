@@ -16,7 +16,7 @@ from pares.sim.members.claims.records.pauses import Pauses
 from pares.sim.members.claims.records.seats import Seats
 from pares.sim.members.claims.records.tokens import TokensInLog
 from pares.sim.members.consume.plan import ConsumePlan
-from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, WorkedOff
+from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
 from pares.sim.members.consume.topic import SimTopic
 from pares.sim.members.consume.users import ConsumerUser
 from pares.sim.members.promises.exclusive import Exclusive
@@ -38,6 +38,7 @@ class ConsumeStage(Ground):
         Agreement,
         AtLeastOnce,
         AtMostOnce,
+        Fair,
         WorkedOff,
     )
 
