@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core.consume.progress import Progress
+from pares.core.consume.progress import Progress, Span
 
 
 @given(st.integers(0, 1000), st.lists(st.tuples(st.booleans(), st.integers(1, 20), st.integers(0, 30)), max_size=60))
 def test_c3_the_position_is_the_end_of_what_is_done_without_a_gap_and_only_rises(
     begin: int, steps: list[tuple[bool, int, int]]
 ) -> None:
-    progress, spans, done = Progress(begin), list[object](), set[int]()
+    progress, spans, done = Progress(begin), list[Span](), set[int]()
     for opens, length, which in steps:
         before = progress.position
         if opens or not spans:

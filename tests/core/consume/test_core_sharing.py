@@ -31,8 +31,8 @@ class Group:
             for role in roles(partitions, topic):
                 self.founder.role(role)
         self.pens: dict[str, Pen] = {}
-        for name, given in terms.items():
-            self.join(name, **given)
+        for name, stated in terms.items():
+            self.join(name, **stated)
 
     def join(self, name: str, incarnation: int = 1, **given: Any) -> Pen:
         weight = given.pop("weight", 1.0)

@@ -147,7 +147,7 @@ CONSUME: Final = (
         "C2",
         "what is taken and not marked is given out again",
         _begins_at_the_mark_alone,
-        {**AT_MOST, "faults": {"crash": 3.0, "freeze": 2.0}},
+        {**AT_MOST, "faults": {"crash": 3.0, "freeze": 2.0}, "records": 5.0, "batch": 10, "step_ms": 1.0},
     ),
     Mutant(
         "zombie-marks",

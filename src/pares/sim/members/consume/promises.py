@@ -18,7 +18,7 @@ from pares.sim.members.claims.judge import Landed
 from pares.sim.members.claims.records.base import OfRecords
 
 if TYPE_CHECKING:
-    from pares.sim.members.consume.stage import ConsumeStage
+    from pares.sim.members.consume.ground import ConsumeGround
     from pares.sim.world.process import Process
 
 Place = tuple[int, int]
@@ -29,7 +29,7 @@ UNPLANNED_ENDS: Final = UNPLANNED | {BARRIER_TIMED_OUT}
 class Delivered(OfRecords):
     """A promise that users' handlers tell what they are given, and what they are done with."""
 
-    def __init__(self, stage: ConsumeStage) -> None:
+    def __init__(self, stage: ConsumeGround) -> None:
         super().__init__(stage)
         self.consumption = stage
 
@@ -47,7 +47,7 @@ class AtLeastOnce(Delivered):
         self.marks: dict[Seat, int] = {}
         self.tokens: dict[Seat, int] = {}
 
-    def __init__(self, stage: ConsumeStage) -> None:
+    def __init__(self, stage: ConsumeGround) -> None:
         self._done: dict[tuple[str, int], set[int]] = {}
         """By role and token: the offsets that were done in that term."""
         super().__init__(stage)
@@ -90,7 +90,7 @@ class AtMostOnce(Delivered):
     def anew(self) -> None:
         self.rewinds: list[Place] = []
 
-    def __init__(self, stage: ConsumeStage) -> None:
+    def __init__(self, stage: ConsumeGround) -> None:
         self._given: dict[Place, int] = {}
         super().__init__(stage)
 
@@ -119,7 +119,7 @@ class Fair(Delivered):
     def anew(self) -> None:
         """It is about processes, and not about records."""
 
-    def __init__(self, stage: ConsumeStage) -> None:
+    def __init__(self, stage: ConsumeGround) -> None:
         self._others: dict[tuple[Process, str, int], int] = {}
         """By process and term: batches of other partitions that were given out since there was work waiting in it."""
         super().__init__(stage)

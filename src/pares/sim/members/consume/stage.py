@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pares.core.consume.names import Partition, tag_of
 from pares.sim.members.claims.acts import Act, Acts
-from pares.sim.members.claims.ground import Ground
 from pares.sim.members.claims.promises.agreement import Agreement
 from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.claims.records.counting import Counting
@@ -15,17 +13,15 @@ from pares.sim.members.claims.records.outwaited import OutWaited
 from pares.sim.members.claims.records.pauses import Pauses
 from pares.sim.members.claims.records.seats import Seats
 from pares.sim.members.claims.records.tokens import TokensInLog
+from pares.sim.members.consume.ground import ConsumeGround
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
-from pares.sim.members.consume.topic import SimTopic
 from pares.sim.members.consume.users import ConsumerUser
 from pares.sim.members.promises.exclusive import Exclusive
-from pares.sim.members.stage import Someone
 from pares.sim.members.storm import Storm
 
 
-class ConsumeStage(Ground):
-    plan: ConsumePlan  # pyright: ignore[reportIncompatibleVariableOverride]
+class ConsumeStage(ConsumeGround):
     promised = (
         Exclusive,
         Locks,
@@ -42,16 +38,9 @@ class ConsumeStage(Ground):
         WorkedOff,
     )
 
-    def set_up(self) -> None:
-        super().set_up()
-        self.topic = SimTopic(self)
-        tag = tag_of(self.topic.identity)
-        self.roles = tuple(Partition(self.topic.name, tag, n).role for n in range(self.plan.partitions))
-
-    @property
-    def delivered(self) -> list[Delivered]:
-        """The promises that users' handlers tell what befalls records."""
-        return [promise for promise in self.promises if isinstance(promise, Delivered)]
+    def __init__(self, plan: ConsumePlan, *, told: bool = False) -> None:
+        super().__init__(plan, told=told)
+        self.delivered = [promise for promise in self.promises if isinstance(promise, Delivered)]
 
     def add(
         self, name: str | None = None, *, like: ConsumerUser | None = None, member: str | None = None
@@ -59,12 +48,6 @@ class ConsumeStage(Ground):
         user = ConsumerUser(self, len(self.own) if like is None else like.place, name, member)
         self.own.append(user)
         return user
-
-    def settings(self, user: Someone) -> dict[str, Any]:
-        plan = self.plan
-        unlike = {"weight": plan.weights[user.place % plan.members]} if plan.weights else {}
-        settle = plan.settle * plan.session_ms / 1000
-        return {**unlike, "session": user.session_ms / 1000, "drift": plan.drift, "settle": settle}
 
     def storm(self) -> None:
         Storm(self)
@@ -77,7 +60,7 @@ class ConsumeActs(Acts):
     def _rewind(self) -> Act:
         """Under a pause, as it must be: to somewhere below what has come by now. Now and then without, which is refused."""
         stage, rng = self.stage, self.rng
-        assert isinstance(stage, ConsumeStage)
+        assert isinstance(stage, ConsumeGround)
         roles = rng.sample(stage.roles, rng.randint(1, len(stage.roles)))
         ends = {role: stage.topic.ends[stage.roles.index(role)] for role in roles}
         length, paused = 3 * stage.plan.session_ms / 1000, rng.random() < 0.8

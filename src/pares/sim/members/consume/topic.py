@@ -9,7 +9,8 @@ from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.ledger.source import Fetched, Record
 
 if TYPE_CHECKING:
-    from pares.sim.members.consume.stage import ConsumeStage
+    from pares.sim.members.consume.plan import ConsumePlan
+    from pares.sim.members.stage import Stage
     from pares.sim.world.process import Process
 
 NAME: Final = "orders"
@@ -23,9 +24,9 @@ class SimTopic:
     name = NAME
     identity = f"{NAME}:1"
 
-    def __init__(self, stage: ConsumeStage) -> None:
-        self._stage = stage
-        plan, self._rng = stage.plan, stage.world.random("topic")
+    def __init__(self, stage: Stage, plan: ConsumePlan) -> None:
+        self._stage, self._plan = stage, plan
+        self._rng = stage.world.random("topic")
         self.offsets: list[list[int]] = [[] for _ in range(plan.partitions)]
         self.ends = [0] * plan.partitions
         self._until = int((plan.storm + plan.calm * 0.3) * plan.unit)
@@ -33,7 +34,7 @@ class SimTopic:
             self._next(partition)
 
     def _next(self, partition: int) -> None:
-        plan, world = self._stage.plan, self._stage.world
+        plan, world = self._plan, self._stage.world
         at = world.now + max(1, int(self._rng.expovariate(plan.records) * plan.unit))
         if at < self._until:
             world.at(at, self._append, partition)

@@ -11,12 +11,12 @@ from pares.sim.members.consume.topic import SimSource
 from pares.sim.members.users import User
 
 if TYPE_CHECKING:
-    from pares.sim.members.consume.stage import ConsumeStage
+    from pares.sim.members.consume.ground import ConsumeGround
     from pares.sim.world.process import Process
 
 
 class ConsumerUser(User):
-    stage: ConsumeStage  # pyright: ignore[reportIncompatibleVariableOverride]
+    stage: ConsumeGround  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def main(self, process: Process) -> None:
         stage, host = self.stage, process.host
