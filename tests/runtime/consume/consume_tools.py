@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pares.core.errors import LedgerGap, LedgerRewound
-from pares.ledger.source import Fetched, Record
+from pares.ledger.sources import Fetched, Record
 
 
 class Topic:

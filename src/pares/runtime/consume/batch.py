@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pares.core.consume.progress import Span
-from pares.ledger.source import Record
+from pares.ledger.sources import Record
 
 if TYPE_CHECKING:
     from pares.fence.sql import SqlFence

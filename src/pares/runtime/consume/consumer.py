@@ -12,7 +12,7 @@ from pares.core.consume.freshness import Freshness
 from pares.core.consume.names import Partition
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
-from pares.ledger.source import Source
+from pares.ledger.sources import Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
@@ -68,7 +68,7 @@ class Consumer:
     that at an instant one consumer only works on a record that is given out at least once, as a frozen one may wake up; for
     that, give `batch.token` to a fence, or use `batch.transaction`.
 
-    `ledger`: of the group, a URL or an opened one. `topics`: names, or `pares.ledger.source.Source`s; `source`: the ledger
+    `ledger`: of the group, a URL or an opened one. `topics`: names, or `pares.ledger.sources.Source`s; `source`: the ledger
     with the topics, if that is another one. `name`: stable over restarts, one live process each: a consumer that starts again
     under its name takes up what it had. `batch`: records in one at most. `claim`: "topics" for all partitions of a topic or
     none. `max_claims`: partitions (or topics) at most. `greedy`: claims all that is free and keeps it; else partitions are

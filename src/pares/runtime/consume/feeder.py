@@ -13,7 +13,7 @@ from typing import Final
 from pares.core import events as ev
 from pares.core.consume.names import Partition, tag_of
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.ledger.source import Source
+from pares.ledger.sources import Source
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Settings, partitions_of

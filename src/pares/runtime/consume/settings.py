@@ -10,7 +10,7 @@ from msgspec import Struct
 from pares.core.consume.names import Partition, Terms, tag_of
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_ROLES, check_name
-from pares.ledger.source import Source
+from pares.ledger.sources import Source
 from pares.runtime.config.numbers import one_of, whole
 
 Delivery = Literal["at-least-once", "at-most-once"]

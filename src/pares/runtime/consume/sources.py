@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pares.ledger import Ledger
-from pares.ledger.source import Source
+from pares.ledger.sources import Source
 
 
 class Sources:
@@ -17,9 +17,11 @@ class Sources:
         try:
             for topic in topics:
                 if isinstance(topic, str):
-                    from pares.ledger.sources import open_source  # here: sources of one's own need none
+                    # Here: sources of one's own need none of what opens others.
+                    from pares.ledger.sources import open_source  # pyright: ignore
 
-                    self._own.append(topic := open_source(where, topic))
+                    opened: Source = open_source(where, topic)
+                    self._own.append(topic := opened)
                 self.by_name[topic.name] = topic
         except BaseException:
             self.close()

@@ -15,7 +15,7 @@ from typing import Final
 from pares.core.consume.names import Partition
 from pares.core.consume.progress import Progress
 from pares.core.consume.velocity import Velocity
-from pares.ledger.source import Fetched, Source
+from pares.ledger.sources import Fetched, Source
 from pares.runtime.consume.batch import Batch
 from pares.runtime.term import Term
 

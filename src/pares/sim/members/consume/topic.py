@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import LedgerRewound, LedgerUnavailable
-from pares.ledger.source import Fetched, Record
+from pares.ledger.sources import Fetched, Record
 
 if TYPE_CHECKING:
     from pares.sim.members.consume.plan import ConsumePlan
@@ -52,7 +52,7 @@ class SimTopic:
 
 
 class SimSource:
-    """See `pares.ledger.source.Source`."""
+    """See `pares.ledger.sources.Source`."""
 
     def __init__(self, topic: SimTopic, process: Process, unreadable: float) -> None:
         self._topic = topic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pares.core.errors import ParesError
 from pares.runtime.consume.batch import Batch
@@ -20,9 +20,9 @@ class ConsumerUser(User):
 
     def main(self, process: Process) -> None:
         stage, host = self.stage, process.host
-        plan = stage.plan
+        plan, user = stage.plan, cast(Any, self)
         self.closing = host.flag()
-        self.ledger = stage.medium(process, self)
+        self.ledger = stage.medium(process, user)
         place = self.place % plan.members
         consumer = Consumer(
             self.ledger,
@@ -36,7 +36,7 @@ class ConsumerUser(User):
             max_claims=plan.most[place] or None if plan.most else None,
             greedy=plan.greedy[place] if plan.greedy else False,
             barrier_timeout=plan.barrier_timeout,
-            **stage.settings(self),
+            **stage.settings(user),
         )
         self.member = consumer._member  # pyright: ignore[reportPrivateUsage]
         for number in range(plan.workers):
