@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from pares.ledger import Ledger
 from pares.ledger.sources import Source
@@ -20,8 +21,10 @@ class Sources:
                     # Here: sources of one's own need none of what opens others.
                     from pares.ledger.sources import open_source  # pyright: ignore
 
-                    opened: Source = open_source(where, topic)
-                    self._own.append(topic := opened)
+                    opened = cast(Source, open_source(where, topic))
+                    self._own.append(opened)
+                    self.by_name[topic] = opened
+                    continue
                 self.by_name[topic.name] = topic
         except BaseException:
             self.close()

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tick import Living
 from pares.core.consume import protocol as consuming
 from pares.core.consume.progress import Progress, Span
 from pares.core.wire import fold
@@ -45,9 +46,6 @@ def _begins_at_the_mark_alone() -> list[Patch]:
 
 
 def _zombie_marks() -> list[Patch]:
-    def any_term(world: Any, member: Any, seat: Any, token: int) -> Any:
-        return world.seats.get(seat)
-
     def marks(world: Any, member: Any, given: Any) -> None:
         for role, index, _, mark in given or ():
             state = world.seats.get((role, index))
@@ -73,7 +71,7 @@ def _living_name_resumed() -> list[Patch]:
 
 
 def _release_loses_position() -> list[Patch]:
-    return [(consuming.Consuming, "_mark_of", lambda self, tenure: None)]
+    return [(Living, "_mark_of", lambda self, tenure: None)]
 
 
 def _rewind_without_a_pause() -> list[Patch]:
@@ -154,7 +152,7 @@ CONSUME: Final = (
         "R15",
         "marks of an earlier term move the position of its successor",
         _zombie_marks,
-        {**AT_LEAST, "faults": FROZEN},
+        {**AT_LEAST, "faults": {"mute": 3.0, "cut": 3.0, "freeze": 1.0}, "weather": {"unknown": 0.2, "slow": 0.2}},
     ),
     Mutant(
         "living-name-resumed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pares.core.events import RewindTo
 from pares.sim.members.claims.acts import Act, Acts
 from pares.sim.members.claims.promises.agreement import Agreement
 from pares.sim.members.claims.promises.locks import Locks
@@ -69,6 +70,11 @@ class ConsumeActs(Acts):
             if paused:
                 admin.pause(None, seconds=length)
             stage.world.task().process.host.sleep(length / 2)
-            admin.rewind({(role, 0): rng.randint(0, ends[role]) for role in roles})
+            marks = {(role, 0): rng.randint(0, ends[role]) for role in roles}
+            if paused:
+                admin.rewind(marks)
+            else:  # as one would that does not look before: the log has the last word
+                requests = admin._steers._requests  # pyright: ignore[reportPrivateUsage]
+                requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(marks.items()))))
 
         return act
