@@ -1,4 +1,4 @@
-"""Who should hold which partition (C6), and what a consumer says of itself."""
+"""The consumer that should hold each partition (C6), and what a consumer says of itself."""
 
 from __future__ import annotations
 
