@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pares
 from bench.cases import Row, crash, handed_over, spread, unprovoked
+from bench.hosts.cases import takeovers as across_hosts
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -43,6 +44,7 @@ def cases(options: Namespace) -> Cases:
         "roundtrip": lambda _: (row for n in nodes for row in round_trips(n, 4 * rounds)),
         "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
         "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
+        "witness": lambda _: across_hosts(rounds),
         "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
     }
 
