@@ -120,7 +120,7 @@ bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer g
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
 	$(BIN)/pares sim --mutant all
-	for protocol in fast-neli neli nele allcall; do \
+	for protocol in fast-neli neli nele allcall consume; do \
 		$(BIN)/pares sim --protocol $$protocol --seeds $(SEEDS) && $(BIN)/pares sim --protocol $$protocol --mutant all || exit 1; \
 	done
 

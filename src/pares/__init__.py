@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         leave_on_signals,
     )
     from pares.runtime import aio as aio
+    from pares.runtime.consume.consumer import Consumer
     from pares.runtime.probes import health_app
     from pares.runtime.work.slots import Slots
 
@@ -72,6 +73,7 @@ __all__ = [
     "CapabilityError",
     "ClosedError",
     "ConfigError",
+    "Consumer",
     "DuplicateName",
     "Entry",
     "Event",
@@ -126,6 +128,7 @@ _HOMES = {
     ),
     "pares.runtime.probes": ("health_app",),
     "pares.runtime.work.slots": ("Slots",),
+    "pares.runtime.consume.consumer": ("Consumer",),
 }
 _MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence", "metrics": "pares.metrics"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""

@@ -9,14 +9,14 @@ from doc_pages import ROOT
 
 PAGE = ROOT / "docs" / "design.md"
 SOURCE = "\n".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
-FAMILIES = {"A": 3, "R": 22, "N": 10, "H": 18}
+FAMILIES = {"A": 3, "R": 22, "C": 8, "N": 10, "H": 18}
 """How many rules each letter has."""
-CITED = re.compile(r"\b([RHAN]\d{1,2})(?:[a-c]?)\b")
+CITED = re.compile(r"\b([RHACN]\d{1,2})(?:[a-c]?)\b")
 
 
 def stated(text: str) -> list[str]:
     """The rules that a text states, in the order in which they stand: headings, bold beginnings of an item, rows of a table."""
-    return re.findall(r"^(?:### |- \*\*|\| )([RHAN]\d{1,2})\b", text, re.MULTILINE)
+    return re.findall(r"^(?:### |- \*\*|\| )([RHACN]\d{1,2})\b", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("letter", FAMILIES)

@@ -8,6 +8,7 @@ fetch has returned, and before an append is handed over (R4). So a `Read` never 
 | protocol | events of its own | effects of its own |
 |---|---|---|
 | claims | `Died`, and the requests to its group | `Watch`, `Moved`, `Trim` |
+| consumption, on claims | `Took`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken` |
 | NELI, Fast NELI | `Assigned`, `Revoked`, `Lost`, `ChangeRoles` | `Yielded` |
 | ALLCALL | `Received`, `Reconnected` | `Publish`, `LeaderChanged`, `PeerJoined`, `PeerLost` |
 
@@ -194,6 +195,33 @@ class Marked(Struct, frozen=True, gc=False):
     mark: int
 
 
+class Took(Struct, frozen=True, gc=False):
+    """A consumer wants to give out `first` to `last` of this seat's partition, at most once (C4), in the term `token`."""
+
+    seat: Seat
+    token: int
+    first: int
+    last: int
+
+
+class Flush(Struct, frozen=True, gc=False):
+    """The marks that the log does not show yet are to be written now, and not with the next beat."""
+
+
+class Willing(Struct, frozen=True, gc=False):
+    """The roles of which a consumer takes seats from now on (C6): partitions that its source has."""
+
+    roles: tuple[str, ...]
+
+
+class Unhealthy(Struct, frozen=True, gc=False):
+    """The work of the term `token` falls behind, or stands still: another consumer is to try, if there is one (C7)."""
+
+    seat: Seat
+    token: int
+    why: str
+
+
 class Ready(Struct, frozen=True, gc=False):
     """Whether the user's own check lets this member lead."""
 
@@ -205,7 +233,21 @@ class Close(Struct, frozen=True, gc=False):
 
 
 Request: TypeAlias = (
-    HandOver | StepDown | Declare | ChangeRoles | Ask | PauseFor | ResumeNow | RewindTo | Marked | Ready | Close
+    HandOver
+    | StepDown
+    | Declare
+    | ChangeRoles
+    | Ask
+    | PauseFor
+    | ResumeNow
+    | RewindTo
+    | Marked
+    | Took
+    | Flush
+    | Willing
+    | Unhealthy
+    | Ready
+    | Close
 )
 Event: TypeAlias = (
     Attached
@@ -253,6 +295,23 @@ class Lead(Struct, frozen=True, gc=False):
     token: int
     until: int
     why: str = ""
+
+
+class Begins(Struct, frozen=True, gc=False):
+    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin."""
+
+    seat: Seat
+    token: int
+    position: int
+    first: bool
+
+
+class Taken(Struct, frozen=True, gc=False):
+    """A `Took` was read back and had its effect: what it takes, up to before `upto`, may be given out (C4)."""
+
+    seat: Seat
+    token: int
+    upto: int
 
 
 class Extend(Struct, frozen=True, gc=False):
@@ -363,6 +422,8 @@ Effect: TypeAlias = (
     Append
     | Publish
     | Lead
+    | Begins
+    | Taken
     | Extend
     | Follow
     | Barrier

@@ -137,7 +137,6 @@ class Member:
         self._until = self._life.beliefs.until
         self._waits = Waits(self._life, self._barriers, self._host)
         self._ready = ready
-
         parts = Parts(own, checked, given, self._inbox, self._life, self._host, contends(Member))
         given |= {"witness": witness, "options": options}
         asked = given | {"declared": len(checked["roles"])}

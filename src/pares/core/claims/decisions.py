@@ -59,6 +59,9 @@ class Give(Struct, frozen=True):
 class Moves:
     """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
 
+    placing = staticmethod(place)
+    """The member that should hold each seat, of those that are alive (R13)."""
+
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         self.me = me
         self._pace = pace
@@ -111,7 +114,7 @@ class Moves:
         if key not in self._targets:
             if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
                 self._targets = {}
-            self._targets[key] = place(world, alive, unsettled=key[2], without=without)
+            self._targets[key] = self.placing(world, alive, unsettled=key[2], without=without)
         return self._targets[key]
 
     def line(self) -> int:

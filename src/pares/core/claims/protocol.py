@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
@@ -52,6 +52,9 @@ class Stage(Enum):
 class Claims:
     """One incarnation of a member. Feed it events, carry out its effects, in order."""
 
+    acting: ClassVar[type[Living]] = Living
+    """The part of it that acts at a tick."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.me = config.id
@@ -61,7 +64,7 @@ class Claims:
         self.outbox = Outbox(config.group, config.id, config.session_ms, lease, config.writes)
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
-        self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self.living = self.acting(config, self.reader, self.outbox, self.tenures, self.watches)
         self._watched: World | None = None
         """The world that the stopwatches know."""
         self._try_join()
@@ -438,6 +441,10 @@ HANDLERS: Final[dict[type, Handler]] = {
         ev.ResumeNow,
         ev.RewindTo,
         ev.Marked,
+        ev.Took,
+        ev.Flush,
+        ev.Willing,
+        ev.Unhealthy,
         ev.Ready,
         ev.Close,
     ),

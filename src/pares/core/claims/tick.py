@@ -11,7 +11,7 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core import reasons
@@ -21,7 +21,6 @@ from pares.core.claims.decisions import MIN_STEP_MS, Moves
 from pares.core.claims.duties import beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.pace import Pace
-from pares.core.claims.placement import place
 from pares.core.claims.readiness import Readiness
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
@@ -43,6 +42,9 @@ MARKS: Final = 50
 class Living:
     """The part of `protocol.Claims` that acts: it decides and writes, at a tick."""
 
+    deciding: ClassVar[type[Moves]] = Moves
+    """What says which seats this member should claim, or give up."""
+
     def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
         self.config = config
         self.me = config.id
@@ -53,7 +55,7 @@ class Living:
         heard = lease_ns(config.session_ms, config.drift)
         self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted, heard)
         self.readiness = Readiness(config, outbox, self.pace)
-        self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
+        self.moves = self.deciding(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
         self.closing = False
         self.ending: ev.Effect = ev.Closed()
@@ -306,7 +308,7 @@ class Living:
         if not dead:
             return
         alive = self.moves.alive - dead.keys()
-        target = place(world, alive)
+        target = self.moves.placing(world, alive)
         now_due: list[str] = []
         for id in sorted(dead):
             dead[id] = since = dead[id] or now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +55,14 @@ class Incarnation:
     others in `folder`."""
 
     def __init__(
-        self, host: Host, settings: dict[str, Any], folder: Path | None, seen: int = 0, *, witness: bool = False
+        self,
+        host: Host,
+        settings: dict[str, Any],
+        folder: Path | None,
+        seen: int = 0,
+        make: Callable[[Config], Claims] = Claims,
+        *,
+        witness: bool = False,
     ) -> None:
         writes = format_version(host.env)
         id = f"{settings['name']}~{host.random().token_hex(4)}"
@@ -71,7 +78,7 @@ class Incarnation:
                 _say_once(host, folder, error)
         statement = None if self.lock is None else self.lock.statement
         fields: dict[str, Any] = {"writes": writes, "witness": host.boot if witness else "", **settings}
-        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **fields))
+        self.claims = make(Config(id=id, lock=statement, seen=seen, **fields))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""
