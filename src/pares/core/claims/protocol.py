@@ -347,25 +347,7 @@ class Claims:
 
     def _try_join(self) -> None:
         """Raises `ConfigError` if the join of this member does not fit into a record: better known now than at a tick."""
-        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
-
-    def _said(self) -> dict[str, Any]:
-        """What a member says about itself when it joins."""
-        c = self.config
-        return {
-            "name": c.name,
-            "session": c.session_ms,
-            "host": c.host,
-            "zone": c.zone,
-            "labels": c.labels,
-            "rank": c.rank,
-            "weight": c.weight,
-            "eligible": c.eligible,
-            "drift": c.drift,
-            "overlap": c.overlap_ms,
-            "reads": c.reads,
-            "lock": c.lock,
-        }
+        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self.config.said()))
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
         """In version 1, as a genesis, where version 2 is not in force or this member does not know: readers of either version
@@ -374,7 +356,7 @@ class Claims:
         self.outbox.due_ms = self.config.session_ms // 2
         told = not able and world.in_force and not adrift
         fields: dict[str, Any] = {"v": 2, "ready": False} if told else {"v": 1}
-        self.outbox.write(world, records.Join, now, b=base, adrift=adrift, **fields, **self._said())
+        self.outbox.write(world, records.Join, now, b=base, adrift=adrift, **fields, **self.config.said())
         if not able and not told:
             self.outbox.write(world, records.Ready, now, b=base, ready=False, why=self.living.readiness.why_not)
 
