@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from core_authors import Pen
 from core_driver import Solo, joined
 from hypothesis import given
@@ -17,7 +19,7 @@ def lock(boot: str, inode: int = 1) -> R.Lock:
     return R.Lock(boot=boot, device="0", inode=str(inode), file=f"{inode}.alive")
 
 
-def witness(**config: object) -> Solo:
+def witness(**config: Any) -> Solo:
     """A witness of the boot "here", in its group."""
     made = Solo(id="w~1", name="w", eligible=(), witness="here", **config)
     made.run(0.3)

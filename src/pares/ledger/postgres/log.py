@@ -145,13 +145,20 @@ class _Shared:
             self.anchors.saw(key, mark, entries[-1].offset, entries[-1].payload)
         return mark, number(rows[0][3]), number(rows[0][4]), entries
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        """Followers are woken by each: a record that need not wake anybody is not told apart yet."""
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        """Followers are woken by each, urgent or not: what their tails bring would else be as late as their next look."""
         done = append(self.link, self.statements, topic, partition, payloads, ring=True)
         if done is None:
             raise self._gone(topic)
         self.anchors.saw((topic, partition), done.mark, done.offsets[-1], payloads[-1])
         return done.offsets
+
+    def catch_up(self, window: Window) -> bool:
+        """No window is lazy here: a notice tells of every append."""
+        return False
+
+    def stuck(self, window: Window) -> None:
+        """The tail looks by itself twice a second."""
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         first = self.ends(topic, partition)[0]
