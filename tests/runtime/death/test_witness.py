@@ -271,7 +271,7 @@ def test_systemd_is_told_when_it_is_ready(hosts: Hosts, tmp_path: Path, monkeypa
         assert witness.wait(PATIENCE) == 0
 
 
-# Who may be one, and where -------------------------------------------------------------------------------------------
+# What may be one, and where ------------------------------------------------------------------------------------------
 
 
 def test_where_no_lock_proves_anything_there_is_no_witness(
