@@ -77,7 +77,7 @@ TIMELESS = (
     "tests/fence/test_file",
     "tests/fence/test_sql",
     "tests/ledger/conformance/test_ledger_conformance",
-    "tests/ledger/sqlite/test_ledger_localfs",
+    "tests/ledger/sqlite/test_ledger_mounts",
     "tests/ledger/test_ledger_memory",
     "tests/ledger/test_ledger_registry",
     "tests/ledger/sqlite/test_ledger_sqlite_each",

@@ -13,7 +13,7 @@ import threading
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
-from pares.ledger.base import Entry, gap, rewound
+from pares.ledger.base import MAX_READ_BYTES, Entry, gap, rewound
 from pares.ledger.file.folder import Home
 from pares.ledger.file.names import Names
 from pares.ledger.file.segment import JUMP, Altered, Segment, unavailable
@@ -140,8 +140,8 @@ class Chain:
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, most: int) -> list[Entry]:
-        """Entries from that offset on; see `Log.read`."""
+    def read(self, offset: int, most: int, size: int = MAX_READ_BYTES) -> list[Entry]:
+        """Entries from that offset on, of `size` bytes or the first alone; see `Log.read`."""
         with self.lock:
             segment = tail = self.catch_up()
             end = self._end()
@@ -160,7 +160,7 @@ class Chain:
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most)
+                        return segment.read(offset - segment.base, most, size)
                     behind = self.names.behind(segment.base)
                     if behind is None:
                         return []

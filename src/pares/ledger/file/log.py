@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
@@ -27,10 +28,10 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import (
     DEFAULT_RETENTION,
+    MAX_READ_BYTES,
     Bell,
     Capabilities,
     Entry,
-    Log,
     check_name,
     check_partitions,
     check_payload,
@@ -44,9 +45,12 @@ from pares.ledger.file.appending import Appender, Sync
 from pares.ledger.file.chain import Chain
 from pares.ledger.file.checks import checks
 from pares.ledger.file.folder import Home, begin, prepare
+from pares.ledger.file.keys import packed, unpacked
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
-from pares.ledger.localfs import refuse_network
+from pares.ledger.local.mounts import refuse_network
+from pares.ledger.source import Record
+from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
 
 SEGMENT: Final = 1 << 20
 """Bytes after which a segment is sealed."""
@@ -93,7 +97,11 @@ class FileLog:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            readonly=self._shared.readonly, scope="host", one_bell=True, lazy_sync=self._shared.sync == "urgent"
+            readonly=self._shared.readonly,
+            scope="host",
+            one_bell=True,
+            topics=True,
+            lazy_sync=self._shared.sync == "urgent",
         )
 
     @property
@@ -135,9 +143,9 @@ class FileLog:
             return self._read(offset, partition, max_records)
         return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
 
-    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
+    def _read(self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES) -> list[Entry]:
         chain, _ = self._chain(partition)
-        found = chain.read(offset, max_records)
+        found = chain.read(offset, max_records, max_bytes)
         self._done_with(chain)
         return found
 
@@ -205,6 +213,61 @@ class FileLog:
             return self._chains[partition]
 
 
+class FileTopic(FileLog):
+    """A topic: a log with keys. A key stands before its payload in the body of the frame, see `keys`."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True)
+
+    def append(
+        self, payload: bytes, partition: int | None = None, key: bytes | None = None, *, urgent: bool = True
+    ) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        return self._put((packed(key, payload),), partition, urgent)[0]
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        bodies = [packed(key, payload) for key, payload in zip(keys or repeat(None), payloads, strict=False)]
+        return self._put(bodies, partition or 0, urgent)
+
+    def _put(self, bodies: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        chain, appender = self._writing(partition)
+        if not bodies:
+            return []
+        first = appender.append(bodies, urgent=urgent)
+        self._shared.ringer.ring()
+        self._done_with(chain)
+        return list(range(first, first + len(bodies)))
+
+    def _read(self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES) -> list[Entry]:
+        found = super()._read(offset, partition, max_records, max_bytes)
+        return [Entry(at, ms, unpacked(body)[1]) for at, ms, body in found]
+
+    def records(
+        self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
+    ) -> list[Record]:
+        check_records(max_records)
+
+        def look() -> list[Record]:
+            found = FileLog._read(self, offset, partition, max_records, max_bytes)
+            return [Record(at, ms, *unpacked(body)) for at, ms, body in found]
+
+        return awaited(look, self._shared.new_bell, timeout)
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
+
+
 class FileLedger(FileLog):
     """`file:///FOLDER`, or `file:FOLDER` for one below the current folder; it is made when missing, in a folder that is there.
 
@@ -241,24 +304,31 @@ class FileLedger(FileLog):
         self._check()
         return Home(self._shared.root, name).there()
 
-    def topic(self, name: str, partitions: int = 4) -> Log:
+    def topic(self, name: str, partitions: int | None = None) -> FileTopic:
         check_name(name, "a topic's name")
-        check_partitions(partitions, f"topic {name!r}")
+        if partitions is not None:
+            check_partitions(partitions, f"topic {name!r}")
         self._check()
         own, home = self._home, Home(self._shared.root, name)
+        url = f"{self.url}#{quote(name, safe='')}"
         if not home.there():
-            if self._shared.readonly:
-                raise CapabilityError(
-                    f"{self.url} was opened read-only and has no topic {name!r}: open it without readonly"
-                )
+            self._may_make(f"and has no topic {name!r}")
             own.look()
             home.mode = own.mode
             try:
                 home.make_folder(home.folder)
-                begin(home, partitions, own.mode)
+                begin(home, partitions or PARTITIONS, own.mode)
             except OSError as error:
                 raise unavailable(error, home.folder, "make a topic") from error
-        return FileLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+        there = home.partitions()
+        if (wanted := grown_partitions(url, there, partitions)) > there:
+            self._may_make(f"and its topic {name!r} has {there} partitions")
+            home.grow(wanted)
+        return FileTopic(self._shared, name, url)
+
+    def _may_make(self, what: str) -> None:
+        if self._shared.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only {what}: open it without readonly")
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the files: (good, note, warning or problem, and the text)."""
