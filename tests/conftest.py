@@ -107,7 +107,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(TIMELESS_PROCESSES) or (item.nodeid.startswith(TIMELESS) and not alone):
             item.add_marker("timeless")
         params = getattr(getattr(item, "callspec", None), "params", {})
-        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger")]
+        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger", "origin")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
         if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
