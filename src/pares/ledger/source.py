@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from pares.core.errors import ConfigError, LedgerRewound
+
 
 class Record(msgspec.Struct, frozen=True):
     """One record of a topic, in its place."""
@@ -70,9 +72,9 @@ class Source(Protocol):
 
         Waits up to `timeout` seconds for the first one, and then for no other. Raises `LedgerGap` if retention has overtaken
         `offset`: its `lost` is the range of offsets that is gone. `LedgerRewound` if `offset` is beyond the end, and if the
-        topic is another one than `identity` has last told of, until `identity` is asked again: no fetch brings records of a
-        topic that its caller does not know of. `ConfigError` for a partition that is not there, `LedgerUnavailable` if the
-        ledger is out of reach, or the topic is gone.
+        topic is another one than `identity` has last told of, until `identity` is asked again: so no reader goes on in a topic
+        that it does not know of (docs/sources.md says how soon that is seen on which service). `ConfigError` for a partition
+        that is not there, `LedgerUnavailable` if the ledger is out of reach, or the topic is gone.
         """
         ...
 
@@ -91,3 +93,20 @@ class HasSources(Protocol):
         Raises `ConfigError` if there is no such topic, `LedgerUnavailable` if the ledger is out of reach.
         """
         ...
+
+
+def check_fetch(offset: int, max_records: int, max_bytes: int) -> None:
+    """Raise unless this asks `fetch` for something."""
+    if offset < 0:
+        raise ConfigError(f"fetch was asked for offset {offset}: the first one is 0")
+    if max_records < 1 or max_bytes < 1:
+        raise ConfigError(
+            f"fetch was asked for max_records={max_records}, max_bytes={max_bytes}: use at least 1 of each"
+        )
+
+
+def another(where: str) -> LedgerRewound:
+    """The error for a topic that is another one than its reader knows of."""
+    return LedgerRewound(
+        f"{where} is another topic than it was, deleted and created anew: ask the source for its identity, and start over"
+    )

@@ -1,7 +1,7 @@
 """What the conformance suite of sources needs to know of where records come from: one class and one line in `ORIGINS` each.
 
-An origin makes a topic of its kind, fresh for each test, writes to it by whatever writes to such topics, and does to it what can
-be done to it from outside. The suite itself, test_source_conformance*.py, names no kind.
+An origin makes a topic of its kind, fresh for each test, writes to it by whatever writes to such topics, and does to it what
+can be done to it from outside. The suite itself, test_source_conformance*.py, names no kind.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Origin(ABC):
     """Whether its topics may have more than one partition, and get more."""
     holes = False
     """Whether `hole` leaves offsets without a record."""
-    local = True
-    """Whether a source reads it where it is, so that what was trimmed is gone at once, and nothing is fetched ahead."""
+    tells_at_once = True
+    """Whether no record of a topic that was created anew can come before its reader is told."""
     kept_keys = True
     """Whether a record without a key comes back without one, and an empty key as an empty one."""
     shared = True
@@ -67,8 +67,9 @@ class Origin(ABC):
     def forget(self, before: int, partition: int = 0) -> None:
         """Everything below this offset goes, as retention has it go."""
 
+    @abstractmethod
     def hole(self, partition: int = 0) -> None:
-        """Leave some offsets behind the last record without one, if that can be here."""
+        """Leave some offsets behind the last record without one, if that can be here (`holes`)."""
 
     @abstractmethod
     def vanish(self) -> None:
@@ -119,6 +120,9 @@ class Kept(Origin):
 class InMemory(Kept):
     shared = False
 
+    def hole(self, partition: int = 0) -> None:
+        """It has none."""
+
     @property
     def url(self) -> str:
         return f"memory://{self.folder.name}"
@@ -140,7 +144,7 @@ class InFiles(Kept):
         return f"file://{self.folder / 'ledger'}?segment=65536&sync=never"
 
     def hole(self, partition: int = 0) -> None:
-        """As a process of a later boot seals a segment: what a power cut may have taken nobody knows, so it leaves offsets out."""
+        """As a process of a later boot seals a segment: nobody knows what a power cut has taken, so it leaves offsets out."""
         (home,) = (self.folder / "ledger" / "topics").iterdir()
         with max((home / str(partition)).glob("*.log")).open("ab") as last:
             last.write(frame(SEAL, [b"boot %d" % JUMP], (0, 0), time.time_ns() // 1000, 0, b"-", urgent=False))
@@ -153,6 +157,9 @@ class InFiles(Kept):
 
 
 class InSqlite(Kept):
+    def hole(self, partition: int = 0) -> None:
+        """It has none."""
+
     @property
     def url(self) -> str:
         return f"sqlite:///{self.folder / 'ledger.db'}?busy_timeout=20&synchronous=normal"

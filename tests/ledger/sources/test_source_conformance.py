@@ -269,7 +269,7 @@ def test_names_of_any_characters(origin: Origin, name: str) -> None:
 def test_a_topic_that_is_not_there_is_not_made(origin: Origin) -> None:
     origin.make()
     for _ in range(2):
-        with pytest.raises(ConfigError, match="no topic|no stream"):
+        with pytest.raises(ConfigError, match=r"no topic|no stream"):
             origin.open("never")
     for name in ("", "a\nb"):
         with pytest.raises(ConfigError, match="topic's name"):

@@ -49,19 +49,18 @@ def test_a_topic_that_is_created_anew_is_another_one(origin: Origin) -> None:
     origin.append([b"new 0", b"new 1", b"new 2", b"new 3"])
 
     def refused() -> bool:
-        """Until it is known, nothing of the new one comes."""
+        """Until it is known, nothing of the new one comes, where that can be."""
         try:
             found = fetched(source, 3, timeout=0.2)
         except LedgerUnavailable:
             return False
-        except LedgerRewound as error:
-            assert "another topic" in str(error)
+        except LedgerRewound:
             return True
-        assert found.records == ()
+        assert found.records == () or not origin.tells_at_once
         return False
 
     until(refused)
-    with pytest.raises(LedgerRewound):
+    with pytest.raises(LedgerRewound, match="another topic"):
         fetched(source, 0, timeout=HANG)
     assert source.identity != before
     assert payloads(source, 4) == [b"new 0", b"new 1", b"new 2", b"new 3"]

@@ -11,9 +11,8 @@ from collections import OrderedDict
 from itertools import islice
 from typing import Final
 
-from pares.core.errors import ConfigError, LedgerRewound
 from pares.ledger.base import Ledger
-from pares.ledger.source import Fetched, Record
+from pares.ledger.source import Fetched, Record, another, check_fetch
 from pares.ledger.topics.keyed import Topic
 
 _RECORDS: Final = 2000
@@ -113,16 +112,6 @@ class TopicSource:
             self._ledger.close()
 
 
-def check_fetch(offset: int, max_records: int, max_bytes: int) -> None:
-    """Raise unless this asks `fetch` for something."""
-    if offset < 0:
-        raise ConfigError(f"fetch was asked for offset {offset}: the first one is 0")
-    if max_records < 1 or max_bytes < 1:
-        raise ConfigError(
-            f"fetch was asked for max_records={max_records}, max_bytes={max_bytes}: use at least 1 of each"
-        )
-
-
 def first_of(records: list[Record], at: int, max_records: int, max_bytes: int) -> tuple[Record, ...]:
     """The records from place `at` on that a fetch with these limits may return: at least one."""
     size = 0
@@ -131,10 +120,3 @@ def first_of(records: list[Record], at: int, max_records: int, max_bytes: int) -
         if size > max_bytes and count:
             return tuple(records[at : at + count])
     return tuple(records[at : at + max_records])
-
-
-def another(where: str) -> LedgerRewound:
-    """The error for a topic that is another one than its reader knows of."""
-    return LedgerRewound(
-        f"{where} is another topic than it was, deleted and created anew: ask the source for its identity, and start over"
-    )
