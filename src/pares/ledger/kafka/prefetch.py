@@ -169,9 +169,8 @@ class Prefetch:
 
     def _begin(self, partition: int, offset: int) -> None:
         """Fetch a partition that is not fetched yet. Nothing of it can be on its way, so this needs no turn."""
-        if self._client is None:
-            self._client = self._made()
-        self._client.incremental_assign([self._place(partition, offset)])
+        if not self._stale and self._client is not None:  # else the next turn makes a client, for all queues
+            self._client.incremental_assign([self._place(partition, offset)])
         self._queues[partition] = _Queue(offset)
 
     def renew(self) -> None:

@@ -7,10 +7,10 @@ What it promises is `Source`'s, and how:
 - one client fetches all partitions that were asked for in the last half minute, ahead of those who read them, and holds a
   bounded number of bytes (see `kafka.prefetch`). What it has fetched it may return although retention has deleted it since;
 - a record without a value (a tombstone) has an empty payload. Headers are not shown;
-- a topic that was deleted and made anew is told by its topic id, which the source asks for once a second, and before it returns
-  records if it has not asked for a quarter of a second. From then on fetches raise `LedgerRewound`. librdkafka itself goes on in
-  the new topic and says nothing, so a fetch may bring records of it for that quarter of a second, if a topic can be deleted,
-  made anew, and get as many records as the one before had, in less.
+- a topic that was deleted and made anew is told by its topic id, which the source asks for once a second, and before it
+  returns records if it has not asked for a quarter of a second. From then on fetches raise `LedgerRewound`. librdkafka itself
+  goes on in the new topic and says nothing. So for that quarter of a second a fetch may bring records of the new one, if it was
+  made, and has got as many records as the one before had, in less.
 
 It reads, and does nothing else: no group is joined, nothing is committed, no topic is made.
 """
