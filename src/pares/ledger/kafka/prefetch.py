@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.ledger.handle_state import Lifetime
@@ -37,7 +38,9 @@ COMMITTED: Final[dict[str, Any]] = {"isolation.level": "read_committed"}
 _LEAST: Final = 64 << 10
 _EACH: Final = 64
 """Bytes that a record counts for besides its key and payload."""
-_AT_ONCE: Final = 10_000
+_AT_ONCE: Final = 2000
+_TICK: Final = 0.001
+"""Seconds below which a client does not wait, but looks."""
 _SLICE: Final = 0.1
 """Seconds of one poll: after that another thread may have its turn, or the client be changed."""
 _UNUSED: Final = 30.0
@@ -73,16 +76,23 @@ class _Queue:
 
     def take(self, max_records: int, max_bytes: int) -> Fetched:
         """What is here, within these limits; at least one record, if there is one."""
-        records, found, size = self.records, list[Record](), 0
-        while records and len(found) < max_records:
-            record = records[0]
-            size += _size(record) - _EACH
-            if size > max_bytes and found:
-                break
-            found.append(records.popleft())
-            self.bytes -= _size(record)
+        records = self.records
+        if len(records) <= max_records and self.bytes <= max_bytes:
+            found = tuple(records)
+            records.clear()
+            self.bytes = 0
+        else:
+            count = size = total = 0
+            for record in islice(records, max_records):
+                size += len(record.payload) if record.key is None else len(record.payload) + len(record.key)
+                if size > max_bytes and count:
+                    break
+                total = size
+                count += 1
+            found = tuple([records.popleft() for _ in range(count)])
+            self.bytes -= total + count * _EACH
         self.at = found[-1].offset + 1 if records else self.position
-        return Fetched(tuple(found), self.at)
+        return Fetched(found, self.at)
 
 
 class Prefetch:
@@ -133,7 +143,7 @@ class Prefetch:
                     if found is not None:
                         return found
                     left = deadline - time.monotonic()
-                    if left <= 0 and (polled or self._busy):
+                    if left < _TICK and (polled or self._busy):
                         return Fetched((), offset)
                     if self._busy:
                         self._changed.wait(left)
@@ -268,9 +278,9 @@ class Prefetch:
                 continue
             key: Any = message.key()
             value: Any = message.value()
-            record = Record(offset, message.timestamp()[1], key, value if value is not None else b"")
-            queue.records.append(record)
-            queue.bytes += _size(record)
+            payload: bytes = value if value is not None else b""
+            queue.records.append(Record(offset, message.timestamp()[1], key, payload))
+            queue.bytes += _EACH + len(payload) + (0 if key is None else len(key))
             queue.position = offset + 1
             filled[number] = queue
         room = self._room()

@@ -69,8 +69,8 @@ class JetStreamSource:
         kept = found.config.get("retention", "limits")
         if kept != "limits":
             raise ConfigError(
-                f"{self._url}: the stream {self._topic} forgets what was consumed (retention={kept}), since the server shares it out"
-                ": make it with retention=limits, or another stream that has it as its source"
+                f"{self._url}: the stream {self._topic} forgets what was consumed (retention={kept}): the server shares it out"
+                ". Make it with retention=limits, or another stream that has it as its source"
             )
 
     @property
