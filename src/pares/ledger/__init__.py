@@ -7,22 +7,20 @@ from .base import (
     MAX_NAME,
     MAX_PAYLOAD,
     Bell,
-    Bus,
     Capabilities,
     Checked,
     Entry,
     Group,
     KnowsTopics,
-    LazySync,
     Ledger,
     Log,
     ManyAtOnce,
     Membership,
-    Reconnecting,
+    Stamped,
     Stamping,
 )
 from .bell import FileBell, ring
-from .bus import TailBus, as_bus, last_published
+from .bus import Bus, Reconnecting, TailBus, as_bus, last_published
 from .handle_state import Lifetime
 from .local.mounts import is_local
 from .registry import Scheme, open, open_bus, parse, partition_of, schemes
@@ -50,7 +48,6 @@ __all__ = [
     "HasSources",
     "KeepsTopics",
     "KnowsTopics",
-    "LazySync",
     "Ledger",
     "Lifetime",
     "Log",
@@ -61,6 +58,7 @@ __all__ = [
     "Record",
     "Scheme",
     "Source",
+    "Stamped",
     "Stamping",
     "TailBus",
     "Topic",

@@ -106,7 +106,7 @@ class MemoryLog:
         base.check_payload(payload)
         return self._append([payload], partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
         return self._append(payloads, partition)
 
@@ -238,7 +238,12 @@ class MemoryTopic(MemoryLog):
         return self._append([payload], partition, [key])[0]
 
     def append_many(
-        self, payloads: Sequence[bytes], partition: int | None = None, *, keys: Sequence[bytes | None] | None = None
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
     ) -> list[int]:
         check_records_with_keys(payloads, partition, keys)
         return self._append(payloads, partition or 0, keys)

@@ -38,10 +38,16 @@ class Topic(Log, Protocol):
         ...
 
     def append_many(
-        self, payloads: Sequence[bytes], partition: int | None = None, *, keys: Sequence[bytes | None] | None = None
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
     ) -> list[int]:
         """Append several payloads to one partition, all or nothing, and return their offsets. `keys`: as many as there are
-        payloads. Keys of one call may belong to different partitions, so with keys the partition has to be named."""
+        payloads. Keys of one call may belong to different partitions, so with keys the partition has to be named. `urgent`: as
+        `Log.append_many`."""
         ...
 
     def records(
