@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pares
 from bench import on_sources
 from bench.cases import Row, crash, handed_over, spread, unprovoked
+from bench.hosts.cases import takeovers as across_hosts
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -45,6 +46,7 @@ def cases(options: Namespace) -> Cases:
         "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
         "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
         "source": lambda quick: sources(nodes[0], quick),
+        "witness": lambda _: across_hosts(rounds),
         "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
     }
 

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         Peer,
         Revoked,
         Term,
+        Witness,
+        WitnessHealth,
         leave_on_signals,
     )
     from pares.runtime import aio as aio
@@ -95,6 +97,8 @@ __all__ = [
     "Slots",
     "Stale",
     "Term",
+    "Witness",
+    "WitnessHealth",
     "__version__",
     "aio",
     "dev",

@@ -24,7 +24,8 @@ from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_wi
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
-from .bell import PipeBell
+from .bell import LISTEN, PipeBell
+from .local.stamp import SHARED, not_ahead, stopwatch
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class _Partition:
     entries: list[Entry] = field(default_factory=list[Entry])
     keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """By offset, of the records that have one."""
+    stamps: list[int] = field(default_factory=list[int])
+    """Of each entry, when its append began."""
 
     @property
     def next(self) -> int:
@@ -85,7 +88,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True, topics=True)
+    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -104,15 +107,16 @@ class MemoryLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append([payload], partition)[0]
+        return self._append([payload], partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent=urgent)
 
     def _append(
-        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
     ) -> list[int]:
+        began = stopwatch()
         space = self._open()
         with space.changed:
             log = self._partition(space, partition)
@@ -121,9 +125,10 @@ class MemoryLog:
             first = log.next
             now = time.time_ns() // 1_000_000
             log.entries.extend(Entry(first + i, now, payload) for i, payload in enumerate(payloads))
+            log.stamps.extend([began] * len(payloads))
             if keys is not None:
                 log.keys.update((first + i, key) for i, key in enumerate(keys) if key is not None)
-            if payloads:
+            if payloads and urgent:
                 space.changed.notify_all()
                 for bell in space.bells:
                     bell.ring()
@@ -132,13 +137,20 @@ class MemoryLog:
             return list(range(first, log.next))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
-        base.check_records(max_records)
-        return self._read(offset, partition, max_records, timeout)[0]
+        return self._find(offset, partition, max_records, timeout)[0]
 
-    def _read(
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        """See `Stamped`: writer and reader are in one process, so every entry has its stamp."""
+        entries, stamps, _ = self._find(offset, partition, max_records, 0.0)
+        return entries, not_ahead(stamps)
+
+    def _find(
         self, offset: int, partition: int, max_records: int, timeout: float
-    ) -> tuple[list[Entry], list[bytes | None]]:
-        """What `read` returns, and the key of each; none at all where no record of the partition has one."""
+    ) -> tuple[list[Entry], list[int | None], list[bytes | None]]:
+        """What `read` returns, the stamp of each, and its key; no keys at all where no record of the partition has one."""
+        base.check_records(max_records)
         deadline = time.monotonic() + timeout
         while True:
             space = self._open()
@@ -154,11 +166,12 @@ class MemoryLog:
                 if offset < log.next:
                     at = offset - log.first
                     found = base.limited(log.entries[at : at + max_records], max_records)
-                    return found, [log.keys.get(entry.offset) for entry in found] if log.keys else []
+                    keys = [log.keys.get(entry.offset) for entry in found] if log.keys else []
+                    return found, [*log.stamps[at : at + len(found)]], keys
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return [], []
-                space.changed.wait(left)
+                    return [], [], []
+                space.changed.wait(min(left, LISTEN))  # what is not urgent wakes nobody
 
     def start(self, partition: int = 0) -> int:
         space = self._open()
@@ -184,6 +197,7 @@ class MemoryLog:
                 for offset in range(log.first, before) if log.keys else ():
                     log.keys.pop(offset, None)
                 del log.entries[: before - log.first]
+                del log.stamps[: before - log.first]
                 log.first = before
 
     def identity(self) -> str:
@@ -235,7 +249,7 @@ class MemoryTopic(MemoryLog):
         check_record(payload, key)
         if partition is None:
             partition = 0 if key is None else self.partition_of(key)
-        return self._append([payload], partition, [key])[0]
+        return self._append([payload], partition, [key], urgent=True)[0]
 
     def append_many(
         self,
@@ -246,13 +260,12 @@ class MemoryTopic(MemoryLog):
         urgent: bool = True,
     ) -> list[int]:
         check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
     ) -> list[Record]:
-        base.check_records(max_records)
-        entries, keys = self._read(offset, partition, max_records, timeout)
+        entries, _, keys = self._find(offset, partition, max_records, timeout)
         found: list[Record] = []
         size = 0
         for (at, ms, payload), key in zip(entries, keys or repeat(None), strict=False):

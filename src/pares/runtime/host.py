@@ -163,6 +163,11 @@ class Deaths(Protocol):
     def watch(self, members: Mapping[str, Lock]) -> None: ...
 
     @property
+    def provable(self) -> frozenset[str]:
+        """Of those that are watched and not proven dead: whose locks were found."""
+        ...
+
+    @property
     def proven(self) -> frozenset[str]: ...
 
     def filenos(self) -> list[int]: ...
@@ -210,6 +215,11 @@ class Host(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def boot(self) -> str:
+        """Of the machine, since it was started: locks say nothing beyond it. Empty where the system has none."""
+        ...
 
     @property
     def hostname(self) -> str: ...
@@ -282,7 +292,13 @@ class Host(Protocol):
         """Raises `CapabilityError` and `ConfigError` where there can be none."""
         ...
 
-    def deaths(self, folder: Path) -> Deaths: ...
+    def deaths(self, folder: Path, *, witness: bool = False) -> Deaths:
+        """`witness`: for a process that does nothing else (R22). Raises `CapabilityError` where a witness can prove nothing."""
+        ...
+
+    def start_witness(self, settings: Mapping[str, Any]) -> None:
+        """Starts a process with a `Witness` of these settings, which outlives this one, unless one runs already."""
+        ...
 
     def forget(self, folder: Path, member: str, statement: Lock) -> object:
         """The lock of a member that was proven dead, and whose obituary is written, may go."""

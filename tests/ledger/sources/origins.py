@@ -147,7 +147,9 @@ class InFiles(Kept):
         """As a process of a later boot seals a segment: nobody knows what a power cut has taken, so it leaves offsets out."""
         (home,) = (self.folder / "ledger" / "topics").iterdir()
         with max((home / str(partition)).glob("*.log")).open("ab") as last:
-            last.write(frame(SEAL, [b"boot %d" % JUMP], (0, 0), time.time_ns() // 1000, 0, b"-", urgent=False))
+            last.write(
+                frame(SEAL, [b"boot %d" % JUMP], (0, 0), time.time_ns() // 1000, 0, b"-", urgent=False).encoded()
+            )
 
     def vanish(self) -> None:
         """The ledger's folder is moved away: a handle that still has files open reads nothing of the next one."""

@@ -35,6 +35,8 @@ class Config(Struct, frozen=True):
     settle_ms: int = 500
     barrier_ms: int = 30_000
     lock: Lock | None = None
+    witness: str = ""
+    """The boot of a host of whose members this one watches every lock (R22); empty: it watches those whose turn it is (R7)."""
     retention_ms: int | None = None
     ready: bool = True
     """Whether it may lead before the first `Ready` says so."""

@@ -18,7 +18,7 @@ from pares.core import reasons
 from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
-from pares.core.claims.duties import beat_ms, standby_ms, to_watch, watchers
+from pares.core.claims.duties import beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.pace import Pace
 from pares.core.claims.placement import place
@@ -309,9 +309,8 @@ class Living:
         for id in sorted(dead):
             dead[id] = since = dead[id] or now
             heirs = {target.get(seat) for seat in world.held[id]}
-            line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
-            turn = line.index(self.me) if self.me in line else len(line)
-            if self.moves.due(since + turn * MIN_STEP_MS * MS, now):
+            behind = turn(world, id, self.me, alive, heirs, witness=bool(self.config.witness))
+            if self.moves.due(since + behind * MIN_STEP_MS * MS, now):
                 self._write(records.Obituary, now, of=id)
                 now_due.append(id)
         if self.closing or not self.readiness.able:
@@ -434,7 +433,7 @@ class Living:
         if key == self._watch_key:
             return
         self._watch_key = key
-        locks = to_watch(self.reader.world, self.me, self.moves.alive)
+        locks = to_watch(self.reader.world, self.me, self.moves.alive, self.config.witness)
         if locks != self._watching:
             self._watching = locks
             effects.append(ev.Watch(locks))

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import (
@@ -49,6 +51,7 @@ from pares.ledger.file.keys import packed, unpacked
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.local.mounts import refuse_network
+from pares.ledger.local.stamp import SHARED, not_ahead
 from pares.ledger.source import Record
 from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
 
@@ -87,6 +90,7 @@ class FileLog:
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         self._shared = shared
         self._topic = topic
+        self._lifetime = shared.lifetime
         self._home = Home(shared.root, topic)
         self._chains: dict[int, tuple[Chain, Appender]] = {}
         self._making = threading.Lock()
@@ -102,6 +106,7 @@ class FileLog:
             one_bell=True,
             topics=True,
             lazy_sync=self._shared.sync == "urgent",
+            stamps=SHARED,
         )
 
     @property
@@ -121,8 +126,7 @@ class FileLog:
         check_payload(payload)
         chain, appender = self._writing(partition)
         offset = appender.append((payload,), urgent=urgent)
-        self._shared.ringer.ring()
-        self._done_with(chain)
+        self._appended(chain, urgent)
         return offset
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
@@ -133,21 +137,34 @@ class FileLog:
         if not payloads:
             return []
         first = appender.append(payloads, urgent=urgent)
-        self._shared.ringer.ring()
-        self._done_with(chain)
+        self._appended(chain, urgent)
         return list(range(first, first + len(payloads)))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         check_records(max_records)
         if timeout <= 0:
-            return self._read(offset, partition, max_records)
-        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
+            return self._find(offset, partition, max_records)[0]
+        return awaited(lambda: self._find(offset, partition, max_records)[0], self._shared.new_bell, timeout)
 
-    def _read(self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES) -> list[Entry]:
+    def _find(
+        self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES
+    ) -> tuple[list[Entry], list[int | None]]:
         chain, _ = self._chain(partition)
         found = chain.read(offset, max_records, max_bytes)
         self._done_with(chain)
         return found
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        check_records(max_records)
+        entries, stamps = self._find(offset, partition, max_records)
+        return entries, not_ahead(stamps)
+
+    def _appended(self, chain: Chain, urgent: bool) -> None:
+        if urgent:
+            self._shared.ringer.ring()
+        self._done_with(chain)
 
     def _done_with(self, chain: Chain) -> None:
         if len(self._chains) > _OPEN:
@@ -186,7 +203,7 @@ class FileLog:
                 self._shared.logs.remove(self)
 
     def _check(self) -> None:
-        self._shared.lifetime.check()
+        self._lifetime.check()
         if self._closed:
             raise Lifetime.closed_error(self.url)
 
@@ -197,7 +214,9 @@ class FileLog:
         return self._chain(partition)
 
     def _chain(self, partition: int) -> tuple[Chain, Appender]:
-        self._check()
+        self._lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
         known = self._chains.get(partition)
         if known is not None:
             return known
@@ -218,7 +237,7 @@ class FileTopic(FileLog):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True)
+        return replace(super().capabilities, topics=False)
 
     def append(
         self, payload: bytes, partition: int | None = None, key: bytes | None = None, *, urgent: bool = True
@@ -226,7 +245,11 @@ class FileTopic(FileLog):
         check_record(payload, key)
         if partition is None:
             partition = 0 if key is None else self.partition_of(key)
-        return self._put((packed(key, payload),), partition, urgent)[0]
+        chain, appender = self._writing(partition)
+        urgent = urgent or key is not None
+        offset = appender.append((packed(key, payload),), urgent=urgent)
+        self._appended(chain, urgent)
+        return offset
 
     def append_many(
         self,
@@ -238,20 +261,19 @@ class FileTopic(FileLog):
     ) -> list[int]:
         check_records_with_keys(payloads, partition, keys)
         bodies = [packed(key, payload) for key, payload in zip(keys or repeat(None), payloads, strict=False)]
-        return self._put(bodies, partition or 0, urgent)
-
-    def _put(self, bodies: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
-        chain, appender = self._writing(partition)
+        chain, appender = self._writing(partition or 0)
         if not bodies:
             return []
+        urgent = urgent or keys is not None
         first = appender.append(bodies, urgent=urgent)
-        self._shared.ringer.ring()
-        self._done_with(chain)
+        self._appended(chain, urgent)
         return list(range(first, first + len(bodies)))
 
-    def _read(self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES) -> list[Entry]:
-        found = super()._read(offset, partition, max_records, max_bytes)
-        return [Entry(at, ms, unpacked(body)[1]) for at, ms, body in found]
+    def _find(
+        self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES
+    ) -> tuple[list[Entry], list[int | None]]:
+        found, stamps = super()._find(offset, partition, max_records, max_bytes)
+        return [Entry(at, ms, unpacked(body)[1]) for at, ms, body in found], stamps
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
@@ -259,7 +281,7 @@ class FileTopic(FileLog):
         check_records(max_records)
 
         def look() -> list[Record]:
-            found = FileLog._read(self, offset, partition, max_records, max_bytes)
+            found, _ = FileLog._find(self, offset, partition, max_records, max_bytes)
             return [Record(at, ms, *unpacked(body)) for at, ms, body in found]
 
         return awaited(look, self._shared.new_bell, timeout)

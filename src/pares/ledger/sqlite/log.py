@@ -28,11 +28,12 @@ from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.local.mounts import refuse_network
+from pares.ledger.local.stamp import NO_CLOCK, SHARED, clock, not_ahead, stopwatch
 from pares.ledger.source import Record
 from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
-from pares.ledger.sqlite.schema import SHIFT, add_partitions, check_writable, create, inspect
-from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, insert, insert_keys
+from pares.ledger.sqlite.schema import add_partitions, check_writable, create, inspect
+from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, fetch_stamps, insert, insert_keys
 from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
 
 R = TypeVar("R", Entry, Record)
@@ -51,6 +52,8 @@ class _Shared:
         self.readonly = readonly
         self.lifetime = Lifetime(url)
         self.bell_path = f"{file.path}-bell"
+        self.clock = clock()
+        """Which stopwatch this process reads."""
 
     def new_bell(self) -> FileBell | None:
         try:
@@ -76,7 +79,7 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, topics=True)
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, topics=True, stamps=SHARED)
 
     @property
     def retention(self) -> float | None:
@@ -92,41 +95,44 @@ class SqliteLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append((payload,), partition)[0]
+        return self._append((payload,), partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent=urgent)
 
     def _append(
-        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
     ) -> list[int]:
+        began = stopwatch()
         with self._file(writing=True).transaction("append") as (side, connection):
             log = self._log(side, connection, partition)
             if not payloads:
                 return []
-            first = insert(connection, log, payloads)
+            first = insert(connection, log, payloads, began, self._shared.clock)
             if keys is not None:
                 insert_keys(connection, log, first, keys)
-        ring(self._shared.bell_path)
+        if urgent:
+            ring(self._shared.bell_path)
         return list(range(first, first + len(payloads)))
 
     def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
         """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
         base.check_payloads([payload for _, payload in payloads])
+        began = stopwatch()
         offsets: list[int] = []
         with self._file(writing=True).transaction("append") as (side, connection):
             for partition, payload in payloads:
-                offsets.append(insert(connection, self._log(side, connection, partition), (payload,)))
-        ring(self._shared.bell_path)
+                log = self._log(side, connection, partition)
+                offsets.append(insert(connection, log, (payload,), began, self._shared.clock))
+        if urgent:
+            ring(self._shared.bell_path)
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         base.check_records(max_records)
-        look = partial(
-            self._read, offset, partition, lambda connection, log: fetch(connection, log, offset, max_records)
-        )
-        return awaited(look, self._shared.new_bell, timeout)
+        get = partial(fetch, offset=offset, max_records=max_records)
+        return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
 
     def _read(self, offset: int, partition: int, get: Callable[[sqlite3.Connection, int], list[R]]) -> list[R]:
         """What `get` has of that log from `offset` on. Raises as `read`, if the log begins behind it or ends before it."""
@@ -148,6 +154,28 @@ class SqliteLog:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
             return []
+
+        return self._file().read(once)
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        base.check_records(max_records)
+        entries = self._read(offset, partition, partial(fetch, offset=offset, max_records=max_records))
+        return entries, not_ahead(self._stamps(entries, partition))
+
+    def _stamps(self, entries: list[Entry], partition: int) -> list[int | None]:
+        """When the append of each began by this process' stopwatch, None where that isn't known, or they are gone meanwhile."""
+        clock = self._shared.clock
+        if not entries or clock == NO_CLOCK:
+            return [None] * len(entries)
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[int | None]:
+            if not side.has_stamps():
+                return [None] * len(entries)
+            log = self._log(side, connection, partition)
+            stamps = fetch_stamps(connection, log, entries[0].offset, entries[-1].offset, clock)
+            return [stamps.get(entry.offset) for entry in entries]
 
         return self._file().read(once)
 
@@ -203,8 +231,7 @@ class SqliteLog:
                 if spent < _TRIM_SLICE / 4:
                     rows *= 2
                 upto = min(before, first + rows)
-                key = log << SHIFT
-                delete(connection, key + first, key + upto)
+                delete(connection, log, first, upto, 2 * rows)
                 first = upto
             connection.execute("UPDATE logs SET first = max(first, ?) WHERE log = ?", (first, log))
             return first < before
@@ -258,7 +285,7 @@ class SqliteTopic(SqliteLog):
         check_record(payload, key)
         if partition is None:
             partition = 0 if key is None else self.partition_of(key)
-        return self._append((payload,), partition, None if key is None else (key,))[0]
+        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
 
     def append_many(
         self,
@@ -269,7 +296,7 @@ class SqliteTopic(SqliteLog):
         urgent: bool = True,
     ) -> list[int]:
         check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0

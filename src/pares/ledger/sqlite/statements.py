@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from pares.ledger.base import MAX_READ_BYTES, Entry
+from pares.ledger.local.stamp import NO_CLOCK
 from pares.ledger.source import Record
 from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT
 
@@ -17,6 +18,11 @@ R = TypeVar("R", Entry, Record)
 
 _ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
 """Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
+_STAMPS: Final = "SELECT id - ?, stopwatch_ns FROM stamps WHERE id >= ? AND id <= ? AND clock = ?"
+_TRIM_STAMPS: Final = (
+    "DELETE FROM stamps WHERE id IN (SELECT id FROM stamps WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)"
+)
+"""From the lowest on: a release that knows no stamps may have trimmed before, and left those of what it trimmed."""
 _KEYED: Final = (
     "SELECT entries.id - ?, timestamp_ms, key, payload FROM entries LEFT JOIN keys ON keys.id = entries.id "
     "WHERE entries.id >= ? AND entries.id <= ? ORDER BY entries.id LIMIT ?"
@@ -24,13 +30,17 @@ _KEYED: Final = (
 _KEYS: Final = "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY, key BLOB NOT NULL)"
 
 
-def insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes]) -> int:
-    """Within a transaction: appends to this log. The first offset."""
+def insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes], began: int, clock: bytes) -> int:
+    """Within a transaction: appends to this log, with the time at which that began, by the stopwatch of this name. The first
+    offset."""
     (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
     key = (log << SHIFT) + first
     now = time.time_ns() // 1_000_000
     rows = [(key + i, now, payload) for i, payload in enumerate(payloads)]
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+    if clock != NO_CLOCK:
+        stamps = [(key + i, clock, began) for i in range(len(payloads))]
+        connection.executemany("INSERT INTO stamps VALUES (?, ?, ?)", stamps)
     connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
     return int(first)
 
@@ -43,11 +53,14 @@ def insert_keys(connection: sqlite3.Connection, log: int, first: int, keys: Sequ
         connection.executemany("INSERT INTO keys VALUES (?, ?)", rows)
 
 
-def delete(connection: sqlite3.Connection, low: int, high: int) -> None:
-    """Within a transaction: removes the entries from the id `low` to before `high`, and their keys."""
-    connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (low, high))
+def delete(connection: sqlite3.Connection, log: int, first: int, upto: int, stamps: int) -> None:
+    """Within a transaction: removes the entries of this log from the offset `first` to before `upto`, with their keys, and the
+    lowest stamps below `upto`, at most so many."""
+    key = log << SHIFT
+    connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (key + first, key + upto))
+    connection.execute(_TRIM_STAMPS, (key, key + upto, stamps))
     if _has_keys(connection):
-        connection.execute("DELETE FROM keys WHERE id >= ? AND id < ?", (low, high))
+        connection.execute("DELETE FROM keys WHERE id >= ? AND id < ?", (key + first, key + upto))
 
 
 def fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: int) -> list[Entry]:
@@ -64,6 +77,12 @@ def fetch_keyed(
         if not _has_keys(connection):  # nor had it when these were read
             return [Record(at, ms, None, payload) for at, ms, payload in entries]
     return _rows(connection, _KEYED, Record, log, offset, max_records, max_bytes)
+
+
+def fetch_stamps(connection: sqlite3.Connection, log: int, first: int, last: int, clock: bytes) -> dict[int, int]:
+    """By offset, from `first` to `last`: when its append began by the stopwatch of this name, where that is known."""
+    key = log << SHIFT
+    return dict(connection.execute(_STAMPS, (key, key + first, key + last, clock)).fetchall())
 
 
 def _rows(

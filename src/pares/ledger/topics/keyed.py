@@ -47,7 +47,7 @@ class Topic(Log, Protocol):
     ) -> list[int]:
         """Append several payloads to one partition, all or nothing, and return their offsets. `keys`: as many as there are
         payloads. Keys of one call may belong to different partitions, so with keys the partition has to be named. `urgent`: as
-        `Log.append_many`."""
+        `Log.append_many`; what has keys always is."""
         ...
 
     def records(

@@ -65,7 +65,7 @@ class ClaimsBinding(Binding):
             self._deaths.close()
             self._deaths = None
         if incarnation.folder is not None:
-            self._deaths = self._host.deaths(incarnation.folder)
+            self._deaths = self._host.deaths(incarnation.folder, witness=incarnation.witness)
             self.bells.also(self._deaths.filenos())
 
     # What a view and health ask --------------------------------------------------------------------------------------

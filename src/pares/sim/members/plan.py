@@ -96,6 +96,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     overlap_ms: int = 0
     seats: int = 1
     proof: bool = False
+    witnesses: int = 0
+    """Of each machine (R22)."""
+    shared: bool = False
+    """Whether machines see each other's lock files, and not the locks on them."""
     settle: float = 0.5
     neighbours: bool = False
     """Whether each process has a second member, of another group on the same log."""

@@ -60,6 +60,10 @@ class Ground(Stage):
         there = reader.state is State.FOLDING and reader.position >= self.log.partitions[0].start
         return there and reader.world.base == self.judge.judge.world.base
 
+    def witnessed(self, process: Process, member: str, well_for: int) -> bool:
+        """Whether a witness on the machine of that process would see the end of this member (R22)."""
+        return False
+
     def weather_of(self, user: Someone) -> Weather:
         return fair(user.weather) if self.calm else user.weather
 
