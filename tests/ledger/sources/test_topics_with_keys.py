@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import select
+import sqlite3
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
+from typing import cast
 from zlib import crc32
 
 import pytest
@@ -13,6 +17,7 @@ from source_tools import payloads
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import MAX_KEY, MAX_PAYLOAD, open_source, open_topic, partition_for
+from pares.ledger.base import Stamped
 from pares.ledger.file.keys import packed, unpacked
 
 
@@ -78,6 +83,65 @@ def test_keys_go_with_their_records(kept: Kept) -> None:
     topic.trim(10)
     topic.append(b"bare")
     assert [(record.offset, record.key) for record in topic.records(10)] == [(10, None)]
+
+
+def test_what_has_keys_rings_and_what_is_not_urgent_rings_not(kept: Kept) -> None:
+    kept.make()
+    topic = kept.topic
+    bell = topic.bell()
+    if bell is None:
+        return
+    topic.append_many([b"beat"], 0, urgent=False)
+    assert not select.select([bell], [], [], 0)[0]
+    for append in (
+        lambda: topic.append_many([b"x"], 0, keys=[b"k"], urgent=False),
+        lambda: topic.append(b"x", 0, b"k"),
+        lambda: topic.append(b"x", 0),
+        lambda: topic.append_many([b"x"], 0),
+    ):
+        append()
+        assert select.select([bell], [], [], 10)[0]
+        bell.clear()
+    bell.close()
+
+
+def test_records_have_keys_and_stamps(kept: Kept) -> None:
+    """One by one, as readers that keep up find them; then several at once, of which the oldest go."""
+    kept.make()
+    topic = kept.topic
+    if not topic.capabilities.stamps:
+        return
+    stamped = cast(Stamped, topic)
+    stamps: list[int | None] = []
+    for number in range(6):
+        payload, key = b"%d\n" % number, b"key\n%d" % number if number % 2 else None
+        topic.append(payload, 0, key)
+        (entry,), found = stamped.read_stamped(number)
+        assert (entry.offset, entry.payload) == (number, payload)
+        assert [(record.key, record.payload) for record in topic.records(number)] == [(key, payload)]
+        stamps += found
+    assert None not in stamps
+    topic.append_many([b"a", b"b"], 0, keys=[None, b"k"])
+    entries, found = stamped.read_stamped(0)
+    assert entries == topic.read(0)
+    assert found[:6] == stamps
+    assert found[6] == found[7] is not None
+    topic.trim(4)
+    assert stamped.read_stamped(4)[1] == found[4:]
+    assert [record.key for record in topic.records(4)] == [None, b"key\n5", None, b"k"]
+
+
+def test_a_trim_leaves_no_key_and_no_stamp_in_the_file(tmp_path: Path) -> None:
+    origin = ORIGINS["sqlite"](tmp_path)
+    assert isinstance(origin, Kept)
+    origin.make()
+    origin.topic.append_many([b"x"] * 9, 0, keys=[b"k"] * 9)
+    origin.topic.trim(7)
+    path = origin.ledger.url.removeprefix("sqlite:///").partition("?")[0]
+    origin.close()
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("entries", "keys", "stamps"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,), table
 
 
 @pytest.mark.parametrize("kind", ["file", "sqlite"])
