@@ -145,10 +145,11 @@ def test_names_of_the_package_are_there() -> None:
         *loggers(),
         "pares.bell",
         "pares.bus",
+        "pares.db",
         "pares.ledgers",
         "pares.log",
         "pares.terms",
-    }  # topics, subjects, a group of entry points, and a metric's name in OpenTelemetry
+    }  # topics, subjects, a file, a group of entry points, and a metric's name in OpenTelemetry
     found = {
         (page, whole)
         for page in pages
