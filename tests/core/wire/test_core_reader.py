@@ -200,7 +200,7 @@ def test_r10_a_snapshot_of_what_is_no_place_to_its_reader_is_a_defect_too() -> N
 
 
 def test_r10_a_reader_that_missed_a_record_and_the_others_find_each_others_snapshots_false() -> None:
-    """The log lost its tail, and went on, before that reader read again: it saw other records there, and counts to other places."""
+    """The log lost its tail, and went on, before that reader read again: it counts to other places."""
     paper, (a, b) = began("a~1", "b~1")
     lost = paper.end
     misled = Reader(GROUP, "b~1")

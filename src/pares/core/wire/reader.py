@@ -56,8 +56,8 @@ class Bad(Struct, frozen=True):
 
 
 class Defect(Struct, frozen=True):
-    """Two readers of one prefix differ: a defect of pares, of its disk, or of a log that lost what it had acknowledged (A1). Both
-    worlds are kept as evidence (R10)."""
+    """Two readers of one prefix differ: a defect of pares, of its disk, or of a log that lost what it had acknowledged (A1).
+    Both worlds are kept as evidence (R10)."""
 
     offset: int
     author: str
