@@ -31,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SERVERS = {"nats", "postgres"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -43,6 +43,7 @@ REAL = (
     "tests/dev/test_dev_postgres",
     "tests/ledger/kafka/test_kafka",
     "tests/ledger/nats/test_nats",
+    "tests/ledger/postgres/test_postgres",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",
@@ -77,7 +78,7 @@ TIMELESS = (
     "tests/fence/test_file",
     "tests/fence/test_sql",
     "tests/ledger/conformance/test_ledger_conformance",
-    "tests/ledger/sqlite/test_ledger_localfs",
+    "tests/ledger/sqlite/test_ledger_mounts",
     "tests/ledger/test_ledger_memory",
     "tests/ledger/test_ledger_registry",
     "tests/ledger/sqlite/test_ledger_sqlite_each",
@@ -107,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(TIMELESS_PROCESSES) or (item.nodeid.startswith(TIMELESS) and not alone):
             item.add_marker("timeless")
         params = getattr(getattr(item, "callspec", None), "params", {})
-        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger")]
+        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger", "origin")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
         if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")

@@ -143,6 +143,7 @@ def test_names_of_the_package_are_there() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
     others = {
         *loggers(),
+        "pares.bell",
         "pares.bus",
         "pares.ledgers",
         "pares.log",

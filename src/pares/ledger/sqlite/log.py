@@ -15,28 +15,32 @@ until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, a
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import base
 from pares.ledger.address import Address, Options
-from pares.ledger.base import Bell, Capabilities, Entry, Log
+from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
-from pares.ledger.localfs import refuse_network
+from pares.ledger.local.mounts import refuse_network
+from pares.ledger.local.stamp import NO_CLOCK, SHARED, clock, not_ahead, stopwatch
+from pares.ledger.source import Record
 from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
-from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
+from pares.ledger.sqlite.schema import add_partitions, check_writable, create, inspect
+from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, fetch_stamps, insert, insert_keys
+from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+
+R = TypeVar("R", Entry, Record)
 
 _BUSY_TIMEOUT: Final = 1.0
 _TRIM_SLICE: Final = 0.004
 """Seconds for which a trim may keep others from writing, about, and for which it then lets them."""
-
-_ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
-"""Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
 
 
 class _Shared:
@@ -48,6 +52,8 @@ class _Shared:
         self.readonly = readonly
         self.lifetime = Lifetime(url)
         self.bell_path = f"{file.path}-bell"
+        self.clock = clock()
+        """Which stopwatch this process reads."""
 
     def new_bell(self) -> FileBell | None:
         try:
@@ -73,7 +79,7 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True)
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, topics=True, stamps=SHARED)
 
     @property
     def retention(self) -> float | None:
@@ -89,41 +95,53 @@ class SqliteLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append((payload,), partition)[0]
+        return self._append((payload,), partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent=urgent)
 
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def _append(
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
+    ) -> list[int]:
+        began = stopwatch()
         with self._file(writing=True).transaction("append") as (side, connection):
             log = self._log(side, connection, partition)
             if not payloads:
                 return []
-            first = _insert(connection, log, payloads)
-        ring(self._shared.bell_path)
+            first = insert(connection, log, payloads, began, self._shared.clock)
+            if keys is not None:
+                insert_keys(connection, log, first, keys)
+        if urgent:
+            ring(self._shared.bell_path)
         return list(range(first, first + len(payloads)))
 
     def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
         """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
         base.check_payloads([payload for _, payload in payloads])
+        began = stopwatch()
         offsets: list[int] = []
         with self._file(writing=True).transaction("append") as (side, connection):
             for partition, payload in payloads:
-                offsets.append(_insert(connection, self._log(side, connection, partition), (payload,)))
-        ring(self._shared.bell_path)
+                log = self._log(side, connection, partition)
+                offsets.append(insert(connection, log, (payload,), began, self._shared.clock))
+        if urgent:
+            ring(self._shared.bell_path)
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         base.check_records(max_records)
-        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
+        get = partial(fetch, offset=offset, max_records=max_records)
+        return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
 
-    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
-        def once(side: Side, connection: sqlite3.Connection) -> list[Entry]:
+    def _read(self, offset: int, partition: int, get: Callable[[sqlite3.Connection, int], list[R]]) -> list[R]:
+        """What `get` has of that log from `offset` on. Raises as `read`, if the log begins behind it or ends before it."""
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[R]:
             log = self._log(side, connection, partition)
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             while side.tails.get(log) != (version, offset):
-                entries = _fetch(connection, log, offset, max_records)
+                entries = get(connection, log)
                 if entries and entries[0].offset == offset:
                     return entries
                 # Nothing at this offset. Both bounds only grow, so they may be read after the entries were.
@@ -136,6 +154,28 @@ class SqliteLog:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
             return []
+
+        return self._file().read(once)
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        base.check_records(max_records)
+        entries = self._read(offset, partition, partial(fetch, offset=offset, max_records=max_records))
+        return entries, not_ahead(self._stamps(entries, partition))
+
+    def _stamps(self, entries: list[Entry], partition: int) -> list[int | None]:
+        """When the append of each began by this process' stopwatch, None where that isn't known, or they are gone meanwhile."""
+        clock = self._shared.clock
+        if not entries or clock == NO_CLOCK:
+            return [None] * len(entries)
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[int | None]:
+            if not side.has_stamps():
+                return [None] * len(entries)
+            log = self._log(side, connection, partition)
+            stamps = fetch_stamps(connection, log, entries[0].offset, entries[-1].offset, clock)
+            return [stamps.get(entry.offset) for entry in entries]
 
         return self._file().read(once)
 
@@ -191,8 +231,7 @@ class SqliteLog:
                 if spent < _TRIM_SLICE / 4:
                     rows *= 2
                 upto = min(before, first + rows)
-                key = log << SHIFT
-                connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (key + first, key + upto))
+                delete(connection, log, first, upto, 2 * rows)
                 first = upto
             connection.execute("UPDATE logs SET first = max(first, ?) WHERE log = ?", (first, log))
             return first < before
@@ -239,6 +278,37 @@ class SqliteLog:
         return int(row[0])
 
 
+class SqliteTopic(SqliteLog):
+    """A topic: a log with keys, which stand in a table of their own."""
+
+    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
+
+    def records(
+        self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
+    ) -> list[Record]:
+        base.check_records(max_records)
+        get = partial(fetch_keyed, offset=offset, max_records=max_records, max_bytes=max_bytes)
+        return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
+
+
 class SqliteLedger(SqliteLog):
     """`sqlite:///relative.db`, `sqlite:////absolute.db`; the file is made when missing, in a folder that is there.
 
@@ -282,14 +352,17 @@ class SqliteLedger(SqliteLog):
         """Whether such a topic is there: asking makes none."""
         return SqliteLog(self._shared, name, self.url).partitions > 0
 
-    def topic(self, name: str, partitions: int = 4) -> Log:
+    def topic(self, name: str, partitions: int | None = None) -> SqliteTopic:
         base.check_name(name, "a topic's name")
-        base.check_partitions(partitions, f"topic {name!r}")
-        topic = SqliteLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
-        if not topic.partitions:
+        if partitions is not None:
+            base.check_partitions(partitions, f"topic {name!r}")
+        topic = SqliteTopic(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+        there = topic.partitions
+        if not there or base.grown_partitions(topic.url, there, partitions) > there:
             with self._file(writing=True).transaction("make a topic") as (_, connection):
                 there = topic._count(connection)
-                add_partitions(connection, name, there, there or partitions)
+                wanted = base.grown_partitions(topic.url, there, partitions) if there else partitions
+                add_partitions(connection, name, there, wanted or PARTITIONS)
         return topic
 
     def checks(self) -> list[tuple[str, str]]:
@@ -299,17 +372,6 @@ class SqliteLedger(SqliteLog):
     def close(self) -> None:
         super().close()
         self._shared.close()
-
-
-def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes]) -> int:
-    """Within a transaction: appends to this log. The first offset."""
-    (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
-    key = (log << SHIFT) + first
-    now = time.time_ns() // 1_000_000
-    rows = [(key + i, now, payload) for i, payload in enumerate(payloads)]
-    connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-    connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
-    return int(first)
 
 
 def _path(address: Address) -> str:
@@ -342,23 +404,3 @@ def _prepare(path: str, partitions: int, *, readonly: bool, folders: bool) -> No
     inspect(path)
     if not readonly:
         check_writable(path)
-
-
-def _fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: int) -> list[Entry]:
-    if not 0 <= offset <= MAX_OFFSET:
-        return []
-    key = log << SHIFT
-    cursor = connection.execute(_ENTRIES, (key, key + offset, key + MAX_OFFSET, max_records))
-    try:
-        entries: list[Entry] = []
-        size = 0
-        for row in cursor:
-            entry = Entry._make(row)
-            size += len(entry.payload)
-            if size > base.MAX_READ_BYTES and entries:
-                break
-            entries.append(entry)
-        return entries
-    finally:
-        # An open cursor is an open read transaction, and that keeps the write-ahead log from being used from its start.
-        cursor.close()
