@@ -19,7 +19,7 @@ from ledger_stages import SqliteStage, in_child, integrity, start_writer
 import pares.ledger
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Ledger
-from pares.ledger.sqlite import connections
+from pares.ledger.sqlite import front
 from pares.ledger.sqlite.errors import unavailable
 
 HANG = 60.0
@@ -90,7 +90,7 @@ def test_waiting_ends_soon_after_the_lock_is_free(sqlite: SqliteStage, monkeypat
         sleep(seconds)
 
     sleep = time.sleep
-    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
+    monkeypatch.setattr(front, "time", SimpleNamespace(sleep=pause))
     with closing(sqlite3.connect(sqlite.path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         waiting = threading.Thread(target=ledger.append, args=[b"x"])
