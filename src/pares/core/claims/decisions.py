@@ -167,7 +167,7 @@ class Moves:
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
-        crew = self._watches.survivors(holder, self.crew)
+        crew = self._survivors(holder)
         target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
         crew = crew or self.crew
         found: list[Take] = []
@@ -185,6 +185,14 @@ class Moves:
                 if self.due(at + wait, now):
                     found.append(Take(seat, over))
         return found
+
+    def _survivors(self, holder: MemberState) -> frozenset[str]:
+        """Those of the crew that have outlived the holder, for all that this member knows (R20). If there are any it is one of
+        them itself, whatever it wrote last. Stopwatches run apart, so members differ in what they read after the holder's next
+        record was due; but each of them lives, and so the first in line of all that they name knows that it is the first. [each
+        of two leaves the seat to the other, or frees what it could have taken itself]"""
+        found = self._watches.survivors(holder, self.crew)
+        return found | {self.me}.intersection(self.crew) if found else found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
         """The member that is to claim the seat at once. The one that placement wants there may hold another seat of the role
