@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos outbox web shop beat fresh sim lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos pgbouncer outbox web shop beat fresh sim lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -45,7 +45,7 @@ else
 endif
 
 brokers: $(VENV)/.ready-test ## the tests on real brokers, servers and PostgreSQL: Kafka comes from Maven Central first, once
-	-@$(MAKE) --no-print-directory prometheus
+	-@$(MAKE) --no-print-directory prometheus pgbouncer
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
@@ -70,6 +70,17 @@ prometheus: $(BIN)/python ## a Prometheus for the test of alerts, unless one is 
 		[ "$$(id -u)" = 0 ] && apt-get -qq update && (cd "$$folder" && apt-get -qq download prometheus); }; } \
 	&& dpkg-deb -x "$$folder"/prometheus_*.deb $(VENV)/prometheus \
 	|| { echo 'apt-get could not fetch the package prometheus: run `apt-get update`, or put a prometheus on PATH' >&2; exit 1; }
+
+# As above, and for the same reason. What else it needs is in every Debian and Ubuntu, but for one library.
+pgbouncer: $(BIN)/python ## a pgbouncer for the tests of PostgreSQL behind one, unless one is on PATH: unpacked from Debian's package
+	@if command -v pgbouncer >/dev/null || [ -x $(VENV)/pgbouncer/usr/sbin/pgbouncer ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo 'There is no pgbouncer on PATH, and no apt-get to fetch one by: install it' >&2; exit 1; fi; \
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder"; \
+	echo 'Set-up: pgbouncer from the package of the distribution (300 kB), for tests'; \
+	{ (cd "$$folder" && apt-get -qq download pgbouncer libc-ares2 2>/dev/null) || { \
+		[ "$$(id -u)" = 0 ] && apt-get -qq update && (cd "$$folder" && apt-get -qq download pgbouncer libc-ares2); }; } \
+	&& for package in "$$folder"/*.deb; do dpkg-deb -x "$$package" $(VENV)/pgbouncer || exit 1; done \
+	|| { echo 'apt-get could not fetch the package pgbouncer: run `apt-get update`, or put a pgbouncer on PATH' >&2; exit 1; }
 
 check: $(VENV)/.ready-test ## the static half of `make test`
 	@$(call lint)
@@ -109,7 +120,7 @@ bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer g
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
 	$(BIN)/pares sim --mutant all
-	for protocol in fast-neli neli nele allcall; do \
+	for protocol in fast-neli neli nele allcall consume; do \
 		$(BIN)/pares sim --protocol $$protocol --seeds $(SEEDS) && $(BIN)/pares sim --protocol $$protocol --mutant all || exit 1; \
 	done
 

@@ -14,7 +14,10 @@ from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
+from bench.hosts.cases import wakes
+from bench.ledgers import cases as on_ledgers
 from bench.neli import cases as on_neli
+from bench.processes import Troupe
 
 PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 
@@ -30,7 +33,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures pares on this machine.")
     parser.add_argument("--only", action="append", metavar="CASE", help="only this case; may be given again")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
-    parser.add_argument("--ledger", choices=["sqlite", "kafka"], default="sqlite", help="kafka: on brokers of its own")
+    parser.add_argument(
+        "--ledger", choices=["sqlite", "file", "kafka"], default="sqlite", help="kafka: on brokers of its own"
+    )
+    parser.add_argument(
+        "--ledgers",
+        nargs="+",
+        choices=["all", *on_ledgers.LEDGERS],
+        help="the same measurements on each of these, one after the other; beside PostgreSQL an elector by its advisory lock",
+    )
     parser.add_argument(
         "--protocol",
         choices=["claims", "neli", "allcall"],
@@ -44,6 +55,18 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=10, help="false takeovers are waited for, on Kafka (default: 10)"
     )
+    parser.add_argument(
+        "--members",
+        type=int,
+        action="append",
+        help="of an idle group, on Kafka; may be given again (default: 3, 10, 30, 100)",
+    )
+    parser.add_argument(
+        "--session",
+        type=float,
+        action="append",
+        help="of an idle group, on Kafka; may be given again (default: 1 s, 10 s)",
+    )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     parser.add_argument("--table", action="store_true", help="the table for the document, too")
     parser.add_argument(
@@ -56,13 +79,18 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    cases, marks, kind = CASES, (BEGIN, END), options.ledger
+    cases, marks, kind = CASES | {"witness": wakes}, (BEGIN, END), options.ledger
+    Troupe.begins = "file" if options.ledger == "file" else "sqlite"
     if options.protocol == "neli":
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"
     elif options.protocol == "allcall":
         cases, marks, kind = allcall.cases(options), (allcall.BEGIN, allcall.END), "allcall"
+    elif options.ledgers:
+        cases, marks, kind = on_ledgers.cases(options), (on_ledgers.BEGIN, on_ledgers.END), "these ledgers"
     elif options.ledger == "kafka":
         cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
+    if options.ledger == "file" and options.write is not None:
+        parser.error("the table of the document is of members on SQLite: leave --write out")
     if unknown := set(options.only or ()) - cases.keys():
         parser.error(f"no case on {kind}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     before = {} if options.compare is None else recorded(options.compare, *marks)

@@ -13,13 +13,15 @@ import statistics
 import time
 import uuid
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pares
+from bench import idle_kafka
 from bench.cases import Row, crash, handed_over, spread, unprovoked
+from bench.hosts.cases import takeovers as across_hosts
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -43,6 +45,8 @@ def cases(options: Namespace) -> Cases:
         "roundtrip": lambda _: (row for n in nodes for row in round_trips(n, 4 * rounds)),
         "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
         "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
+        "witness": lambda _: across_hosts(rounds),
+        "idle": lambda quick: idle_members(options.members or idle_kafka.COUNTS, options.session, quick),
         "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
     }
 
@@ -169,6 +173,15 @@ def takeovers(nodes: int, rounds: int) -> Iterator[Row]:
             met = statistics.median(found) <= most
             what = f"{on(nodes)}: crash takeover by silence, session {session:g} s"
             yield Row(what, spread(found, digits=0), f"p50 <= {most:.0f} ms", met)
+
+
+def idle_members(counts: Sequence[int], sessions: Sequence[float] | None, quick: bool) -> Iterator[Row]:
+    """On one broker; `quick`: the first of the groups alone; kazoo's on a server of its own, when Kafka has ended."""
+    with cluster(1, 1) as kafka:
+        for count in counts[:1] if quick else counts:
+            for session in (sessions or idle_kafka.SESSIONS)[: 1 if quick else None]:
+                yield from idle_kafka.idle(kafka, url(kafka), count, session, quick=quick)
+    yield from idle_kafka.kazoo(5.0 if quick else 30.0)
 
 
 def false_takeovers(nodes: int, minutes: float) -> Iterator[Row]:

@@ -108,11 +108,14 @@ class Player:
 
 
 class Troupe:
-    """The processes of one benchmark, on the ledger `url` or a fresh SQLite one; all are gone when it is left."""
+    """The processes of one benchmark, on the ledger `url` or a fresh one of the sort `begins`; all are gone when it is left."""
+
+    begins = "sqlite"
 
     def __init__(self, url: str | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="pares-bench-")
-        self.url = url or f"sqlite:///{self._folder.name}/bench.db"
+        place = f"{self._folder.name}/bench"
+        self.url = url or (f"file://{place}" if self.begins == "file" else f"sqlite:///{place}.db")
         self.players: dict[str, Player] = {}
         self.lines: queue.Queue[list[str]] = queue.Queue()
         """What players tell: [name, word, ...]."""

@@ -1,13 +1,15 @@
 """A member in a process of its own, for the benchmarks: tells its beliefs on standard output, obeys standard input.
 
-    python -m bench.worker URL NAME SESSION ROLES [noproof]
+    python -m bench.worker URL NAME SESSION ROLES [noproof | locks=FOLDER]
 
 Lines out: `ready - NS`, `lead ROLE NS TOKEN`, `lost ROLE NS`, `handing ROLE NS`, and the answers in `bench.part`.
-Lines in: `hand ROLE [NAME]` hands a role over, and the questions in `bench.part`.
+Lines in: `hand ROLE [NAME]` hands a role over; `eat FILE` takes memory until the kernel kills it, with the time of its last
+sign of life in the file; and the questions in `bench.part`.
 """
 
 from __future__ import annotations
 
+import mmap
 import sys
 import threading
 import time
@@ -72,8 +74,16 @@ def main() -> None:
         tell("handing", role, stopwatch())
         member.hand_over(role, to)
 
+    def eat(path: str) -> None:
+        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 8) as sign:
+            eaten: list[bytearray] = []
+            while True:
+                sign[:] = stopwatch().to_bytes(8, "little")
+                eaten.append(bytearray(64 * 1024))
+
     few = len(names) <= 10
-    member = pares.Member(ledger, group="bench", roles=names, name=name, session=float(session))
+    folder = next((word.removeprefix("locks=") for word in sys.argv[5:] if word.startswith("locks=")), None)
+    member = pares.Member(ledger, group="bench", roles=names, name=name, session=float(session), lock_folder=folder)
     if few:
         # Not the barrier: that would be part of what a handover is measured to take.
         threading.Thread(target=lambda: [heard(event) for event in member.events()], daemon=True).start()
@@ -81,7 +91,7 @@ def main() -> None:
         for role in names:
             threading.Thread(target=lambda role=role: first(member.wait(role)), daemon=True).start()
     threading.Thread(target=ready, daemon=True).start()
-    play({"holds()": lambda: member.holds(names[0])}, {"hand": hand})
+    play({"holds()": lambda: member.holds(names[0])}, {"hand": hand, "eat": eat})
     member.close()
 
 

@@ -31,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SERVERS = {"nats", "postgres"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -43,6 +43,7 @@ REAL = (
     "tests/dev/test_dev_postgres",
     "tests/ledger/kafka/test_kafka",
     "tests/ledger/nats/test_nats",
+    "tests/ledger/postgres/test_postgres",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",

@@ -39,8 +39,14 @@ def main() -> int:
     parser.add_argument("--shards", type=int, default=plan.shards)
     parser.add_argument("--session", type=float, default=plan.session, help="seconds for which a lock lasts")
     parser.add_argument("--seed", type=int, default=plan.seed)
+    parser.add_argument(
+        "--log",
+        choices=["postgres", "sqlite"],
+        default=plan.log,
+        help="the group's log: two tables beside the orders, so that nothing but PostgreSQL is needed, or a file (postgres)",
+    )
     given = parser.parse_args()
-    plan = Plan(given.seconds, given.pollers, given.shards, given.session, given.seed)
+    plan = Plan(given.seconds, given.pollers, given.shards, given.session, given.seed, given.log)
     table = Table(title=f"{plan.pollers} pollers, {plan.shards} shards, locks of {plan.session:g} s")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "lock" else "right", no_wrap=True)

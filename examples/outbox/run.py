@@ -31,6 +31,8 @@ class Plan:
     shards: int = 6
     session: float = 1.0
     seed: int = 1
+    log: str = "postgres"
+    """Where the pollers' group has its log: in the orders' own database, or in a file."""
 
 
 @dataclass
@@ -89,7 +91,7 @@ def run(kind: str, server: str, plan: Plan) -> Outcome:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pares-outbox-"))
         orders, topic = stack.enter_context(databases(server, name, plan.shards))
-        ledger = f"sqlite:///{folder}/group.db"
+        ledger = f"sqlite:///{folder}/group.db" if plan.log == "sqlite" else orders
         pollers: list[Poller] = []
         stack.callback(lambda: [poller.kill(then_start=False) for poller in pollers])
         for number in range(plan.pollers):

@@ -55,9 +55,12 @@ if TYPE_CHECKING:
         Peer,
         Revoked,
         Term,
+        Witness,
+        WitnessHealth,
         leave_on_signals,
     )
     from pares.runtime import aio as aio
+    from pares.runtime.consume.consumer import Consumer
     from pares.runtime.probes import health_app
     from pares.runtime.work.slots import Slots
 
@@ -70,6 +73,7 @@ __all__ = [
     "CapabilityError",
     "ClosedError",
     "ConfigError",
+    "Consumer",
     "DuplicateName",
     "Entry",
     "Event",
@@ -95,6 +99,8 @@ __all__ = [
     "Slots",
     "Stale",
     "Term",
+    "Witness",
+    "WitnessHealth",
     "__version__",
     "aio",
     "dev",
@@ -122,6 +128,7 @@ _HOMES = {
     ),
     "pares.runtime.probes": ("health_app",),
     "pares.runtime.work.slots": ("Slots",),
+    "pares.runtime.consume.consumer": ("Consumer",),
 }
 _MODULES = {"aio": "pares.runtime.aio", "dev": "pares.dev", "fence": "pares.fence", "metrics": "pares.metrics"}
 """Where names come from; those that stand in neither list come from `pares.runtime`."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import re
+import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli_log import BASE, HandLog, pares, pares_here
 
+import pares.ledger as pares_ledger
 from pares.cli.common.output import plain_errors
 from pares.core.wire import records as r
 
@@ -63,6 +66,34 @@ def test_the_default_ledger_is_in_the_state_folder(tmp_path: Path) -> None:
     assert ran.code == 2
     assert str(tmp_path) in ran.one_line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_ledger_of_an_earlier_release_is_used_on(tmp_path: Path) -> None:
+    """A second ledger beside it would be a second world."""
+    env = {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    state = tmp_path / "pares"
+    state.mkdir()
+    old = f"sqlite:///{state}/pares.db"
+    with closing(pares_ledger.open(old)):
+        pass
+    ran = pares("run", "--role", "r", "--", "true", env=env)
+    assert ran.code == 0, ran.err
+    assert (state / "ledger").exists(), "nothing was ever written to the old one"
+    with closing(pares_ledger.open(old)) as ledger:
+        ledger.append(b"of a member")
+    ran = pares("watch", "--once", env=env)
+    assert ran.code == 2
+    assert "there are two default ledgers" in ran.one_line
+    shutil.rmtree(state / "ledger")
+    ran = pares("run", "--role", "r", "--", "true", env=env)
+    assert ran.code == 0, ran.err
+    assert f"still the SQLite file {state}/pares.db" in ran.err
+    assert not (state / "ledger").exists()
+    with closing(pares_ledger.open(old)) as ledger:
+        assert ledger.end() > 1
+    ran = pares("run", "--json", "--role", "r", "--", "true", env=env)
+    assert all(json.loads(line) for line in ran.err.splitlines()), "also the remark is JSON, where all is"
+    assert "still the SQLite file" in ran.err
 
 
 def test_a_variable_that_is_set_but_empty_does_not_mean_the_default(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ class Solo:
         if self.reading:
             for _ in range(50):
                 before = (self.claims.position, self.claims.reader.state)
-                self.step(ev.Read([e for e in self.paper.entries if e[0] >= max(self.start, self.claims.position)]))
+                news = [e for e in self.paper.entries if e[0] >= max(self.start, self.claims.position)]
+                self.step(ev.Read(news, began=self.now))
                 if (self.claims.position, self.claims.reader.state) == before:
                     break
 

@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 def test_it_comes_serves_and_goes() -> None:
     with Postgres({"max_connections": 17}) as server:
-        folder, port = server._folder, server.port
+        folder, port = server.folder, server.port
         with psycopg.connect(server.url) as connection:
             assert connection.execute("SHOW max_connections").fetchone() == ("17",)
             assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)

@@ -192,7 +192,7 @@ def test_it_runs_by_its_environment(snippet: Snippet, yours: Yours, monkeypatch:
     assert len(variables) > 3
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PARES_LEDGER", "sqlite:///work.db")
+    monkeypatch.setenv("PARES_LEDGER", "file:work")
     me = play(snippet, yours)["me"]
     assert yours.calls["publish"], "it has led"
     assert (me.group, me.session) == (variables["PARES_GROUP"], float(variables["PARES_SESSION"]))

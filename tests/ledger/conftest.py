@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nats_stages import Server
 
 
-SERVED = ["nats", "kafka"]
+SERVED = ["nats", "kafka", "postgres"]
 KINDS = [*sorted(STAGES), "page", *SERVED]
 """`page`: the ledger whose whole code stands in docs/internals.md."""
 NATIVE = ["nats ledger", "core nats"]
@@ -49,6 +49,10 @@ def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage
         from nats_stages import NatsStage
 
         return NatsStage(folder, request.getfixturevalue("server"))
+    if kind == "postgres":
+        from postgres_stages import PostgresStage
+
+        return PostgresStage(folder, request.getfixturevalue("postgres"))
     if kind == "page":
         from page_stage import PageStage, install
 

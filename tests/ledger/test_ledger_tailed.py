@@ -23,7 +23,7 @@ class Shelf:
         self.lifetime = Lifetime("shelf://")
         self.known = Known()
         self.entries: list[Entry] = []
-        self.doubts = 0
+        self.doubts = self.caught_up = 0
         self._window = Window("t", 0)
 
     def look(self, topic: str) -> tuple[str, int]:
@@ -42,10 +42,18 @@ class Shelf:
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         return self.entries[offset : offset + max_records]
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool = True) -> list[int]:
         first = len(self.entries)
         self.entries += [Entry(first + at, 0, payload) for at, payload in enumerate(payloads)]
         return list(range(first, len(self.entries)))
+
+    def catch_up(self, window: Window) -> bool:
+        self.caught_up += 1
+        new = [entry for entry in self.entries if entry.offset >= window.high]
+        window.put(new, 0, {entry.offset for entry in new}, life=window.life, at_end=not new)
+        return True
+
+    def stuck(self, window: Window) -> None: ...
 
     def trim(self, topic: str, partition: int, before: int) -> None: ...
 
@@ -125,8 +133,8 @@ def test_a_tail_that_is_ahead_of_an_append_is_not_doubted() -> None:
     shelf.push()
     append = shelf.append
 
-    def pushed(topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        offsets = append(topic, payloads, partition)
+    def pushed(topic: str, payloads: Sequence[bytes], partition: int, urgent: bool = True) -> list[int]:
+        offsets = append(topic, payloads, partition, urgent)
         shelf.push()
         shelf.window(topic, partition).expect(offsets[-1] + 1, at_least=True)
         return offsets
@@ -168,3 +176,47 @@ def test_an_old_answer_about_a_log_does_not_undo_a_newer_one() -> None:
     assert known.get("t") == ("two", 2, 3.0)
     known.doubt("t")
     assert known.put("t", "three", 1, 4.0)
+
+
+def lazy_shelf() -> tuple[Shelf, ShelfLog]:
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    shelf.push()
+    shelf.window("t", 0).lazy = True
+    return shelf, log
+
+
+def test_a_lazy_window_is_filled_by_its_readers() -> None:
+    shelf, log = lazy_shelf()
+    log.append_many([b"a", b"b"], urgent=False)
+    assert [entry.payload for entry in log.read(0)] == [b"a", b"b"]
+    assert shelf.caught_up == 1
+    assert [entry.payload for entry in log.read(1)] == [b"b"]
+    assert shelf.caught_up == 1, "what is here costs no request"
+    assert log.read(2) == []
+
+
+def test_nothing_of_the_old_log_comes_by_a_late_answer() -> None:
+    """A reader has asked, and the log is another one when the answer comes."""
+    shelf, log = lazy_shelf()
+    window = shelf.window("t", 0)
+    life = window.life
+    window.shut()
+    window.begin(0)
+    window.put([Entry(0, 0, b"old")], 0, life=life)
+    assert window.take(0, 10) != [Entry(0, 0, b"old")]
+    log.append(b"new")
+    assert [entry.payload for entry in log.read(0)] == [b"new"]
+
+
+def test_a_window_holds_what_readers_need_and_no_more() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    for offset in range(10_000):
+        window.put([Entry(offset, 0, b"x" * 100)], 0)
+        window.take(offset, 10)
+    assert window.high - window.low <= 1024
+    large = 1 << 18
+    for offset in range(10_000, 10_100):
+        window.put([Entry(offset, 0, b"x" * large)], 0)
+    assert (window.high - window.low) * large <= 4 << 20

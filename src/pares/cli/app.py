@@ -21,6 +21,7 @@ from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
 from pares.cli.watch import watch
+from pares.cli.witness import witness
 
 HELP: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -55,6 +56,7 @@ SEE, STEER, WORK, CHECK = "See", "Steer", "Work", "Check"
 
 app.command(rich_help_panel=WORK, cls=Plain)(demo)
 app.command(rich_help_panel=WORK, cls=Wrapping, context_settings={**HELP, **SETTINGS})(run)
+app.command(rich_help_panel=WORK, cls=Plain)(witness)
 app.command(rich_help_panel=SEE, cls=Plain)(watch)
 app.command(rich_help_panel=SEE, cls=Plain)(history)
 app.command(rich_help_panel=SEE, cls=Plain)(log)

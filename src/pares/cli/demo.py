@@ -32,7 +32,7 @@ def demo(
         typer.Option(
             "--ledger",
             metavar="URL",
-            help="Where the log is. Default: a SQLite file, removed at the end. kafka: a Kafka that the demo starts on this "
+            help="Where the log is. Default: files, removed at the end. kafka: a Kafka that the demo starts on this "
             "machine and ends again. kafka://HOST:PORT: a topic of its own there, deleted at the end; with /TOPIC behind it "
             "that topic, new or empty, and kept. Any other ledger is used and kept.",
         ),

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from pares.cli.common.options import DEFAULT_GROUP, Create, Group, LedgerUrl, beginnable, chosen
-from pares.cli.common.output import FAILED, USAGE
-from pares.cli.running import Wrapper, line, lines_only
-from pares.core.errors import ConfigError, ParesError
+from pares.cli.common.running import Wrapper, line, told
+from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pares.runtime import Member
@@ -151,7 +150,7 @@ def run(
     from pares.supervise.contention import contention
     from pares.supervise.grace import usual_grace
 
-    with _told(json):
+    with told(json):
         _check_program(command[0], "after --")
         after = None if on_lost is None else _words(on_lost)
         asked = contention(protocol, session, seats, chosen(ledger))
@@ -192,20 +191,6 @@ def run(
                 if hook is not None:
                     hook.wait()
     raise SystemExit(code)
-
-
-@contextlib.contextmanager
-def _told(json: bool) -> Iterator[None]:
-    """With --json errors are lines of JSON, as everything else is."""
-    if not json:
-        yield
-        return
-    with lines_only():
-        try:
-            yield
-        except ParesError as error:
-            line("error", message=" ".join(str(error).split()))
-            raise SystemExit(USAGE if isinstance(error, ConfigError) else FAILED) from None
 
 
 @contextlib.contextmanager

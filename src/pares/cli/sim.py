@@ -18,7 +18,10 @@ MUTANT_SEEDS: Final = 1000
 
 def sim(
     protocol: Annotated[
-        str, typer.Option("--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli, nele or allcall.")
+        str,
+        typer.Option(
+            "--protocol", metavar="P", help="Which protocol: claims, fast-neli, neli, nele, allcall or consume."
+        ),
     ] = "claims",
     seeds: Annotated[
         int | None,

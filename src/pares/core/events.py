@@ -8,6 +8,7 @@ fetch has returned, and before an append is handed over (R4). So a `Read` never 
 | protocol | events of its own | effects of its own |
 |---|---|---|
 | claims | `Died`, and the requests to its group | `Watch`, `Moved`, `Trim` |
+| consumption, on claims | `Took`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken` |
 | NELI, Fast NELI | `Assigned`, `Revoked`, `Lost`, `ChangeRoles` | `Yielded` |
 | ALLCALL | `Received`, `Reconnected` | `Publish`, `LeaderChanged`, `PeerJoined`, `PeerLost` |
 
@@ -17,6 +18,7 @@ its number in the ledger: theirs is always 0 here. NELI counts the partitions th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -47,6 +49,12 @@ class Read(Struct, frozen=True):
     entries: list[EntryLike]
     partition: int = 0
     wall_us: int = 0
+    began: int = 0
+    """What the stopwatch showed when this fetch began; 0: nobody knows. A read without entries that began later than a silence
+    ran out is what a claim by silence needs (R21)."""
+    stamps: Sequence[int | None] = ()
+    """For each entry the reading of the stopwatch, which its writer shares, when its append began (R21); None, or nothing at
+    all, where the writer's stopwatch is another one."""
 
 
 class Received(Struct, frozen=True, gc=False):
@@ -187,6 +195,33 @@ class Marked(Struct, frozen=True, gc=False):
     mark: int
 
 
+class Took(Struct, frozen=True, gc=False):
+    """A consumer wants to give out `first` to `last` of this seat's partition, at most once (C4), in the term `token`."""
+
+    seat: Seat
+    token: int
+    first: int
+    last: int
+
+
+class Flush(Struct, frozen=True, gc=False):
+    """The marks that the log does not show yet are to be written now, and not with the next beat."""
+
+
+class Willing(Struct, frozen=True, gc=False):
+    """The roles of which a consumer takes seats from now on (C6): partitions that its source has."""
+
+    roles: tuple[str, ...]
+
+
+class Unhealthy(Struct, frozen=True, gc=False):
+    """The work of the term `token` falls behind, or stands still: another consumer is to try, if there is one (C7)."""
+
+    seat: Seat
+    token: int
+    why: str
+
+
 class Ready(Struct, frozen=True, gc=False):
     """Whether the user's own check lets this member lead."""
 
@@ -198,7 +233,21 @@ class Close(Struct, frozen=True, gc=False):
 
 
 Request: TypeAlias = (
-    HandOver | StepDown | Declare | ChangeRoles | Ask | PauseFor | ResumeNow | RewindTo | Marked | Ready | Close
+    HandOver
+    | StepDown
+    | Declare
+    | ChangeRoles
+    | Ask
+    | PauseFor
+    | ResumeNow
+    | RewindTo
+    | Marked
+    | Took
+    | Flush
+    | Willing
+    | Unhealthy
+    | Ready
+    | Close
 )
 Event: TypeAlias = (
     Attached
@@ -246,6 +295,23 @@ class Lead(Struct, frozen=True, gc=False):
     token: int
     until: int
     why: str = ""
+
+
+class Begins(Struct, frozen=True, gc=False):
+    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin."""
+
+    seat: Seat
+    token: int
+    position: int
+    first: bool
+
+
+class Taken(Struct, frozen=True, gc=False):
+    """A `Took` was read back and had its effect: what it takes, up to before `upto`, may be given out (C4)."""
+
+    seat: Seat
+    token: int
+    upto: int
 
 
 class Extend(Struct, frozen=True, gc=False):
@@ -356,6 +422,8 @@ Effect: TypeAlias = (
     Append
     | Publish
     | Lead
+    | Begins
+    | Taken
     | Extend
     | Follow
     | Barrier

@@ -9,7 +9,17 @@ on *its* stopwatch since it read k. It read k after k was sent; L on a clock tha
 L / (1 - drift) of true time, a session on a clock that is fast by `drift` at least session / (1 + drift); so the belief ends
 before the claim is sent. No clock was compared with another, only rates are assumed to be within `drift` of true time.
 
-What breaks without it: counting from when k was *read* adds the whole delay of the log to the belief; a retry that renews s
+**On one stopwatch (R21).** Where holder and challenger share a stopwatch (one host, one boot, one time namespace), the ledger
+stamps each append with it. The stamp of k is read within the append, so it is never before s. The challenger waits, on that
+same stopwatch, until the stamp plus L without its margin: no rate comes in, as there is one clock, and drift is subtracted
+only because the holder subtracts it, too. A belief rests on s of a record that was read back and that counted, and k is the
+last of these before the claim; numbers and times of sending grow together, so no other belief lasts longer than s + L. So
+the belief has ended before the claim is sent, however late k was read. A record that the holder sent after k stands
+before the claim, which then fails by its compare, or behind it, and then the holder reads the claim first: as without
+stamps. So reading late costs no safety and, on one host, no time.
+
+What breaks without it: a stamp that is taken before s, or believed though it is another clock's, ends the wait before the
+belief; counting from when k was *read* adds the whole delay of the log to the belief; a retry that renews s
 does the same for an append that had landed all along; a record that only its sender takes for accepted prolongs a belief
 that no challenger knows about.
 """
@@ -26,6 +36,12 @@ MAX_MARGIN: Final = 2 * MS
 def margin_ns(session_ms: int) -> int:
     """What a belief ends earlier than it need, for the time between reading the clock and acting on it."""
     return min(MAX_MARGIN, session_ms * MS // 20)
+
+
+def shared_ns(session_ms: int, drift: float) -> int:
+    """How long a challenger that shares its stopwatch waits for a silent holder, from the stamp of its last record on: its
+    whole lease, whatever the margin (R21)."""
+    return int(session_ms * MS * (1 - drift) / (1 + drift)) + 1
 
 
 def lease_ns(session_ms: int, drift: float, overlap_ms: int = 0) -> int:

@@ -31,10 +31,14 @@ STEPPED_DOWN: Final = "stepped down"
 BARRIER_RAISED: Final = "stepped down: the barrier raised"
 BARRIER_LATE: Final = "stepped down: the barrier did not return from Acquired"
 BALANCE: Final = "balance"
+BEHIND: Final = "fell behind"
+"""A consumer's partition grows faster than it is worked off (C7)."""
+STUCK: Final = "stood still"
+"""A consumer's partition has work waiting, and its position does not move (C7)."""
 
 PLANNED: Final = frozenset(
     {ROLE_REMOVED, PAUSED, DRAINED, CLOSED, LEFT, NOT_READY, SLOW, ASKED, HANDED_OVER, BALANCE}
-    | {STEPPED_DOWN, BARRIER_RAISED, BARRIER_LATE}
+    | {STEPPED_DOWN, BARRIER_RAISED, BARRIER_LATE, BEHIND, STUCK}
 )
 UNPLANNED: Final = frozenset({LEASE_RAN_OUT, FENCED, BARRIER_TIMED_OUT})
 REASONS: Final = PLANNED | UNPLANNED

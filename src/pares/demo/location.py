@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from rich.markup import escape
 
@@ -52,7 +53,7 @@ def check(ledger: str | None) -> None:
     if ledger is None or ledger in OWN_KAFKA:
         return
     if scheme_of(ledger).scope == "process":
-        raise ConfigError(f"{ledger} lives inside one process, and the demo's members are several: use sqlite:///FILE")
+        raise ConfigError(f"{ledger} lives inside one process, and the demo's members are several: use file:FOLDER")
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def prepared(ledger: str | None, folder: Path, screen: Screen, partitions: int =
     something that must be installed, `LedgerUnavailable` if no broker answers.
     """
     if ledger is None:
-        yield Where(divided(f"sqlite:///{folder / 'ledger.db'}", partitions), "a SQLite file", kept=False, fresh=True)
+        yield Where(divided(f"file://{quote(str(folder / 'ledger'))}", partitions), "files", kept=False, fresh=True)
     elif ledger in OWN_KAFKA:
         with _own_kafka(screen) as url:
             yield Where(divided(url, partitions), "a Kafka topic", kept=False, fresh=True)

@@ -32,7 +32,19 @@ EXCHANGE_SECONDS = 0.03
 """How long the exchange takes to answer with a price."""
 
 
-BY_CABLE = ("append", "append_many", "append_each", "read", "changed", "start", "end", "identity", "checks", "trim")
+BY_CABLE = (
+    "append",
+    "append_many",
+    "append_each",
+    "read",
+    "read_stamped",
+    "changed",
+    "start",
+    "end",
+    "identity",
+    "checks",
+    "trim",
+)
 """What has to reach the ledger."""
 
 

@@ -40,12 +40,18 @@ class LocalCluster(ABC):
 
     kind: ClassVar[str]
     """The scheme of its ledgers' URLs."""
+    command: ClassVar[str]
+    """`pares dev COMMAND`."""
     title: ClassVar[str]
     _ports_each: ClassVar[int]
     """How many ports a node needs: for clients, for the other nodes, and perhaps for whoever looks after it."""
     _log: ClassVar[str]
     _errors: ClassVar[Sequence[str]]
     _look: ClassVar[float] = _LOOK
+    _stop_by: ClassVar[signal.Signals] = signal.SIGTERM
+    """What ends a node in good order."""
+    _login: ClassVar[str] = ""
+    """The user that its ledgers' URLs name, if they have to."""
 
     def __init__(
         self,
@@ -94,6 +100,10 @@ class LocalCluster(ABC):
     def _missing(self, node: Node, wanted: set[int], left: float) -> str | None:
         """What a node still lacks; None if it serves and knows the wanted ones. `left`: seconds until nobody waits any more."""
 
+    def _runs_as(self) -> tuple[int, int] | None:
+        """Ids of the user that nodes run as and of its group; None: the present one."""
+        return None
+
     def _new_id(self) -> str:
         """What tells one cluster of this kind from another."""
         return secrets.token_hex(8)
@@ -112,7 +122,7 @@ class LocalCluster(ABC):
 
     # Life ----------------------------------------------------------------------------------------------------------------
 
-    def start(self, timeout: float = 120.0) -> None:
+    def start(self, timeout: float = 120.0) -> Self:
         """Starts all nodes and waits until each serves, at most `timeout` seconds (a first download not included).
 
         Raises `CapabilityError` if what it needs is not there, or a node does not start, whose last words it quotes;
@@ -137,6 +147,7 @@ class LocalCluster(ABC):
                 raise
             if not self._survive:
                 atexit.register(self.close)
+            return self
 
     def _start(self, folder: Path, timeout: float) -> None:
         kept = self._kept(folder)
@@ -174,7 +185,7 @@ class LocalCluster(ABC):
         if len(kept.nodes) != len(self._hosts):
             raise ConfigError(
                 f"{folder} holds a cluster of {len(kept.nodes)}, not of {len(self._hosts)}: ask for as many nodes, name "
-                f"another folder, or remove this one with its data (pares dev {self.kind} down --remove)"
+                f"another folder, or remove this one with its data (pares dev {self.command} down --remove)"
             )
         if (alive := kept.alive()) and not self._survive:
             pids = ", ".join(str(identity.pid) for identity in alive.values())
@@ -202,7 +213,9 @@ class LocalCluster(ABC):
         if taken or others is None:
             others = drawn[count:]
         places = [Place(at + 1, hosts[at], clients[at], *others[at::count]) for at in range(count)]
-        return Cluster(self.kind, self._version(), kept.id if kept else self._new_id(), places, log=self._url_log)
+        return Cluster(
+            self.kind, self._version(), kept.id if kept else self._new_id(), places, log=self._url_log, user=self._login
+        )
 
     def _nothing(self) -> Cluster:
         return Cluster(self.kind, "", "", [])
@@ -222,7 +235,9 @@ class LocalCluster(ABC):
         node.folder.mkdir(parents=True, exist_ok=True)
         command = self._command(node)
         log_from = node.turn_log()
-        process = start([*node.prefix, *command], log=node.log, folder=node.folder, survive=self._survive)
+        process = start(
+            [*node.prefix, *command], log=node.log, folder=node.folder, survive=self._survive, user=self._runs_as()
+        )
         node.begin(process, log_from=log_from)
         self._cluster.running[node.id] = process.identity
         state.save(self.folder, self._cluster)
@@ -256,7 +271,8 @@ class LocalCluster(ABC):
                 return
             atexit.unregister(self.close)
             if not self._temporary:
-                state.end([node.process.identity for node in self.nodes if node.process is not None], STOP_SECONDS)
+                running = [node.process.identity for node in self.nodes if node.process is not None]
+                state.end(running, STOP_SECONDS, self._stop_by)
             self._kill_all()
             if self.folder is not None and self._temporary:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -268,8 +284,7 @@ class LocalCluster(ABC):
             self._cluster = self._nothing()
 
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -284,7 +299,7 @@ class LocalCluster(ABC):
 
     def stop(self, node: int, timeout: float = 60.0) -> None:
         """An orderly stop: the node hands over what it leads. Killed if that takes longer than `timeout` seconds."""
-        self._node(node).end(signal.SIGTERM, timeout)
+        self._node(node).end(self._stop_by, timeout)
 
     def freeze(self, node: int) -> None:
         """SIGSTOP: connections stay, nothing answers. Returns when it stands still."""

@@ -124,17 +124,25 @@ def start(
     """Starts a server, in a session of its own, so that a Ctrl-C meant for this program does not reach it.
 
     Its output is added to `log`, its working folder is `folder`. Unless it is to `survive`, it is killed when this process
-    ends, however that happens (on Linux), and `user` (its ids and its group's) may be who it runs as.
+    ends, however that happens (on Linux). `user`: ids of the user that it runs as, and of its group.
     """
     argv = list(command) if survive else guarded(command, user)
+    other = user if survive else None  # else the guard becomes that user
 
     def run() -> Started:
         with log.open("ab") as output:
-            return Started(
-                subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
-                )
+            popen: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                start_new_session=True,
+                user=other and other[0],
+                group=other and other[1],
+                extra_groups=other and [],
             )
+            return Started(popen)
 
     return run() if survive else _keeper.call(run)
 

@@ -29,7 +29,8 @@ LOCK: Final = ".lock"
 class Cluster(msgspec.Struct):
     """One cluster. `running` has the processes that were started and not seen to end; some may be gone.
 
-    `kind`: the scheme of the URLs of its ledgers. `log`: the log that its own URL names; empty if it keeps none.
+    `kind`: the scheme of the URLs of its ledgers. `log`: the log (or database) that its own URL names; empty if it keeps none.
+    `user`: whom that URL names.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Cluster(msgspec.Struct):
     nodes: list[Place]
     running: dict[int, Identity] = {}
     log: str = "pares"
+    user: str = ""
 
     @property
     def bootstrap(self) -> str:
@@ -46,7 +48,8 @@ class Cluster(msgspec.Struct):
 
     @property
     def url(self) -> str:
-        return f"{self.kind}://{self.bootstrap}/{self.log}".rstrip("/")
+        user = f"{self.user}@" if self.user else ""
+        return f"{self.kind}://{user}{self.bootstrap}/{self.log}".rstrip("/")
 
     @property
     def looked_after_url(self) -> str:
@@ -104,13 +107,13 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def end(processes: list[Identity], timeout: float) -> list[Identity]:
+def end(processes: list[Identity], timeout: float, by: signal.Signals = signal.SIGTERM) -> list[Identity]:
     """Ends them, orderly if they do so within `timeout` seconds; returns those that had to be killed.
 
     All at once: a broker that is alone tries for minutes to hand over to the others before it stops.
     """
     for process in processes:
-        process.signal(signal.SIGTERM)
+        process.signal(by)
         process.signal(signal.SIGCONT)  # one that is frozen would not notice
     until = time.monotonic() + timeout
     late = [process for process in processes if not process.wait(max(0.0, until - time.monotonic()))]

@@ -84,7 +84,7 @@ class Tokens:
         first, end = self._ends(upto)
         self._seeker.forget()
         given = set[int]()
-        while first < end and (entries := self._seeker.fetch(topic, 0, first, end, _AT_ONCE)):
+        while first < end and (entries := self._seeker.fetch(topic, 0, first, end, _AT_ONCE)[0]):
             for entry in entries:
                 passed = decode(entry.payload)
                 if passed is not None and (passed.group, passed.role, passed.seat) == (group, role, seat):

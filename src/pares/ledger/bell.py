@@ -1,11 +1,11 @@
 """Bells: how a reader learns of an append by another process without asking all the time.
 
-SQLite has no way to tell another process that something was committed. Polling costs either time (20 ms between looks
-are 10 ms of every takeover) or CPU (5 ms cost 1 % of a core in each idle member). So there is a named pipe beside the
-database: a writer writes one byte into it, *after* the commit, and readers wait for that with an edge-triggered
-epoll. Nobody reads the bytes, so every waiting reader is woken by each of them; when the pipe is full, the ringer makes
-room first. (Realm wakes its processes in the same way.) Nothing depends on the bell but speed: it may be deleted, or
-the system may have no such pipes; then readers poll.
+Neither a file nor SQLite has a way to tell another process that something was committed. Polling costs either time (20 ms
+between looks are 10 ms of every takeover) or CPU (5 ms cost 1 % of a core in each idle member). So there is a named pipe beside
+the log: a writer of something urgent writes one byte into it, *after* the commit, and readers wait for that with an
+edge-triggered epoll. Nobody reads the bytes, so every waiting reader is woken by each of them; when the pipe is full, the
+ringer makes room first. (Realm wakes its processes in the same way.) Nothing depends on the bell but speed: it may be deleted,
+or the system may have no such pipes; then readers poll.
 
 Why not inotify: the kernel takes its time to close one, up to 16 ms in which a killed process is not yet dead, and its
 locks not yet free. That alone would be four times what a proven takeover may take (R7).
@@ -26,7 +26,7 @@ from pares.core.errors import ClosedError, ForkedError
 
 _OPEN: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _ROOM: Final = 4096
-_LISTEN: Final = 0.1
+LISTEN: Final = 0.1
 _POLL: Final = 0.005
 """Seconds between looks while waiting: with a bell, which may be taken away, and without."""
 
@@ -302,7 +302,7 @@ def awaited(look: Callable[[], list[T]], new_bell: Callable[[], FileBell | None]
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found
-            listening.poll(min(left, _LISTEN if bell is not None else _POLL) * 1000)
+            listening.poll(min(left, LISTEN if bell is not None else _POLL) * 1000)
     finally:
         if bell is not None:
             bell.close()

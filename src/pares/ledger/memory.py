@@ -21,13 +21,16 @@ from pares.ledger.handle_state import Lifetime
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
-from .bell import PipeBell
+from .bell import LISTEN, PipeBell
+from .local.stamp import SHARED, not_ahead, stopwatch
 
 
 @dataclass(slots=True)
 class _Partition:
     first: int = 0
     entries: list[Entry] = field(default_factory=list[Entry])
+    stamps: list[int] = field(default_factory=list[int])
+    """Of each entry, when its append began."""
 
     @property
     def next(self) -> int:
@@ -80,7 +83,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True)
+    capabilities = Capabilities(scope="process", one_bell=True, stamps=SHARED)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -99,13 +102,14 @@ class MemoryLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append([payload], partition)[0]
+        return self._append([payload], partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent=urgent)
 
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def _append(self, payloads: Sequence[bytes], partition: int, *, urgent: bool) -> list[int]:
+        began = stopwatch()
         space = self._open()
         with space.changed:
             log = self._partition(space, partition)
@@ -114,7 +118,8 @@ class MemoryLog:
             first = log.next
             now = time.time_ns() // 1_000_000
             log.entries.extend(Entry(first + i, now, payload) for i, payload in enumerate(payloads))
-            if payloads:
+            log.stamps.extend([began] * len(payloads))
+            if payloads and urgent:
                 space.changed.notify_all()
                 for bell in space.bells:
                     bell.ring()
@@ -123,6 +128,18 @@ class MemoryLog:
             return list(range(first, log.next))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
+        return self._find(offset, partition, max_records, timeout)[0]
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        """See `Stamped`: writer and reader are in one process, so every entry has its stamp."""
+        entries, stamps = self._find(offset, partition, max_records, 0.0)
+        return entries, not_ahead(stamps)
+
+    def _find(
+        self, offset: int, partition: int, max_records: int, timeout: float
+    ) -> tuple[list[Entry], list[int | None]]:
         base.check_records(max_records)
         deadline = time.monotonic() + timeout
         while True:
@@ -137,11 +154,13 @@ class MemoryLog:
                 if offset > log.next:
                     raise base.rewound(self.url, partition, offset, log.next)
                 if offset < log.next:
-                    return base.limited(log.entries[offset - log.first : offset - log.first + max_records], max_records)
+                    at = offset - log.first
+                    found = base.limited(log.entries[at : at + max_records], max_records)
+                    return found, [*log.stamps[at : at + len(found)]]
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return []
-                space.changed.wait(left)
+                    return [], []
+                space.changed.wait(min(left, LISTEN))  # what is not urgent wakes nobody
 
     def start(self, partition: int = 0) -> int:
         space = self._open()
@@ -165,6 +184,7 @@ class MemoryLog:
                 raise base.rewound(self.url, partition, before, log.next)
             if before > log.first:
                 del log.entries[: before - log.first]
+                del log.stamps[: before - log.first]
                 log.first = before
 
     def identity(self) -> str:

@@ -103,6 +103,13 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         look_only=True,
         bus_without_path=True,
     ),
+    "postgresql": Scheme(
+        opens="pares.ledger.postgres.log:PostgresLedger",
+        shown=("postgresql://USER@HOST:PORT/DB",),
+        look_only=True,
+        ranges=True,
+        words="a PostgreSQL table",
+    ),
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process"),
 }
 """The ledgers that come with pares: one line is all that the rest of it knows of each."""

@@ -19,8 +19,8 @@ from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.window import TailBell, Window
 
-LOOK: Final = 3.0
-"""Seconds for which a log's identity is believed while its tail is followed: the tail hears sooner if it is another one."""
+LOOK: Final = 60.0
+"""Seconds for which a log's identity is believed while its tail is followed: the tail hears at once if it is another one."""
 _ASK_AGAIN: Final = 1.0
 """Seconds after which a waiting read asks the service, whether the tail says anything or not."""
 
@@ -84,7 +84,16 @@ class Service(Protocol):
         """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""
         ...
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]: ...
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]: ...
+
+    def catch_up(self, window: Window) -> bool:
+        """Bring into a lazy window what stands behind it; at least what is known to be in the log, if there is any. False if
+        that can't be said now: then the log's bounds have to be asked for."""
+        ...
+
+    def stuck(self, window: Window) -> None:
+        """The tail does not bring what is in the log."""
+        ...
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Delete what is below `before`, which is above the start and not above the end."""
@@ -127,17 +136,17 @@ class TailedLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append((payload,), partition)[0]
+        return self._append((payload,), partition, True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent)
 
     def _may_write(self) -> None:
         if self._service.settings.readonly:
             raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def _append(self, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
         self._may_write()
         service = self._there(partition)
         if not payloads:
@@ -145,7 +154,7 @@ class TailedLog:
         window = service.window(self._topic, partition)
         known = window.known  # now: the tail may bring what is appended before the append has returned
         try:
-            offsets = service.append(self._topic, payloads, partition)
+            offsets = service.append(self._topic, payloads, partition, urgent)
         except LedgerUnavailable:
             window.doubt()  # the tail may hear nothing as well: who reads now is to ask
             raise
@@ -164,7 +173,7 @@ class TailedLog:
         deadline = time.monotonic() + timeout
         while True:
             found = window.take(offset, max_records)
-            if found is None and window.comes(offset):
+            if found is None and (window.comes(offset) or (window.lacks(offset) and service.catch_up(window))):
                 found = window.take(offset, max_records)
             if found is None:
                 found = self._look_up(window, offset, max_records)
@@ -193,6 +202,8 @@ class TailedLog:
             found = window.take(offset, max_records)
             if found:
                 return found
+        elif window.late(offset):
+            service.stuck(window)
         return service.fetch(self._topic, window.partition, offset, end, max_records)
 
     def start(self, partition: int = 0) -> int:

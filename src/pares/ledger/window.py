@@ -1,6 +1,9 @@
 """The newest entries of a partition, filled by a thread that follows it, and the bells that ring when something comes.
 
 An empty answer is as good as the last word of the service; when that is older than `fresh` seconds, the reader asks it.
+
+Entries that are not urgent (R21) come in all the same and ring no bell. Where they are many, the window is *lazy*: the thread
+waits for urgent ones only, and a reader brings what there is when it reads.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import bisect
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pares.ledger.weak_set import WeakBag
@@ -20,9 +23,57 @@ FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
 NEAR: Final = 0.1
 """Seconds for which what is known to be in the log is awaited from the thread before the service is asked: it is on its way."""
-_KEEP: Final = 8192
-_KEEP_BYTES: Final = 8 << 20
-"""Entries, and bytes, that are kept of each partition."""
+LAZY_FRESH: Final = 0.005
+"""Seconds for which a lazy window's last reading counts: members read several times in one round, and mean one."""
+_KEEP: Final = 512
+_KEEP_BYTES: Final = 1 << 20
+"""Entries, and bytes, that are kept of each partition: what readers that are woken by them have not read yet. A reader that is
+further behind asks the service. Up to twice as much is held before the rest is let go."""
+
+PERIOD: Final = 10.0
+MANY: Final = 6
+"""So many in a period are many."""
+NONE: Final = 30.0
+"""Seconds without one after which they are no longer many."""
+LATELY: Final = 60.0
+"""Seconds after one for which readers may be lazy: longer than `NONE`, as another has read it later."""
+
+
+class Quiet:
+    """How many of a partition's entries are not urgent, as its reader sees them. The lock of its window guards it.
+
+    Readers go by it, and writers. A reader of a partition in which such entries are many no longer waits for each: that is
+    worth while in large groups, where all beat and nobody need be woken. A writer makes an urgent entry such that it wakes
+    those readers, too, where it has lately seen an entry that is not urgent. So a small group, whose entries are all urgent,
+    pays nothing. Both go by what they have read, so they may differ for a moment: then an urgent entry is found a little
+    later, as one of a writer that knows nothing of all this (release 0.1) always is.
+    """
+
+    def __init__(self) -> None:
+        self.many = False
+        self._count = 0
+        self._began = self._last = -LATELY
+
+    def seen(self, count: int) -> None:
+        """Entries came now, and so many of them are not urgent."""
+        now = time.monotonic()
+        if now >= self._began + PERIOD:
+            self._began, self._count = now, 0
+        self._count += count
+        if count:
+            self._last = now
+        if self._count >= MANY:
+            self.many = True
+        elif now >= self._last + NONE:
+            self.many = False
+
+    def noted(self) -> None:
+        """There was one, some time ago."""
+        self._last = time.monotonic()
+
+    @property
+    def lately(self) -> bool:
+        return time.monotonic() < self._last + LATELY
 
 
 class Window:
@@ -35,6 +86,11 @@ class Window:
         self.changed = threading.Condition()
         self.open = False
         """Whether the thread follows this partition."""
+        self.lazy = False
+        """Whether the thread waits for urgent entries only."""
+        self.life = 0
+        """Counts how often it was begun or shut: what was asked for before belongs to another life."""
+        self.quiet = Quiet()
         self.low = self.high = 0
         """It has everything from `low` to below `high`."""
         self.known = 0
@@ -56,23 +112,34 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + self._fresh):
+            fresh = min(self._fresh, LAZY_FRESH) if self.lazy else self._fresh
+            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + fresh):
                 return found
             return None
 
     def reach(self, offset: int, timeout: float) -> bool:
         """Wait until there is something at or after `offset`; False if that doesn't come, or from elsewhere."""
         with self.changed:
-            if not self.open or offset < self.low:
+            if not self.open or self.lazy or offset < self.low:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
 
     def comes(self, offset: int) -> bool:
         """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
         with self.changed:
-            if not self.open or not self.low <= offset <= self.high or offset >= self.known:
+            if not self.open or self.lazy or not self.low <= offset <= self.high or offset >= self.known:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
+
+    def lacks(self, offset: int) -> bool:
+        """Whether a reader at `offset` has to bring what is new itself."""
+        with self.changed:
+            return self.open and self.lazy and offset == self.high
+
+    def late(self, offset: int) -> bool:
+        """Whether the thread is to bring what stands at `offset`, and has not."""
+        with self.changed:
+            return self.open and not self.lazy and self.low <= offset and self.high <= offset
 
     def wait(self, offset: int, timeout: float) -> None:
         """Wait until something has changed, or is there at `offset` already."""
@@ -101,26 +168,43 @@ class Window:
 
     def begin(self, offset: int) -> None:
         with self.changed:
+            self.life += 1
             self._entries, self._bytes = [], 0
             self.low = self.high = offset
             self.heard, self.asked, self.open = -1.0, -1.0, True
             self.changed.notify_all()
 
-    def put(self, entries: list[Entry], end: int) -> None:
-        """These came; `end`: where the thread goes on, if the service has said so."""
+    def put(
+        self,
+        entries: list[Entry],
+        end: int,
+        quiet: Collection[int] = (),
+        *,
+        life: int | None = None,
+        at_end: bool = False,
+    ) -> bool:
+        """These came; `end`: where the thread goes on, if the service has said so. `quiet`: the offsets of those that are not
+        urgent. `life`: for readers, which have asked by themselves, in which life of the window that was; the thread rings for
+        what they bring, too. `at_end`: the service has said that there is nothing behind them. Whether the window should be
+        lazy from now on, or no longer."""
         with self.changed:
-            if not self.open:
-                return
+            if not self.open or (life is not None and life != self.life):
+                return False
             new = [entry for entry in entries if entry.offset >= self.high]
             self._entries += new
             self._bytes += sum(len(entry.payload) for entry in new)
             self.high = max(self.high, end, new[-1].offset + 1 if new else 0)
             self.heard = time.monotonic()
+            if at_end:
+                self.asked = self.heard
+            self.quiet.seen(sum(1 for entry in new if entry.offset in quiet) if quiet else 0)
             if len(self._entries) > 2 * _KEEP or self._bytes > 2 * _KEEP_BYTES:
                 self._forget()
             self.changed.notify_all()
-        if new:
+        came = entries if self.lazy else new
+        if life is None and came and not (quiet and all(entry.offset in quiet for entry in came)):
             self.ring()
+        return self.quiet.many != self.lazy
 
     def _forget(self) -> None:
         kept, size = 0, 0
@@ -133,6 +217,7 @@ class Window:
     def shut(self) -> None:
         """What is here may no longer be in the log."""
         with self.changed:
+            self.life += 1
             self.open, self._entries, self._bytes = False, [], 0
             self.changed.notify_all()
         self.ring()
@@ -142,6 +227,12 @@ class Window:
         with self.changed:
             self.heard = self.asked = -1.0
             self.changed.notify_all()
+
+    def wake(self) -> None:
+        """There may be something urgent that has not come here."""
+        with self.changed:
+            self.changed.notify_all()
+        self.ring()
 
     def ring(self) -> None:
         for bell in self.bells:

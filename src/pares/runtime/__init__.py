@@ -1,6 +1,7 @@
 """Members, terms and what drives them: the only part of pares with threads and clocks."""
 
 from pares.runtime.admin import Admin
+from pares.runtime.claims.witness import Witness, WitnessHealth
 from pares.runtime.clock import stopwatch
 from pares.runtime.config.protocols import AllCall, FastNeli, Nele, Neli
 from pares.runtime.death.exit_hooks import leave_on_signals
@@ -28,6 +29,8 @@ __all__ = [
     "Peer",
     "Revoked",
     "Term",
+    "Witness",
+    "WitnessHealth",
     "leave_on_signals",
     "stopwatch",
 ]

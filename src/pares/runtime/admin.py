@@ -73,11 +73,13 @@ class Admin:
         self._steers.drain(member)
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """The mark of every seat: the next offset to consume (R15)."""
+        """The mark of every seat: the next offset to consume (R15), by role and seat; of consumers by topic and partition."""
         return self._steers.positions()
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
-        """Moves marks, also backwards. It works only for free seats under a pause (R15); raises `ConfigError` for others."""
+        """Moves marks, also backwards; of consumers by topic and partition, and the next one begins there. It works only for
+        free seats under a pause (R15): pause, wait until nobody holds them, rewind, resume. Raises `ConfigError` for others,
+        and when the pause ended before."""
         self._steers.rewind(marks)
 
     def close(self) -> None:

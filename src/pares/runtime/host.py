@@ -96,16 +96,17 @@ class Bells(Protocol):
     """Waiting for whatever comes first: an append by anybody, a death, a request from another task, or a time."""
 
     @property
-    def patience(self) -> float:
-        """Seconds after which to look for new entries although no bell has rung."""
+    def listens(self) -> bool | None:
+        """Whether an append to the log rings; None where there is no log."""
         ...
 
     def also(self, descriptors: list[int]) -> None:
         """Waits for these, too, from now on (and for no others that were named here before): what `Deaths.filenos` says."""
         ...
 
-    def wait(self, seconds: float) -> None:
-        """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
+    def wait(self, seconds: float) -> bool:
+        """Waits; afterwards the bells are silent, so that whatever comes next rings them again. Whether a bell of the log has
+        rung."""
         ...
 
     def rest(self, seconds: float) -> None:
@@ -163,6 +164,11 @@ class Deaths(Protocol):
     def watch(self, members: Mapping[str, Lock]) -> None: ...
 
     @property
+    def provable(self) -> frozenset[str]:
+        """Of those that are watched and not proven dead: whose locks were found."""
+        ...
+
+    @property
     def proven(self) -> frozenset[str]: ...
 
     def filenos(self) -> list[int]: ...
@@ -210,6 +216,11 @@ class Host(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def boot(self) -> str:
+        """Of the machine, since it was started: locks say nothing beyond it. Empty where the system has none."""
+        ...
 
     @property
     def hostname(self) -> str: ...
@@ -282,7 +293,13 @@ class Host(Protocol):
         """Raises `CapabilityError` and `ConfigError` where there can be none."""
         ...
 
-    def deaths(self, folder: Path) -> Deaths: ...
+    def deaths(self, folder: Path, *, witness: bool = False) -> Deaths:
+        """`witness`: for a process that does nothing else (R22). Raises `CapabilityError` where a witness can prove nothing."""
+        ...
+
+    def start_witness(self, settings: Mapping[str, Any]) -> None:
+        """Starts a process with a `Witness` of these settings, which outlives this one, unless one runs already."""
+        ...
 
     def forget(self, folder: Path, member: str, statement: Lock) -> object:
         """The lock of a member that was proven dead, and whose obituary is written, may go."""

@@ -19,7 +19,7 @@ from pares.runtime.config.numbers import number, one_of, seconds_to_ms, whole
 from pares.runtime.config.protocols import TRAITS, Protocol, check_moved, moved_keywords, protocol_of
 from pares.runtime.config.settings import CONNECT, SESSION, Connect, Eligible, Roles, Spread, settings
 from pares.runtime.driver.inbox import Inbox
-from pares.runtime.driver.kit import Contender, Engine, Medium, Parts
+from pares.runtime.driver.kit import Engine, Medium, Parts, contends
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.requests import Requests
 from pares.runtime.health import look
@@ -66,7 +66,8 @@ class Member:
     can never work fails the member when that is found out, and is raised by whatever waits.
 
     `lock_folder`: where the members of this host keep the locks that prove a death (None: beside the ledger, or in the user's
-    state folder); a local folder that all of them can write to.
+    state folder); a local folder that all of them can write to. `witness`: starts a process beside this one that tells other
+    hosts of the end of whatever member of its folder, unless one runs here already; it ends when none is left (`Witness`).
 
     `protocol`: a name, or the settings of one (`pares.Nele`, `pares.Neli`, `pares.FastNeli`, `pares.AllCall`), which have what
     only that protocol has. "claims", the default, has none. "fast-neli", "neli" and "nele" (docs/neli.md) share out the
@@ -78,6 +79,8 @@ class Member:
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what the ledger can't carry, `LedgerUnavailable`
     when the ledger can't be opened. More: docs/guarantees.md and docs/choosing.md.
     """
+
+    _kit_of = staticmethod(kit_of)
 
     @moved_keywords
     def __init__(
@@ -104,6 +107,7 @@ class Member:
         ready: Callable[[], bool] | None = None,
         on_lost: Callable[[Term], object] | None = None,
         lock_folder: str | os.PathLike[str] | None = None,
+        witness: bool = False,
         connect: Connect = "now",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -115,7 +119,7 @@ class Member:
             if call is not None and not callable(call):
                 raise ConfigError(f"{what} is {call!r}: give a callable, or None")
         kind, own = protocol_of(protocol)
-        traits, kit = TRAITS[kind], kit_of(kind)
+        traits, kit = TRAITS[kind], self._kit_of(kind)
         self._host = here()
         self._now = self._host.now
         checked = settings(self._host, **given, retention=None, any_rank=traits.any_rank)
@@ -133,8 +137,8 @@ class Member:
         self._until = self._life.beliefs.until
         self._waits = Waits(self._life, self._barriers, self._host)
         self._ready = ready
-
-        parts = Parts(own, checked, given, self._inbox, self._life, self._host, contender)
+        parts = Parts(own, checked, given, self._inbox, self._life, self._host, contends(Member))
+        given |= {"witness": witness, "options": options}
         asked = given | {"declared": len(checked["roles"])}
 
         def opens() -> Medium:
@@ -441,9 +445,3 @@ def check_arguments(*args: object, **settings: Any) -> dict[str, Any]:
     bound = inspect.signature(Member).bind(*args, **settings)
     bound.apply_defaults()
     return bound.arguments
-
-
-def contender(ledger: Ledger, **settings: Any) -> Contender:
-    """A member of the claims protocol, for protocols whose groups rest on such a group."""
-    made = Member(ledger, **settings)
-    return Contender(made, made._loop.read_first, made._view.paused)  # pyright: ignore[reportPrivateUsage]

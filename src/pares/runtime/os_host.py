@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import logging
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +19,7 @@ from pares.core.wire.records import Lock
 from pares.ledger import Ledger, Log
 from pares.ledger import open as open_ledger
 from pares.ledger import open_bus as open_any_bus
+from pares.ledger.local.stamp import boot_id
 from pares.ledger.registry import ClosableBus
 from pares.runtime.clock import stopwatch, wall_us
 from pares.runtime.death import exit_hooks
@@ -24,6 +28,15 @@ from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.doorbell import Doorbell
 from pares.runtime.host import Leaver
 
+log: Final = logging.getLogger("pares.member")
+
+_WITNESS: Final = """
+import os
+if os.fork(): os._exit(0)
+from pares.runtime.claims.witness_process import main
+main()
+"""
+"""The process that is started ends at once, so that its child is nobody's here, and is not waited for."""
 SWEEP_EVERY: Final = 600_000_000_000
 """Nanoseconds between two looks of a process for the locks of the long dead in a folder."""
 
@@ -51,6 +64,10 @@ class OsHost:
     @property
     def pid(self) -> int:
         return os.getpid()
+
+    @property
+    def boot(self) -> str:
+        return boot_id()
 
     @property
     def hostname(self) -> str:
@@ -136,8 +153,27 @@ class OsHost:
             proof.sweep(folder)
         return proof.DeathLock.take(folder, member)
 
-    def deaths(self, folder: Path) -> DeathWatch:
-        return DeathWatch(folder)
+    def deaths(self, folder: Path, *, witness: bool = False) -> DeathWatch:
+        if witness:
+            proof.check_place(folder)
+        return DeathWatch(folder, witness=witness)
+
+    def start_witness(self, settings: Mapping[str, Any]) -> None:
+        import json
+        import subprocess  # here: most members have no use for it
+
+        nothing = subprocess.DEVNULL  # whoever reads what this process says must not wait for the end of that one
+        command = [sys.executable, "-c", _WITNESS]
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
+            )
+        except OSError as error:
+            log.warning("no witness can be started here: %s", error)
+            return
+        with child, contextlib.suppress(BrokenPipeError):
+            assert child.stdin is not None
+            child.stdin.write(json.dumps(settings, default=str).encode())
 
     def forget(self, folder: Path, member: str, statement: Lock) -> bool:
         return proof.forget(folder, member, statement)

@@ -10,7 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 
+from pares.sim.engine import Stopwatch
+
 EntryTuple = tuple[int, int, bytes]
+Stamp = tuple[Stopwatch, int]
+"""Which stopwatch its writer has, and what that showed."""
 
 
 class SimLog:
@@ -26,10 +30,17 @@ class SimLog:
         self._entries: list[EntryTuple] = []
         self.listeners: list[Callable[[list[EntryTuple]], None]] = []
         """Told of what has just landed; first those who judge, then those who wake."""
+        self.urgent = True
+        """Whether what has just landed wakes readers."""
+        self.stamps: dict[int, Stamp] = {}
+        """By the offsets of entries whose writers have stamped them."""
 
-    def append(self, payloads: Iterable[bytes], now: int, *, hole: int = 0) -> int:
+    def append(
+        self, payloads: Iterable[bytes], now: int, *, hole: int = 0, stamp: Stamp | None = None, urgent: bool = True
+    ) -> int:
         """All of them, next to each other; `hole` offsets stay unused before them. Returns the offset of the last."""
         landed: list[EntryTuple] = []
+        self.urgent = urgent
         self.end += hole
         for payload in payloads:
             entry = (self.end, self.stamp_ms(now), payload)
@@ -37,6 +48,8 @@ class SimLog:
             self._arrived.append(now)
             self._entries.append(entry)
             landed.append(entry)
+            if stamp is not None:
+                self.stamps[self.end] = stamp
             self.end += 1
         for listener in self.listeners:
             listener(landed)
@@ -87,3 +100,4 @@ class SimLog:
             self.identity = f"log-{self.generation}"
         self.start = self.end = 0
         self._offsets, self._arrived, self._entries = [], [], []
+        self.stamps = {}

@@ -39,7 +39,7 @@ def open_to_read(url: str, client: Mapping[str, str] | None = None) -> Iterator[
     place, _, topic = url.partition("#")
     scheme = scheme_of(place)
     if scheme.scope == "process":
-        raise CapabilityError(f"{url} lives inside one process, and Spark reads from others: use sqlite:///FILE")
+        raise CapabilityError(f"{url} lives inside one process, and Spark reads from others: use file:FOLDER")
     options: dict[str, object] = {"readonly": True} if scheme.look_only else {}
     if scheme.kafka_client and "timeout" not in parse(place).query:
         options["timeout"] = TIMEOUT

@@ -32,9 +32,9 @@ def test_names_of_topics_are_never_the_same() -> None:
     assert len({fresh_topic() for _ in range(100)}) == 100
 
 
-def test_a_sqlite_file_goes_with_the_folder_and_a_named_one_stays(tmp_path: Path) -> None:
+def test_a_file_ledger_goes_with_the_folder_and_a_named_one_stays(tmp_path: Path) -> None:
     with prepared(None, tmp_path, Silent()) as where:
-        assert where.url == f"sqlite:///{tmp_path}/ledger.db"
+        assert where.url == f"file://{tmp_path}/ledger"
         assert (where.kept, where.fresh) == (False, True)
     with prepared("sqlite:///kept.db", tmp_path, Silent()) as where:
         assert (where.url, where.kept, where.fresh) == ("sqlite:///kept.db", True, False)

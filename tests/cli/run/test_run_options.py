@@ -212,7 +212,7 @@ def test_the_default_ledgers_folder_is_made(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
     ran = pares("run", "--role", "r", "--", "true", env=env)
     assert ran.code == 0, ran.err
-    assert (tmp_path / "state" / "pares" / "pares.db").exists()
+    assert (tmp_path / "state" / "pares" / "ledger" / "ledger").exists()
 
 
 # --json --------------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_with_json_nothing_but_json_is_said() -> None:
     """Also what no logger of pares says: warnings, other libraries' logs, what kills a thread, and errors."""
     code = """
 import logging, threading, warnings
-from pares.cli.running import lines_only
+from pares.cli.common.running import lines_only
 with lines_only():
     warnings.warn("old")
     logging.getLogger("else.where").error("it %s", "failed")

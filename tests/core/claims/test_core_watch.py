@@ -5,7 +5,7 @@ from __future__ import annotations
 from core_authors import Paper, Pen, Plain, began, token
 
 from pares.core.claims.silence import Stopwatches
-from pares.core.lease import MS, challenge_ns
+from pares.core.lease import MS, challenge_ns, lease_ns, margin_ns, shared_ns
 
 SESSION = challenge_ns(1000, 0.1, 0.1)
 
@@ -19,11 +19,11 @@ class Watcher:
         self.watches = Stopwatches("b~1", drift, settle)
         self.done = 0
 
-    def read(self, now: int, *, past: bool = False) -> None:
+    def read(self, now: int, *, past: bool = False, stamps: dict[int, int | None] | None = None) -> None:
         before = len(self.plain.changes)
         self.plain.read_all(self.paper.entries[self.done :])
         self.done = len(self.paper.entries)
-        self.watches.read(self.plain.world, self.plain.changes[before:], now, past=past)
+        self.watches.read(self.plain.world, self.plain.changes[before:], now, past=past, stamps=stamps or {})
 
     def silent_at(self, id: str) -> int:
         return self.watches.silent_at(self.plain.world.members[id])
@@ -118,6 +118,7 @@ def test_r16_a_holder_that_was_silent_for_its_session_is_overdue_whatever_it_pro
     watcher.read(0)
     assert watcher.watches.silence(watcher.plain.world, SESSION - 1) == frozenset()
     assert "a~1" in watcher.alive(SESSION)
+    watcher.watches.looked_at = SESSION
     assert watcher.watches.silence(watcher.plain.world, SESSION) == {"a~1"}
     assert "a~1" not in watcher.alive(SESSION)
 
@@ -206,3 +207,60 @@ def test_what_is_gone_is_forgotten() -> None:
     assert kept._members.keys() == {"a~1", "b~1"}  # pyright: ignore[reportPrivateUsage]
     assert len(kept._seats) < 60  # pyright: ignore[reportPrivateUsage]
     assert len(kept._pauses) <= 1  # pyright: ignore[reportPrivateUsage]
+
+
+# Stamps, and the look before a claim (R21) ---------------------------------------------------------------------------
+
+
+def test_r21_where_the_stopwatch_is_shared_silence_runs_from_the_stamp_to_the_end_of_the_lease() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    stamp = 4600 * MS
+    watcher.read(5000 * MS, stamps={paper.end - 1: stamp})
+    assert watcher.silent_at("a~1") == watcher.claimable_at("a~1") == stamp + shared_ns(1000, 0.1)
+    assert shared_ns(1000, 0.1) == lease_ns(1000, 0.1) + margin_ns(1000) + 1, (
+        "the belief has ended, whatever its margin"
+    )
+    assert watcher.silent_at("a~1") < 5000 * MS + SESSION
+    a.beat()
+    watcher.read(5500 * MS, stamps={paper.end - 1: None})
+    assert watcher.silent_at("a~1") == 5500 * MS + SESSION, "a record without a stamp counts from its reading"
+
+
+def test_r21_a_stamp_of_the_future_is_no_reading_of_this_stopwatch() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    watcher.read(5000 * MS, stamps={paper.end - 1: 5000 * MS + 1})
+    assert watcher.silent_at("a~1") == watcher.claimable_at("a~1") == 5000 * MS + SESSION
+
+
+def test_r21_a_member_is_silent_only_when_a_look_that_began_later_found_nothing() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    watcher.read(1000 * MS)
+    over = 1000 * MS + SESSION
+    watches, world = watcher.watches, watcher.plain.world
+    watches.looked_at = over - 1
+    assert watches.silence(world, over + 500 * MS) == frozenset()
+    assert watches.next_silent == over, "there it has to be looked again"
+    watches.looked_at = over
+    assert watches.silence(world, over + 500 * MS) == {"a~1"}
+    a.beat()
+    watcher.read(over + 600 * MS)
+    assert watches.silence(world, over + 600 * MS) == frozenset()
+
+
+def test_r21_holders_without_stamps_are_looked_at_every_quarter_of_their_session() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    watcher.read(1000 * MS)
+    watcher.watches.silence(watcher.plain.world, 1000 * MS)
+    assert watcher.watches.look_every == 250 * MS
+    a.beat()
+    watcher.read(1100 * MS, stamps={paper.end - 1: 1050 * MS})
+    watcher.watches.silence(watcher.plain.world, 1100 * MS)
+    assert watcher.watches.look_every == 0, "its silence is known to the moment"

@@ -287,7 +287,7 @@ class Process(Owner):
         if why:
             self._step(ev.Jumped(why))
             return
-        read = ev.Read(self.wire.fetch(claims.position, CHUNK))  # type: ignore[arg-type]
+        read = ev.Read(self.wire.fetch(claims.position, CHUNK), began=began)  # type: ignore[arg-type]
         self._step(read, self._judged(began))
 
     def _finish(self, claims: Claims) -> None:

@@ -57,6 +57,32 @@ def test_the_bell_rings_for_others_and_own_appends(stage: Stage) -> None:
     other.append(b"x")
 
 
+def test_what_is_not_urgent_rings_no_bell(stage: Stage) -> None:
+    """A service tells its readers of everything; on one host an append that is not urgent costs nobody a wake-up."""
+    ledger, other = stage.open(), stage.open()
+    bell = ledger.bell()
+    assert bell is not None
+    bell.clear()
+    offsets = [other.append_many([b"beat"], urgent=False)[0], *other.append_many([b"beat"] * 2, urgent=False)]
+    if ledger.capabilities.scope != "network":
+        assert not rings(bell.fileno(), 0.05)
+    assert payloads(ledger) == [b"beat"] * 3, "the next read finds it"
+    bell.clear()
+    offsets += other.append_many([b"act"], urgent=True)
+    assert rings(bell.fileno(), HANG)
+    bell.close()
+    assert offsets == sorted(set(offsets))
+    assert payloads(ledger) == [b"beat"] * 3 + [b"act"]
+
+
+def test_a_waiting_read_finds_what_is_not_urgent(stage: Stage) -> None:
+    ledger, other = stage.open(), stage.open()
+    timer = threading.Timer(0.05, lambda: other.append_many([b"beat"], urgent=False))
+    timer.start()
+    assert [entry.payload for entry in ledger.read(0, timeout=HANG)] == [b"beat"]
+    timer.join()
+
+
 def test_an_entry_is_readable_once_the_bell_rings(stage: Stage) -> None:
     ledger, other = stage.open(), stage.open()
     bell = ledger.bell()

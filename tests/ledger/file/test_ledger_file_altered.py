@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -154,4 +155,65 @@ def test_another_ledger_whose_mark_was_given_the_same_inode(tmp_path: Path) -> N
         with mark.open("r+b") as file:
             file.write((tmp_path / "two" / LEDGER).read_bytes())
         assert mark.stat().st_ino == inode
+        assert ledger.identity() != before
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_the_newest_segments_deleted_while_nobody_runs(
+    left: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is there who has read them; what was made is known by a mark all the same."""
+    path = tmp_path / "x"
+    filled(path)
+    with closing(opened(path)) as ledger:
+        highest = ledger.end() - 1
+    for segment in segments(path)[left:]:
+        segment.unlink()
+    with closing(opened(path, segment=1024)) as ledger:
+        assert any("was deleted" in text for level, text in ledger.checks() if level == "problem")
+        with caplog.at_level(logging.ERROR):
+            offset = ledger.append(b"new")
+        assert "the newest segment" in caplog.text
+        assert highest < offset, "no offset is given out twice"
+        assert [entry.payload for entry in ledger.read(offset)] == [b"new"]
+        with pytest.raises(LedgerGap):
+            ledger.read(0)
+        more = [ledger.append(b"x" * 100) for _ in range(40)]
+        assert more == sorted(more)
+        assert not any("was deleted" in text for level, text in ledger.checks() if level == "problem")
+
+
+def test_a_segment_that_is_replaced_long_after_the_folder_was_listed(tmp_path: Path) -> None:
+    """As long as the folder is what it was, a reader does not look at the segment's name."""
+    path = tmp_path / "x"
+    with closing(opened(path)) as ledger, closing(opened(path, readonly=True)) as reader:
+        for number in range(5):
+            ledger.append(b"%d" % number)
+        (segment,) = segments(path)
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            assert len(read_all(reader)) == 5
+        before = reader.identity()
+        other = tmp_path / "other"
+        other.write_bytes(segment.read_bytes()[:300])
+        other.rename(segment)
+        with pytest.raises(LedgerRewound):
+            reader.read(5)
+        assert reader.identity() != before
+
+
+def test_a_segment_that_is_replaced_in_place_while_its_file_is_not_open(tmp_path: Path) -> None:
+    """It has the number of the old one, and its length."""
+    path = tmp_path / "x"
+    with closing(opened(path)) as ledger:
+        for number in range(5):
+            ledger.append(b"%d" % number)
+        before = ledger.identity()
+        for chain, _ in ledger._chains.values():  # pyright: ignore[reportPrivateUsage]
+            chain.rest()
+        (segment,) = segments(path)
+        content = segment.read_bytes()
+        segment.write_bytes(content[: len(content) // 2] + b"#" * (len(content) - len(content) // 2))
+        with pytest.raises(LedgerRewound):
+            ledger.read(5)
         assert ledger.identity() != before

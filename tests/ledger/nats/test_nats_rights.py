@@ -94,7 +94,7 @@ def test_the_page_names_all_subjects_that_are_used(server: Nats, caplog: pytest.
     server.reload(users(helpful_to("NATS", "member")))
     does_its_work("member", server.stream_url(STREAM), GUEST)
     assert "permissions violation" not in caplog.text.lower()
-    assert len(rights_of("NATS")) == 9
+    assert len(rights_of("NATS")) == 11
 
 
 def test_allcall_on_core_nats(server: Nats) -> None:

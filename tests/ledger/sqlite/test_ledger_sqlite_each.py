@@ -50,6 +50,12 @@ def test_readers_of_each_are_woken(ledger: SqliteLedger) -> None:
     assert len(waiting.poll(5000)) == 2
     for bell in bells:
         assert bell is not None
+        bell.clear()
+    assert ledger.append_each([(0, b"c"), (2, b"d")], urgent=False) == [1, 1]
+    assert waiting.poll(50) == [], "what is not urgent wakes nobody"
+    assert [entry.payload for entry in ledger.read(1, 2)] == [b"d"]
+    for bell in bells:
+        assert bell is not None
         bell.close()
     ledger.close()
 

@@ -33,6 +33,7 @@ ALL = {
     "PARES_SETTLE": "0.25",
     "PARES_DRIFT": "0.05",
     "PARES_LOCK_FOLDER": "locks",
+    "PARES_WITNESS": "yes",
     "PARES_CONNECT": "background",
 }
 
@@ -69,6 +70,7 @@ def test_every_variable_is_read() -> None:
         "settle": 0.25,
         "drift": 0.05,
         "lock_folder": "locks",
+        "witness": True,
         "connect": "background",
     }
     assert ALL.keys() == {"PARES_LEDGER", *map(variable_of, VARIABLES)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -33,7 +34,9 @@ class Follower:
     def heeds_silence(self, partition: int, now: int) -> bool:
         return False
 
-    def reads(self, partition: int, entries: list[pares.Entry], read_at: int) -> tuple[Any, int | None]:
+    def reads(
+        self, partition: int, entries: list[pares.Entry], read_at: int, began: int, stamps: Sequence[int | None]
+    ) -> tuple[Any, int | None]:
         return "read", read_at
 
     def through(self, partition: int, entries: list[pares.Entry]) -> bool:
@@ -43,14 +46,14 @@ class Follower:
         return why
 
 
-@pytest.mark.parametrize(("session_ms", "look_ms"), [(20, 10), (400, 200), (1000, 500), (60_000, 500)])
-def test_a_replaced_log_is_seen_within_half_a_session(memory: str, session_ms: int, look_ms: int) -> None:
-    """And within half a second at the latest, however long the session is."""
+@pytest.mark.parametrize("session_ms", [20, 1000, 60_000])
+def test_a_replaced_log_is_seen_within_a_session(memory: str, session_ms: int) -> None:
+    """And not looked for earlier: it may cost a round trip."""
     ledger, now = pares.open(memory), 1000 * MS
     logs = Logs(ledger, Follower(), lambda: now, session_ms)
     assert list(logs.new()) == []
     drop(memory.removeprefix("memory://"))
-    now += look_ms * MS - 1
+    now += session_ms * MS - 1
     assert list(logs.new()) == []
     now += 1
     assert [event for event, _ in logs.new()] == ["the log was replaced by another one"]

@@ -14,8 +14,8 @@ from runtime_tools import PATIENCE, QUICK, Crew, binding, until
 import pares
 from pares.core.events import Assigned, Lost, Restart, Revoked
 from pares.runtime.clock import stopwatch
+from pares.runtime.driver.kit import contends
 from pares.runtime.here import here
-from pares.runtime.member import contender
 from pares.runtime.neli.assignment import Assignment, Callbacks
 from pares.runtime.neli.claims_group import ClaimsGroup
 
@@ -158,7 +158,7 @@ def test_a_partition_goes_to_nobody_while_who_leaves_is_still_at_work_on_it(memo
         working.set()
         through.wait(PATIENCE)
 
-    place = ClaimsGroup(ledger, contender).join("g", 1, lambda _: has.set(), on_revoked, lambda _: None)
+    place = ClaimsGroup(ledger, contends(pares.Member)).join("g", 1, lambda _: has.set(), on_revoked, lambda _: None)
     end = stopwatch() + int(PATIENCE * 1e9)
     while not has.is_set() and stopwatch() < end:
         place.poll(0.05)

@@ -16,7 +16,7 @@ import pares
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
 from pares.ledger import Group, Ledger, Membership
 from pares.ledger.memory import MemoryLedger
-from pares.runtime.member import contender
+from pares.runtime.driver.kit import contends
 from pares.runtime.neli.claims_group import ClaimsGroup, group_of
 
 M = 4
@@ -59,7 +59,7 @@ class GroupStage:
 
     def __init__(self, ledger: Ledger, **settings: Any) -> None:
         self.ledger = ledger
-        self.group = group_of(ledger, contender, **settings)
+        self.group = group_of(ledger, contends(pares.Member), **settings)
         self.name = f"g-{uuid.uuid4().hex[:8]}"
         self.members: list[Joined] = []
 
@@ -224,7 +224,7 @@ def test_who_cannot_reach_the_ledger_is_told_that_it_has_lost_everything(memory:
 
 def test_a_ledger_with_a_group_of_its_own_is_asked_for_it(memory: GroupStage) -> None:
     assert isinstance(memory.group, ClaimsGroup)
-    assert group_of(memory.ledger, contender) is not memory.ledger
+    assert group_of(memory.ledger, contends(pares.Member)) is not memory.ledger
     assert isinstance(memory.group, Group)
 
 

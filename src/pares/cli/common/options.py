@@ -27,7 +27,7 @@ LedgerUrl = Annotated[
         "--ledger",
         metavar="URL",
         envvar="PARES_LEDGER",
-        help="Where the log is, such as sqlite:///work.db. Default: a SQLite file in your state folder.",
+        help="Where the log is, such as file:work. Default: a folder of files in your state folder.",
         show_default=False,
     ),
 ]
@@ -43,21 +43,13 @@ Timeout = Annotated[
 ]
 
 
-def default_ledger() -> str:
-    """A SQLite file in the user's state folder, by its URL."""
-    from urllib.parse import quote
-
-    from platformdirs import user_state_path
-
-    return f"sqlite:///{quote(str(user_state_path('pares', appauthor=False) / 'pares.db'))}"
-
-
 def chosen(url: str | None) -> str:
     """The URL of the ledger that a command works on: the one given, or the default one.
 
     Raises `ConfigError` for what is no URL, and for a ledger that ends with this process: a `pares run` on one would lead
     beside all others, each alone with its own.
     """
+    from pares.cli.common.default_ledger import default_ledger
     from pares.ledger.registry import scheme_of
 
     if url is None and os.environ.get("PARES_LEDGER") == "":
@@ -65,7 +57,7 @@ def chosen(url: str | None) -> str:
         raise ConfigError("PARES_LEDGER is set, but empty: give it a ledger's URL, or unset it to use the default one")
     url = default_ledger() if url is None else url
     if scheme_of(url).scope == "process":
-        raise ConfigError(f"{url} lives inside one process, and a command is a process of its own: use sqlite:///FILE")
+        raise ConfigError(f"{url} lives inside one process, and a command is a process of its own: use file:FOLDER")
     return url
 
 

@@ -33,6 +33,7 @@ EXTRAS: Final = {
     "numpy": "spark",
     "confluent_kafka": "kafka",
     "nats": "nats",
+    "psycopg": "postgres",
 }
 """Which extra brings a module that may be missing."""
 

@@ -1,7 +1,8 @@
-"""What `pares dev kafka` and `pares dev nats` have in common: the folder, its nodes, and their end."""
+"""What `pares dev kafka`, `pares dev nats` and `pares dev postgres` have in common: the folder, its nodes, and their end."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -45,13 +46,15 @@ Port = Annotated[
 ]
 Remove = Annotated[bool, typer.Option("--remove", help="Remove its data too.")]
 
-TITLES = {"kafka": "Kafka", "nats": "NATS"}
+TITLES = {"kafka": "Kafka", "nats": "NATS", "postgresql": "PostgreSQL"}
+COMMANDS = {"kafka": "kafka", "nats": "nats", "postgresql": "postgres"}
+"""`pares dev COMMAND`, by the scheme of its ledgers."""
 
 
 def folder_of(kind: str, folder: Path | None) -> Path:
     from platformdirs import user_state_path
 
-    return (folder or user_state_path("pares", appauthor=False) / "dev" / kind).absolute()
+    return (folder or user_state_path("pares", appauthor=False) / "dev" / COMMANDS[kind]).absolute()
 
 
 def ports(port: int | None, nodes: int) -> list[int] | None:
@@ -91,7 +94,7 @@ def end(kind: str, folder: Path | None, remove: bool, json: bool) -> None:
         with state.alone(place):
             found = state.load(place) or found
             alive = list(found.alive().values())
-            killed = [process.pid for process in state.end(alive, STOP_SECONDS)]
+            killed = [process.pid for process in state.end(alive, STOP_SECONDS, _NODES[kind].stop_by)]
             ended = [process.pid for process in alive]
             found.running = found.alive()
             state.save(place, found)
@@ -118,7 +121,7 @@ def show(kind: str, folder: Path | None, json: bool) -> None:
         print_json(document(kind, place, found))
         return
     if found is None:
-        say(f"there is no {TITLES[kind]} in {place}; start one: pares dev {kind} up")
+        say(f"there is no {TITLES[kind]} in {place}; start one: pares dev {COMMANDS[kind]} up")
         return
     told = document(kind, place, found)
     table = Table("node", "address", "process", "state", "log", box=None, pad_edge=False)
@@ -159,7 +162,9 @@ def _found(kind: str, place: Path) -> Cluster | None:
 
     found = state.load(place)
     if found is not None and found.kind != kind:
-        raise ConfigError(f"{place} holds a cluster for {found.kind}:// ledgers: use pares dev {found.kind}")
+        raise ConfigError(
+            f"{place} holds a cluster for {found.kind}:// ledgers: use pares dev {COMMANDS.get(found.kind, found.kind)}"
+        )
     return found
 
 
@@ -198,6 +203,20 @@ def _log_of_nats() -> str:
     return server.LOG
 
 
+def _ask_postgres(node: Place) -> None:
+    from pares.core.errors import LedgerUnavailable
+    from pares.dev import postgres
+
+    if not postgres.serves(node.host, node.port):
+        raise LedgerUnavailable(f"{node.address} lets nobody in")
+
+
+def _log_of_postgres() -> str:
+    from pares.dev import postgres
+
+    return postgres.LOG
+
+
 class _Node(NamedTuple):
     """What a node of one kind of cluster is asked."""
 
@@ -205,9 +224,15 @@ class _Node(NamedTuple):
     """Raises `LedgerUnavailable` unless it serves."""
     log: Callable[[], str]
     """The name of its log, in its folder."""
+    stop_by: signal.Signals = signal.SIGTERM
+    """What ends it in good order."""
 
 
-_NODES: Final = {"kafka": _Node(_ask_kafka, _log_of_kafka), "nats": _Node(_ask_nats, _log_of_nats)}
+_NODES: Final = {
+    "kafka": _Node(_ask_kafka, _log_of_kafka),
+    "nats": _Node(_ask_nats, _log_of_nats),
+    "postgresql": _Node(_ask_postgres, _log_of_postgres, signal.SIGINT),
+}
 
 
 def _count(nodes: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from pares.core.wire.records import READS, VERSION, Lock
@@ -35,6 +37,8 @@ class Config(Struct, frozen=True):
     settle_ms: int = 500
     barrier_ms: int = 30_000
     lock: Lock | None = None
+    witness: str = ""
+    """The boot of a host of whose members this one watches every lock (R22); empty: it watches those whose turn it is (R7)."""
     retention_ms: int | None = None
     ready: bool = True
     """Whether it may lead before the first `Ready` says so."""
@@ -44,3 +48,20 @@ class Config(Struct, frozen=True):
     """The newest format version that it writes, once all members can read it (R11)."""
     reads: int = READS
     """The newest format version that it reads. Both are the release's own; others are for simulations of an upgrade."""
+
+    def said(self) -> dict[str, Any]:
+        """What the member says about itself when it joins."""
+        return {
+            "name": self.name,
+            "session": self.session_ms,
+            "host": self.host,
+            "zone": self.zone,
+            "labels": self.labels,
+            "rank": self.rank,
+            "weight": self.weight,
+            "eligible": self.eligible,
+            "drift": self.drift,
+            "overlap": self.overlap_ms,
+            "reads": self.reads,
+            "lock": self.lock,
+        }

@@ -5,7 +5,8 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
 
 * the designated member claims a free seat at once; the others wait a little, so that a deaf designated member stops nobody, and
   a live one meets no crowd (R13);
-* a silent holder is challenged a session after its last record was read, never earlier (R3);
+* a silent holder is challenged a session after its last record was read, or a lease after it was written where that is known
+  (R21), never earlier (R3); and only when a look at the log that began after that has found nothing newer;
 * **R20** many may have died at once, and among the dead are some of those who would be next. A member of whom something was
   read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them
   only. Claims name the word that they out-wait, so several may claim and one counts: after the designated member the others
@@ -25,7 +26,7 @@ from msgspec import Struct
 from pares.core import reasons
 from pares.core.claims.pace import Pace
 from pares.core.claims.placement import place
-from pares.core.claims.silence import Stopwatches
+from pares.core.claims.silence import NEVER, Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.lease import MS
 from pares.core.wire.fold import may_take
@@ -58,6 +59,9 @@ class Give(Struct, frozen=True):
 class Moves:
     """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
 
+    placing = staticmethod(place)
+    """The member that should hold each seat, of those that are alive (R13)."""
+
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         self.me = me
         self._pace = pace
@@ -72,13 +76,16 @@ class Moves:
         self.alive: frozenset[str] = frozenset()
         self.crew: list[str] = []
         """The members that are alive and may hold seats, in order; the place in it is the place in line."""
+        self._silent: frozenset[str] = frozenset()
+        """Holders that are out-waited."""
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
 
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
         self.wakes = []
-        alive = self._watches.alive(world, now) - self._watches.silence(world, now)
+        self._silent = self._watches.silence(world, now)
+        alive = self._watches.alive(world, now) - self._silent
         if alive != self.alive or world.shape != self._shape:
             self.alive = alive
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
@@ -107,7 +114,7 @@ class Moves:
         if key not in self._targets:
             if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
                 self._targets = {}
-            self._targets[key] = place(world, alive, unsettled=key[2], without=without)
+            self._targets[key] = self.placing(world, alive, unsettled=key[2], without=without)
         return self._targets[key]
 
     def line(self) -> int:
@@ -140,12 +147,14 @@ class Moves:
         """The seats to claim now."""
         me = world.members[self.me]
         found = self._takes_free(world, me, now) if self._free else []
-        for id, seats in world.held.items():
-            if id == self.me or not seats:
-                continue
-            holder = world.members[id]
-            if self.due(self._watches.silent_at(holder), now):
-                found += self._takes_silent(world, me, holder, now)
+        for id in world.held if self._silent else ():
+            if id in self._silent:
+                found += self._takes_silent(world, me, world.members[id], now)
+        # A claim by silence needs a look at the log that began when the silence had run out (R21): here it is asked for.
+        if self._watches.next_silent < NEVER:
+            self.wakes.append(max(now, self._watches.next_silent))
+        if self._watches.look_every:
+            self.wakes.append(self._watches.looked_at + self._watches.look_every)
         return _one_a_role(found)
 
     def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
@@ -175,6 +184,9 @@ class Moves:
         step = max(self._step, _step(holder.session_ms))
         for seat in sorted(world.held[holder.id]):
             at = self._watches.claimable_at(seat, holder)
+            if self._watches.seen_until(now) < at:
+                self.wakes.append(max(now, at))
+                continue
             over = (holder.id, holder.offset)
             designated = self.designated(world, target.get(seat), seat)
             if designated is None:

@@ -6,6 +6,7 @@ next in line a little later.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pares.core.lease import MS
@@ -14,6 +15,8 @@ from pares.core.wire.world import World
 
 STANDBY_BUDGET: Final = 200
 """Beats a second that all standbys of a group together stay within (R16)."""
+EAGER: Final = 16
+"""Members up to which beats wake readers, on a ledger that does not stamp them (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -35,8 +38,11 @@ def standby_ms(least: int, standbys: int) -> int:
     return max(least, standbys * 1000 // STANDBY_BUDGET)
 
 
-def to_watch(world: World, me: str, alive: frozenset[str]) -> dict[str, Lock]:
-    """Whose locks this member watches: the holders right before it in a ring of those on its host, and its own namesakes."""
+def to_watch(world: World, me: str, alive: frozenset[str], witness: str = "") -> dict[str, Lock]:
+    """Whose locks this member watches: the holders right before it in a ring of those on its host, and its own namesakes. A
+    witness of that boot watches all of its host, and is in nobody's ring, as it states no lock (R22)."""
+    if witness:
+        return {id: m.lock for id, m in world.members.items() if m.lock is not None and m.lock.boot == witness}
     mine = world.members[me].lock
     if mine is None:
         return {}
@@ -59,6 +65,15 @@ def watchers(world: World, id: str, alive: frozenset[str]) -> list[str]:
         return []
     ring = _ring(world, lock)
     return _following(ring, ring.index(id), alive)
+
+
+def turn(world: World, id: str, me: str, alive: frozenset[str], heirs: Collection[str | None], *, witness: bool) -> int:
+    """This member's place in the line of those that write an obituary: an heir comes first, for it claims in the same append;
+    then a witness, which may see a death that no other member of the host is there to see; each next one a little later."""
+    line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
+    if witness:
+        return int(bool(line) and line[0] in heirs)
+    return line.index(me) if me in line else len(line)
 
 
 def _ring(world: World, lock: Lock) -> list[str]:

@@ -45,8 +45,8 @@ class Outbox:
         self._ticket = 0
         self._batch: list[bytes] = []
         self._bytes = 0
-        self._urgent = False
-        """Whether a record of this tick is urgent."""
+        self.urgent = False
+        """Whether a record of this tick is: by its kind, or as the beat by which a member first shows that it could lead."""
         self._unread: deque[tuple[int, int]] = deque()
         self._doubt_at: int | None = None
         """When the first append of unknown outcome was handed over, since the last time that an own record was read back."""
@@ -70,7 +70,7 @@ class Outbox:
         self.sent.hand_over(n, payload, now)
         self._batch.append(payload)
         self._bytes += len(payload)
-        self._urgent |= kind.urgent
+        self.urgent |= kind.urgent
 
     @property
     def next_ticket(self) -> int:
@@ -88,8 +88,8 @@ class Outbox:
             return None
         self._ticket += 1
         self.in_flight, self.last_at, self.promised_ms = self._ticket, now, self.due_ms
-        append = Append(self._ticket, tuple(self._batch), urgent=self._urgent)
-        self._batch, self._bytes, self._urgent = [], 0, False
+        append = Append(self._ticket, tuple(self._batch), urgent=self.urgent)
+        self._batch, self._bytes, self.urgent = [], 0, False
         return append
 
     def acked(self, ticket: int, offset: int, position: int) -> bool:

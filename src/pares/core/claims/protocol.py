@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
@@ -34,6 +34,7 @@ from pares.core.reasons import CLOSED, LEFT
 from pares.core.wire import neli_records, records
 from pares.core.wire.changes import Change, MemberJoined
 from pares.core.wire.reader import Reader, State
+from pares.core.wire.world import World
 
 __all__ = ["Claims", "Config", "RoleSpec", "Stage"]
 
@@ -51,6 +52,9 @@ class Stage(Enum):
 class Claims:
     """One incarnation of a member. Feed it events, carry out its effects, in order."""
 
+    acting: ClassVar[type[Living]] = Living
+    """The part of it that acts at a tick."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.me = config.id
@@ -60,7 +64,9 @@ class Claims:
         self.outbox = Outbox(config.group, config.id, config.session_ms, lease, config.writes)
         self.tenures = Tenures(config.id, lease, config.barrier_ms * MS)
         self.watches = Stopwatches(config.id, config.drift, config.settle_ms * MS)
-        self.living = Living(config, self.reader, self.outbox, self.tenures, self.watches)
+        self.living = self.acting(config, self.reader, self.outbox, self.tenures, self.watches)
+        self._watched: World | None = None
+        """The world that the stopwatches know."""
         self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
@@ -95,6 +101,12 @@ class Claims:
         return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether what was written last was a beat that was due, which has been read back: nothing follows from that until the
+        time that the last tick has asked for."""
+        return self.living.routine and self.outbox.quiet and self.outbox.in_flight is None and not self.living.busy
+
+    @property
     def settled(self) -> bool:
         """Whether everything asked for so far has been written and read back."""
         return self.stage is Stage.OVER or (
@@ -113,6 +125,11 @@ class Claims:
         if any(type(effect) is ev.Follow for effect in effects):
             self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
+        if self.living.routine and type(event) is not ev.Tick:
+            expected = type(event) is ev.Acked or (
+                type(event) is ev.Read and len(event.entries) == len(self.reader.mine)
+            )
+            self.living.routine = expected and all(type(effect) is ev.Extend for effect in effects)
         return effects
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -143,7 +160,12 @@ class Claims:
             )
             return
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
-        self.watches.read(reader.world, changes, now, past=past)
+        if event.entries or reader.world is not self._watched:
+            self._watched = reader.world
+            stamps = {entry[0]: stamp for entry, stamp in zip(event.entries, event.stamps, strict=False)}
+            self.watches.read(reader.world, changes, now, past=past, stamps=stamps)
+        if not event.entries:
+            self.watches.looked_at = event.began
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:
             self._drift_seen = (reader.last_seen, now)
         if changes:
@@ -325,25 +347,7 @@ class Claims:
 
     def _try_join(self) -> None:
         """Raises `ConfigError` if the join of this member does not fit into a record: better known now than at a tick."""
-        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self._said()))
-
-    def _said(self) -> dict[str, Any]:
-        """What a member says about itself when it joins."""
-        c = self.config
-        return {
-            "name": c.name,
-            "session": c.session_ms,
-            "host": c.host,
-            "zone": c.zone,
-            "labels": c.labels,
-            "rank": c.rank,
-            "weight": c.weight,
-            "eligible": c.eligible,
-            "drift": c.drift,
-            "overlap": c.overlap_ms,
-            "reads": c.reads,
-            "lock": c.lock,
-        }
+        records.encode(records.Join(v=1, g=self.config.group, m=self.me, n=1, b=0, s=0, **self.config.said()))
 
     def _join(self, base: int, now: int, *, adrift: bool = False) -> None:
         """In version 1, as a genesis, where version 2 is not in force or this member does not know: readers of either version
@@ -352,7 +356,7 @@ class Claims:
         self.outbox.due_ms = self.config.session_ms // 2
         told = not able and world.in_force and not adrift
         fields: dict[str, Any] = {"v": 2, "ready": False} if told else {"v": 1}
-        self.outbox.write(world, records.Join, now, b=base, adrift=adrift, **fields, **self._said())
+        self.outbox.write(world, records.Join, now, b=base, adrift=adrift, **fields, **self.config.said())
         if not able and not told:
             self.outbox.write(world, records.Ready, now, b=base, ready=False, why=self.living.readiness.why_not)
 
@@ -419,6 +423,10 @@ HANDLERS: Final[dict[type, Handler]] = {
         ev.ResumeNow,
         ev.RewindTo,
         ev.Marked,
+        ev.Took,
+        ev.Flush,
+        ev.Willing,
+        ev.Unhealthy,
         ev.Ready,
         ev.Close,
     ),

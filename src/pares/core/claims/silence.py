@@ -1,28 +1,39 @@
 """Stopwatches over the other members: who is silent (R3), who is overdue (R16), who has settled (R13), who survives (R20).
 
-What is known here is when *this* member read something, by its own stopwatch. It is kept out of the world on purpose: no two
-members agree on it, and nothing that all must agree on may depend on it.
+What is known here is when *this* member read something, by its own stopwatch; or when it was written, where its writer shares
+that stopwatch and the ledger has stamped it (R21). It is kept out of the world on purpose: no two members agree on it, and
+nothing that all must agree on may depend on it.
+
+Beats wake nobody where they are stamped, so what was read last may be old. That a member is silent is found only by a look at
+the log that began after its time was over (`looked_at`): [a member that reads seldom claims what its holder has long
+beaten for] a claim would fail, by R3, but it would be written again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
-from pares.core.lease import MS, challenge_ns
+from pares.core.claims.duties import EAGER
+from pares.core.lease import MS, challenge_ns, shared_ns
 from pares.core.wire.changes import Change, MemberJoined, SeatChanged
 from pares.core.wire.records import AT_ONCE, Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
 
+NEVER: Final = 1 << 63
+NO_STAMPS: Final[Mapping[int, int | None]] = {}
+Made: TypeAlias = tuple[int, int | None]
+"""When a record was read, and its stamp if there is one."""
+
 
 class Watched:
-    """One other member: its last counted record, and when this member read it."""
+    """One other member: its last counted record, when this member read it, and when it was written, if that is known."""
 
-    __slots__ = ("back_at", "offset", "read_at", "was_overdue", "words")
+    __slots__ = ("at", "back_at", "offset", "read_at", "stamp", "was_overdue", "words")
 
-    def __init__(self, offset: int, now: int) -> None:
-        self.offset = offset
-        self.read_at = now
+    def __init__(self, offset: int, now: int, stamp: int | None) -> None:
+        self.heard(offset, now, stamp)
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
@@ -31,6 +42,14 @@ class Watched:
         it is
         known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
         join, what stood in the log before, or an append of long ago that has landed only now."""
+
+    def heard(self, offset: int, now: int, stamp: int | None) -> None:
+        """Its last record is that one. A stamp of the future is no reading of this stopwatch, whatever the ledger says."""
+        self.offset = offset
+        self.read_at = now
+        self.stamp = stamp if stamp is not None and stamp <= now else None
+        self.at = now if self.stamp is None else self.stamp
+        """When it was written, or else read."""
 
 
 class Stopwatches:
@@ -41,30 +60,48 @@ class Stopwatches:
         self._drift = drift
         self._settle = settle_ns
         self._members: dict[str, Watched] = {}
-        self._seats: dict[Seat, int] = {}
-        """When the record was read that last gave or freed a seat."""
+        self._seats: dict[Seat, Made] = {}
+        """When the record was written or read that last gave or freed a seat."""
         self._signs: dict[Seat, int] = {}
         """When the last record was read of the holder before: nobody may have led the seat since then."""
         self._pauses: dict[int, int] = {}
         self._crew: frozenset[str] = frozenset()
         self._crew_since = 0
+        self.looked_at = 0
+        """When the last fetch began that found nothing more: all that stood in the log by then is known."""
+        self.next_silent = NEVER
+        """When the silence of some holder runs out next, if nothing of it is read before."""
+        self.look_every = 0
+        """How far apart looks at the log may be, for there are holders whose records bear no stamp; 0: there are none."""
+        self._alive: frozenset[str] = frozenset()
+        self._silent: frozenset[str] = frozenset()
+        self._stale = self._stale_silence = True
+        """Something was read since that was found out."""
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
         self.next_settled = 0
         """When the rank of somebody will count that does not yet."""
 
-    def read(self, world: World, changes: Iterable[Change], now: int, *, past: bool = False) -> None:
+    def read(
+        self,
+        world: World,
+        changes: Iterable[Change],
+        now: int,
+        *,
+        past: bool = False,
+        stamps: Mapping[int, int | None] = NO_STAMPS,
+    ) -> None:
         """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
-        what stood in the log before this member came."""
-        members = self._members
+        what stood in the log before this member came. `stamps`: by their offsets, of what was read."""
+        members, self._stale, self._stale_silence = self._members, True, True
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
-                seen = members[id] = Watched(member.offset, now)
+                seen = members[id] = Watched(member.offset, now, stamps.get(member.offset))
                 if not past and member.offset != member.joined:
                     seen.words = 2
             elif seen.offset != member.offset:
-                seen.offset, seen.read_at = member.offset, now
+                seen.heard(member.offset, now, stamps.get(member.offset))
                 if not past:
                     seen.words += 1
                 if seen.was_overdue:
@@ -73,9 +110,10 @@ class Stopwatches:
             if type(change) is MemberJoined:
                 self._doubt_namesakes(world, change)
             elif type(change) is SeatChanged:
-                self._seats[change.seat] = now
+                stamp = stamps.get(change.offset)
+                self._seats[change.seat] = (now, None) if stamp is None or stamp > now else (now, stamp)
                 if change.before is not None and change.before in members:
-                    self._signs[change.seat] = members[change.before].read_at
+                    self._signs[change.seat] = members[change.before].at
         if len(members) > len(world.members):
             for id in [id for id in members if id not in world.members]:
                 del members[id]
@@ -101,14 +139,16 @@ class Stopwatches:
 
         Safety never depends on this; a member wrongly left out is left out of placement for a while.
         """
+        if not self._stale and (now < self.next_overdue or not self.next_overdue):
+            return self._alive
         found: list[str] = []
-        self.next_overdue = 0
+        self.next_overdue, self._stale = 0, False
         for id, member in world.members.items():
             seen = self._members.get(id)
             if id == self.me or seen is None:
                 found.append(id)
                 continue
-            late = seen.read_at + (2 * member.due_ms + member.session_ms // 4) * MS
+            late = seen.at + (2 * member.due_ms + member.session_ms // 4) * MS
             if now >= late and not seen.was_overdue:
                 seen.words = 0
             if now < late and not seen.was_overdue and member.due_ms > AT_ONCE:
@@ -116,7 +156,8 @@ class Stopwatches:
                 self.next_overdue = min(self.next_overdue or late, late)
             else:
                 seen.was_overdue = True
-        return frozenset(found)
+        self._alive = frozenset(found)
+        return self._alive
 
     def heard(self, alive: Iterable[str]) -> frozenset[str]:
         """Those of `alive` that are known to live now, and to read, and may be handed something (R6). [after a cut, who writes
@@ -124,30 +165,42 @@ class Stopwatches:
         return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.words > 1))
 
     def survivors(self, holder: MemberState, among: Iterable[str]) -> frozenset[str]:
-        """Those of whom something was read after the silent holder's next record was due: they have outlived it (R20). Of a
-        member that died with it nothing was."""
+        """Those that have written something after the silent holder's next record was due: they have outlived it (R20). A
+        member that died with it has not. What is read seldom, and bears no stamp, may be older by the time from one look to
+        the next."""
         seen = self._members.get(holder.id)
         if seen is None:
             return frozenset()
-        after = seen.read_at + min(holder.due_ms, holder.session_ms // 4) * MS
-        return frozenset(id for id in among if (other := self._members.get(id)) and other.read_at > after)
+        quarter = holder.session_ms // 4 * MS
+        after = seen.at + min(holder.due_ms * MS, quarter)
+        seldom = quarter if len(self._members) > EAGER else 0
+        found = ((id, self._members.get(id)) for id in among)
+        return frozenset(id for id, it in found if it and it.at > after + (seldom if it.stamp is None else 0))
 
     def wrote_since(self, member: str, at: int) -> bool:
-        """Whether something of it was read after `at`."""
+        """Whether something of it was written, or read, after `at`."""
         seen = self._members.get(member)
-        return seen is not None and seen.read_at > at
+        return seen is not None and seen.at > at
+
+    def seen_until(self, now: int) -> int:
+        """All that stood in the log at this time is known: what has run out by then has run out (R21)."""
+        return self.looked_at
 
     def silent_at(self, member: MemberState) -> int:
-        """From when on its seats may be claimed, as far as its last record is concerned (R3)."""
+        """From when on its seats may be claimed, as far as its last record is concerned (R3, R21)."""
         seen = self._members.get(member.id)
-        read_at = 0 if seen is None else seen.read_at
-        return read_at + challenge_ns(member.session_ms, member.drift, self._drift)
+        return self._out_waited(member, 0, None) if seen is None else self._out_waited(member, seen.read_at, seen.stamp)
 
     def claimable_at(self, seat: Seat, holder: MemberState) -> int:
-        """From when on this seat may be claimed: a session after reading the holder's last record, or the record that made
-        it the holder, whichever was read later (R3)."""
-        made = self._seats.get(seat, 0) + challenge_ns(holder.session_ms, holder.drift, self._drift)
-        return max(self.silent_at(holder), made)
+        """From when on this seat may be claimed: when the holder's last record is out-waited, and the record that made it the
+        holder (R3)."""
+        return max(self.silent_at(holder), self._out_waited(holder, *self._seats.get(seat, (0, None))))
+
+    def _out_waited(self, holder: MemberState, read_at: int, stamp: int | None) -> int:
+        """A session after reading a record; or the holder's lease after its stamp, on the stopwatch of both (`lease`)."""
+        if stamp is not None:
+            return stamp + shared_ns(holder.session_ms, holder.drift)
+        return read_at + challenge_ns(holder.session_ms, holder.drift, self._drift)
 
     def last_sign(self, seat: Seat) -> int | None:
         """When the last record was read of the one that held the seat before; None if nobody is known to have held it."""
@@ -173,15 +226,29 @@ class Stopwatches:
     def silence(self, world: World, now: int) -> frozenset[str]:
         """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead. They
         count as overdue until something new of them is read, whatever they had said about their next record."""
+        until = self.seen_until(now)
+        if not self._stale_silence and until < self.next_silent:
+            return self._silent
         found: list[str] = []
+        self.next_silent, self.look_every, self._stale_silence = NEVER, 0, False
         for id, seats in world.held.items():
-            if not seats or id == self.me or now < self.silent_at(world.members[id]):
+            if not seats or id == self.me:
                 continue
-            if any(now >= self.claimable_at(seat, world.members[id]) for seat in seats):
-                found.append(id)
-                if id in self._members:
-                    self._members[id].was_overdue, self._members[id].words = True, 0
-        return frozenset(found)
+            holder, seen = world.members[id], self._members.get(id)
+            if seen is None or seen.stamp is None:
+                quarter = holder.session_ms * MS // 4
+                self.look_every = min(self.look_every or quarter, quarter)
+            at = self.silent_at(holder)
+            if until >= at:
+                at = min(self.claimable_at(seat, holder) for seat in seats)
+            if until < at:
+                self.next_silent = min(self.next_silent, at)
+                continue
+            found.append(id)
+            if seen is not None:
+                seen.was_overdue, seen.words, self._stale = True, 0, self._stale or not seen.was_overdue
+        self._silent = frozenset(found)
+        return self._silent
 
     def paused_until(self, pause: int, ms: int) -> int:
         """When this member's stopwatch has measured the pause's whole length since reading it (R14)."""

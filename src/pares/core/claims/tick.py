@@ -11,17 +11,16 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core import reasons
 from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
-from pares.core.claims.duties import beat_ms, standby_ms, to_watch, watchers
+from pares.core.claims.duties import beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.pace import Pace
-from pares.core.claims.placement import place
 from pares.core.claims.readiness import Readiness
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
@@ -43,6 +42,9 @@ MARKS: Final = 50
 class Living:
     """The part of `protocol.Claims` that acts: it decides and writes, at a tick."""
 
+    deciding: ClassVar[type[Moves]] = Moves
+    """What says which seats this member should claim, or give up."""
+
     def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
         self.config = config
         self.me = config.id
@@ -53,7 +55,7 @@ class Living:
         heard = lease_ns(config.session_ms, config.drift)
         self.pace = Pace(config.session_ms, tenures.lease_ns, self._longest_ms, self._wanted, heard)
         self.readiness = Readiness(config, outbox, self.pace)
-        self.moves = Moves(config.id, config.session_ms, watches, tenures, self.pace)
+        self.moves = self.deciding(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
         self.closing = False
         self.ending: ev.Effect = ev.Closed()
@@ -69,6 +71,8 @@ class Living:
         self._wall_us = 0
         self._live_at = 0
         self._undeclared = {role.name: role for role in config.roles}
+        self.routine = False
+        """All that was written at the last tick is beats that were due, and nothing waits for them to come back."""
         self._watch_key: object = None
         self._watching: object = None
 
@@ -146,7 +150,7 @@ class Living:
     def act(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
-        self._wall_us = wall_us
+        self._wall_us, self.routine = wall_us, False
         self.moves.look(world, now)
         self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
         self.outbox.due_ms = self._said_ms(now)
@@ -304,14 +308,13 @@ class Living:
         if not dead:
             return
         alive = self.moves.alive - dead.keys()
-        target = place(world, alive)
+        target = self.moves.placing(world, alive)
         now_due: list[str] = []
         for id in sorted(dead):
             dead[id] = since = dead[id] or now
             heirs = {target.get(seat) for seat in world.held[id]}
-            line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
-            turn = line.index(self.me) if self.me in line else len(line)
-            if self.moves.due(since + turn * MIN_STEP_MS * MS, now):
+            behind = turn(world, id, self.me, alive, heirs, witness=bool(self.config.witness))
+            if self.moves.due(since + behind * MIN_STEP_MS * MS, now):
                 self._write(records.Obituary, now, of=id)
                 now_due.append(id)
         if self.closing or not self.readiness.able:
@@ -414,9 +417,12 @@ class Living:
         shows = shown and (promised <= AT_ONCE or me.offset == me.joined)
         fading = world.count - me.count > world.memory() // 4 or superseded(world, me)
         if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
+            known = promised > AT_ONCE and self.outbox.due_ms > AT_ONCE
+            self.routine = self.outbox.quiet and known and not (waiting or shows or fading or self.pace.slow)
             marks = self._new_marks()
             for i in range(0, max(1, len(marks)), MARKS):
                 self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            self.outbox.urgent |= shows
             at = now + due_ms * MS
         wakes.append(at)
 
@@ -434,7 +440,7 @@ class Living:
         if key == self._watch_key:
             return
         self._watch_key = key
-        locks = to_watch(self.reader.world, self.me, self.moves.alive)
+        locks = to_watch(self.reader.world, self.me, self.moves.alive, self.config.witness)
         if locks != self._watching:
             self._watching = locks
             effects.append(ev.Watch(locks))

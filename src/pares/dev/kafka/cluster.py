@@ -50,7 +50,7 @@ class Kafka(LocalCluster):
     Threads may share it. A forked child may not use it, and closes nothing.
     """
 
-    kind = "kafka"
+    kind = command = "kafka"
     title = "Kafka"
     _ports_each = 2
     _log = broker.LOG

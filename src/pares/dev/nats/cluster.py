@@ -45,7 +45,7 @@ class Nats(LocalCluster):
     Threads may share it. A forked child may not use it, and closes nothing.
     """
 
-    kind = "nats"
+    kind = command = "nats"
     title = "NATS"
     _ports_each = 3
     _log = server.LOG

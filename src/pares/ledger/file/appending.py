@@ -23,9 +23,9 @@ from typing import Final, Literal
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.file.chain import Chain
 from pares.ledger.file.folder import sync_folder
-from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, frame
+from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, Frame, frame
 from pares.ledger.file.segment import BROKEN, JUMP, SYNCED, Altered, Segment, name_of, unavailable
-from pares.ledger.local.stamp import boot, clock, stopwatch
+from pares.ledger.local.stamp import boot, stopwatch
 
 log = logging.getLogger("pares.ledger")
 
@@ -42,7 +42,6 @@ class Appender:
         self._chain = chain
         self._sync: Sync = sync
         self._limit = limit
-        self._clock = clock()
 
     def append(self, payloads: Sequence[bytes], *, urgent: bool) -> int:
         """Append these, all or none; the offset of the first."""
@@ -54,10 +53,9 @@ class Appender:
                 segment = chain.tail if chain.settled else None
                 if segment is None:
                     segment = self._settle()
-                data = frame(kind, payloads, (segment.place, segment.count), wall, at, self._clock, urgent)
-                number = self._put(segment, data, len(payloads))
+                known = segment.place, segment.count
+                number = self._put(segment, frame(kind, payloads, known, wall, at, chain.clock, urgent))
                 if number is not None:
-                    self._check_place(segment)
                     if self._sync == "always" or (urgent and self._sync == "urgent"):
                         self._to_disk(segment, unknown=True)
                     if segment.place >= self._limit:
@@ -68,8 +66,9 @@ class Appender:
             f"{chain.names.folder}: others fill segments faster than this process can append: make them longer"
         )
 
-    def _put(self, segment: Segment, data: bytes, records: int) -> int | None:
+    def _put(self, segment: Segment, new: Frame) -> int | None:
         """Append a frame; the number of its first record, None if it stands behind a seal."""
+        data = new.encoded()
         length = len(data)
         try:
             descriptor = segment.descriptor()
@@ -78,13 +77,16 @@ class Appender:
             return None  # another file has this name now: look again
         except OSError as error:
             raise unavailable(error, segment.path, "append") from error
+        if written == length and self._size(segment) == segment.place + length:
+            return segment.took(new, data)  # nobody else has written
         end = os.lseek(descriptor, 0, os.SEEK_CUR)
         if written < length:
             self._torn(segment, data, written)
             end += length - written
+            self._size(segment)
         begin = end - length
         if begin == segment.place:
-            return segment.took(data, records)
+            return segment.took(new, data)
         try:
             segment.scan(max(end, segment.size))
         except Altered:
@@ -117,14 +119,15 @@ class Appender:
             unknown=True,
         )
 
-    def _check_place(self, segment: Segment) -> None:
-        """Raise if what was appended to is no longer what the path names."""
+    def _size(self, segment: Segment) -> int:
+        """The size of what was appended to. Raises if it is no longer what the path names."""
         try:
             found = os.stat(segment.path)
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != segment.inode:
+            raise self._unsure(segment) from None
+        if (found.st_dev, found.st_ino) != segment.inode:
             raise self._unsure(segment)
+        return found.st_size
 
     def _to_disk(self, segment: Segment, *, unknown: bool = False) -> None:
         try:
@@ -144,16 +147,23 @@ class Appender:
     def _say(self, segment: Segment, kind: bytes, what: bytes) -> None:
         """Append a seal or a heading. Raises `OSError`."""
         known = segment.place, segment.count
-        os.write(
-            segment.descriptor(),
-            frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._clock, urgent=False),
-        )
+        said = frame(kind, [what], known, time.time_ns() // 1000, stopwatch(), self._chain.clock, urgent=False)
+        os.write(segment.descriptor(), said.encoded())
 
     def _settle(self) -> Segment:
         """The last segment, once it is one that this process may append to; what that takes is done here."""
         chain = self._chain
         for _ in range(TRIES):
             segment = chain.catch_up()
+            gone = chain.names.gone()
+            if gone is not None and chain.least <= gone:
+                chain.least = gone + JUMP
+                log.error(
+                    "%s: the newest segment, from offset %d on, was deleted; the log goes on at %d",
+                    chain.names.folder,
+                    gone,
+                    chain.least,
+                )
             try:
                 if segment is None:
                     start = (
@@ -205,6 +215,7 @@ class Appender:
     def _head(self, segment: Segment) -> None:
         """Bring the segment's name to the disk, and say so in it."""
         names, root = self._chain.names, self._chain.home.root
+        names.say_made(os.path.basename(segment.path), self._chain.home.mode)
         if self._sync == "never":
             self._say(segment, HEADING, b"unsynced")
             return

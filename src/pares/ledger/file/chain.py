@@ -18,6 +18,7 @@ from pares.ledger.file.folder import Home
 from pares.ledger.file.names import Names
 from pares.ledger.file.segment import JUMP, Altered, Segment, unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import clock
 
 log = logging.getLogger("pares.ledger")
 
@@ -31,6 +32,8 @@ class Chain:
     def __init__(self, home: Home, partition: int, url: str, flags: int) -> None:
         self.lock = threading.Lock()
         self.home = home
+        self.clock = clock()
+        """Which stopwatch this process reads."""
         self.names = Names(f"{home.folder}/{partition}")
         self.alterations = 0
         """How often it was seen that the log is not what it was."""
@@ -42,7 +45,10 @@ class Chain:
         self._url = url
         self._flags = flags
         self._which = ""
-        self._tail: Segment | None = None
+        self.tail: Segment | None = None
+        """The last segment, as it was when it was last looked at."""
+        self._in_place = -1
+        """At which look at the names the last segment was seen to be what its name says."""
         self._older: dict[int, Segment] = {}
         self._floor = 0
         """The base of the first segment behind all that were found damaged."""
@@ -50,24 +56,23 @@ class Chain:
 
     # The last segment --------------------------------------------------------------------------------------------------
 
-    @property
-    def tail(self) -> Segment | None:
-        """The last segment, as it was when it was last looked at."""
-        return self._tail
-
     def catch_up(self) -> Segment | None:
         """The last segment, read up to its end; None if there is none."""
         if self._closed:
             raise Lifetime.closed_error(self._url)
-        if self._tail is None:
+        if self.tail is None:
             self._attach()
-        while (segment := self._tail) is not None:
+        while (segment := self.tail) is not None:
             try:
-                found = os.stat(segment.path)
-                if (found.st_dev, found.st_ino) != segment.inode:
-                    raise FileNotFoundError
-                if found.st_size != segment.size:
-                    segment.scan(found.st_size)
+                self.names.look()
+                if self._in_place != self.names.looks:
+                    found = os.stat(segment.path)
+                    if (found.st_dev, found.st_ino) != segment.inode:
+                        raise FileNotFoundError
+                    self._in_place = self.names.looks
+                size = segment.length()
+                if size != segment.size:
+                    segment.scan(size)
                 if not segment.over:
                     break
                 self.settled = False
@@ -84,7 +89,7 @@ class Chain:
                 self.altered(segment, "it is shorter than it was, or its last record is another one")
             except OSError as error:
                 raise unavailable(error, segment.path, "read") from error
-        return self._tail
+        return self.tail
 
     def _attach(self) -> None:
         """Find the last segment."""
@@ -96,9 +101,10 @@ class Chain:
     def _go_to(self, base: int) -> None:
         """The segment with this base is the last one from now on."""
         segment = Segment(self.names.folder, self.names.segments[base], self._flags)
-        if self._tail is not None:
-            self._keep(self._tail)
-        self._tail, self.settled = segment, False
+        if self.tail is not None:
+            self._keep(self.tail)
+        self.tail, self.settled = segment, False
+        self._in_place = -1
 
     def _missing(self, segment: Segment) -> None:
         """The last segment is not where it was: it was trimmed, or deleted, or the whole log is another one."""
@@ -129,10 +135,10 @@ class Chain:
     def look_around(self) -> None:
         """See whether the log goes on elsewhere than at the end that is known, which only an alteration can bring about."""
         with self.lock:
-            if self._tail is None or self._closed:
+            if self.tail is None or self._closed:
                 return
             self.names.look()
-            if self.names.behind(self._tail.base) is None:
+            if self.names.behind(self.tail.base) is None:
                 return
             segment = self.catch_up()
             if segment is not None and not segment.over and self.names.behind(segment.base) is not None:
@@ -140,8 +146,8 @@ class Chain:
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, most: int) -> list[Entry]:
-        """Entries from that offset on; see `Log.read`."""
+    def read(self, offset: int, most: int) -> tuple[list[Entry], list[int | None]]:
+        """Entries from that offset on, see `Log.read`, and their stamps as they stand there, see `Stamped`."""
         with self.lock:
             segment = tail = self.catch_up()
             end = self._end()
@@ -150,8 +156,7 @@ class Chain:
                     raise rewound(self._url, self._number, offset, end)
                 if offset < end:
                     raise gap(self._url, self._number, offset, end)
-                return []
-            self.names.look()
+                return [], []
             try:
                 while True:
                     first = self._first()
@@ -160,10 +165,10 @@ class Chain:
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most)
+                        return segment.read(offset - segment.base, most, self.clock)
                     behind = self.names.behind(segment.base)
                     if behind is None:
-                        return []
+                        return [], []
                     offset = behind
             except Altered:
                 self.altered(segment, "it is not what it was when it was read")
@@ -176,12 +181,12 @@ class Chain:
     def bounds(self) -> tuple[int, int]:
         """The first offset, and that behind the last record."""
         with self.lock:
-            self.catch_up()
-            self.names.look()
+            if self.catch_up() is None:
+                self.names.look()
             return self._first(), self._end()
 
     def _end(self) -> int:
-        tail = self._tail
+        tail = self.tail
         if tail is None:
             return self.names.start
         return max(tail.end if tail.next is None else tail.next, self.names.start)
@@ -192,8 +197,8 @@ class Chain:
     def _find(self, offset: int) -> Segment:
         """The segment in which this offset stands, or would."""
         base = self.names.before(offset)
-        if self._tail is not None and base == self._tail.base:
-            return self._tail
+        if self.tail is not None and base == self.tail.base:
+            return self.tail
         segment = self._older.pop(base, None)
         if segment is None:
             segment = Segment(self.names.folder, self.names.segments[base], os.O_RDONLY)
@@ -225,8 +230,8 @@ class Chain:
     def trim(self, before: int) -> None:
         """See `Log.trim`. Segments that are all below go; of the one that `before` is in the rest stays, and is not read."""
         with self.lock:
-            self.catch_up()
-            self.names.look()
+            if self.catch_up() is None:
+                self.names.look()
             if before > self._end():
                 raise rewound(self._url, self._number, before, self._end())
             if before <= self._first():
@@ -245,10 +250,10 @@ class Chain:
         """Know nothing of any segment any more."""
         self._rest()
         self._older.clear()
-        self._tail, self.settled = None, False
+        self.tail, self.settled = None, False
 
     def _rest(self) -> None:
-        for segment in [*self._older.values(), *([] if self._tail is None else [self._tail])]:
+        for segment in [*self._older.values(), *([] if self.tail is None else [self.tail])]:
             segment.rest()
 
     def rest(self) -> None:

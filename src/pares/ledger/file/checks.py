@@ -10,10 +10,13 @@ from typing import Final
 
 from pares.core.errors import ParesError
 from pares.ledger.file.folder import LEDGER, TOPIC
+from pares.ledger.file.names import Names
 from pares.ledger.file.segment import JUMP, Altered, Segment, base_of
 from pares.ledger.local.rights import GOOD, NOTE, PROBLEM, who_may_write
 
-_OWN: Final = re.compile(r"ledger|topic|log|topics|bell|locks|lost\+found|partitions-\d+|\d+|\d{20}\.start|\..*")
+_OWN: Final = re.compile(
+    r"ledger|topic|log|topics|bell|locks|lost\+found|partitions-\d+|\d+|\d{20}\.start|\d{20}-[0-9a-f]{8}\.made|\..*"
+)
 _SAMPLE: Final = 3
 
 
@@ -50,6 +53,10 @@ def _segments(folder: str) -> Iterator[tuple[str, str]]:
     """What is wrong with the segments of a partition."""
     named = sorted((found[0], name) for name in os.listdir(folder) if (found := base_of(name)) is not None)
     torn = 0
+    gone = Names(folder)
+    gone.look()
+    if (base := gone.gone()) is not None:
+        yield PROBLEM, f"the newest segment of {folder}, from offset {base} on, was deleted: what stood in it is lost"
     for at, (base, name) in enumerate(named):
         follows = named[at + 1][0] if at + 1 < len(named) else None
         try:

@@ -35,6 +35,8 @@ WHAT: Final = "file ledger"
 _GROWN: Final = re.compile(r"partitions-(\d+)")
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _MAX_MARK: Final = 64 * 1024
+RECENT: Final = 50_000_000
+"""Nanoseconds after a change of a file or folder in which another might bear the same time."""
 _HALF_MADE: Final = 2.0
 """Seconds that a mark may be empty, where there are no hard links and it is written in its place."""
 _PASSING: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -71,9 +73,10 @@ class Home:
             found = os.stat(self.mark)
             # With the time, as a file that is made anew may be given the inode that the deleted one had.
             file = (found.st_dev, found.st_ino, found.st_ctime_ns)
-            if self._known is None or self._known[0] != file:
+            known = self._known
+            if known is None or known[0] != file or abs(time.time_ns() - file[2]) < RECENT:
                 self.mode = stat.S_IMODE(found.st_mode) & 0o666
-                self._known = (file, read_mark(self.mark))
+                known = self._known = (file, read_mark(self.mark))
         except FileNotFoundError as error:
             what = (
                 "it was deleted, or begun anew; ask the ledger for it again"
@@ -85,7 +88,7 @@ class Home:
             raise LedgerUnavailable(f"{self.mark} was replaced by something else: {error}") from error
         except OSError as error:
             raise unavailable(error, self.mark, "look at the ledger") from error
-        mark = self._known[1]
+        mark = known[1]
         return mark, f"{mark.id}:{file[0]}:{file[1]}"
 
     def partitions(self) -> int:

@@ -8,7 +8,7 @@
     PLACE, NUMBER   what the writer had read of the segment: so many bytes, and so many records in them
     WALL       wall clock in microseconds, for people and for ageing
     STOPWATCH  nanoseconds on the sender's stopwatch, taken when it was asked to append
-    CLOCK      which stopwatch that is: boot and time namespace (`stamp`)
+    CLOCK      which stopwatch that is: of which boot, and how a time namespace shifts it (`stamp`)
     BODY       the payload; of a batch `LENGTHS PAYLOADS`
 
 A frame is that line with a newline before it and one behind. A body never has a newline in it (one that would is escaped), so
@@ -26,10 +26,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from pares.ledger.local.stamp import same
+
 RECORD, BATCH, SEAL, HEADING = b"r", b"b", b"s", b"h"
 ESCAPED: Final = b"e"
 URGENT: Final = b"!"
-FIELDS: Final = 9
 _CHECKED: Final = 9
 """Where what the checksum covers begins."""
 
@@ -50,6 +51,20 @@ class Frame(NamedTuple):
     def urgent(self) -> bool:
         return self.kind.endswith(URGENT)
 
+    def stamp(self, clock: bytes) -> int | None:
+        """When its append began, by the stopwatch of this name; None if its writer had another."""
+        return self.stopwatch_ns if same(self.clock, clock) else None
+
+    def adds_up(self) -> bool:
+        """Whether a batch has what its lengths say. Raises `ValueError` if these are none."""
+        lengths, _, rest = (unescaped(self.body) if ESCAPED in self.kind else self.body).partition(b" ")
+        return sum(map(int, lengths.split(b","))) == len(rest)
+
+    def records(self) -> int:
+        """How many it holds."""
+        kind = self.kind[:1]
+        return 1 if kind == RECORD else self.body.partition(b" ")[0].count(b",") + 1 if kind == BATCH else 0
+
     def payloads(self) -> list[bytes]:
         """The payloads of a record or a batch; of anything else, none."""
         kind = self.kind[:1]
@@ -66,6 +81,12 @@ class Frame(NamedTuple):
             at = end
         return payloads
 
+    def encoded(self) -> bytes:
+        """The bytes of the line, newlines included."""
+        kind, place, number, wall, at, clock, body = self
+        checked = b"%b %d %d %d %d %d %b %b" % (kind, len(body), place, number, wall, at, clock, body)
+        return b"\n%08x %b\n" % (crc32(checked), checked)
+
 
 def frame(
     kind: bytes,
@@ -75,8 +96,8 @@ def frame(
     stopwatch_ns: int,
     clock: bytes,
     urgent: bool,
-) -> bytes:
-    """The bytes of one append, newlines included. `known`: place and number, what the writer has read of the segment."""
+) -> Frame:
+    """What one append writes. `known`: place and number, what the writer has read of the segment."""
     if kind == BATCH:
         body = b"%b %b" % (b",".join([b"%d" % len(payload) for payload in payloads]), b"".join(payloads))
     else:
@@ -86,8 +107,8 @@ def frame(
         body = body.replace(b"\\", b"\\\\").replace(b"\n", b"\\n")
     if urgent:
         kind += URGENT
-    checked = b"%b %d %d %d %d %d %b %b" % (kind, len(body), *known, wall_us, stopwatch_ns, clock, body)
-    return b"\n%08x %b\n" % (crc32(checked), checked)
+    place, number = known
+    return Frame(kind, place, number, wall_us, stopwatch_ns, clock, body)
 
 
 def unescaped(body: bytes) -> bytes:
@@ -95,34 +116,13 @@ def unescaped(body: bytes) -> bytes:
     return b"\\".join([piece.replace(b"\\n", b"\n") for piece in body.split(b"\\\\")])
 
 
-def counted(line: bytes) -> tuple[int, int, int, bytes] | None:
-    """Of a line: how many records it holds, the place and number that its writer knew, and its kind. None for what is no
-    whole line."""
-    parts = line.split(b" ", 8)
-    if len(parts) != FIELDS or b"%08x" % crc32(line[_CHECKED:]) != parts[0]:
-        return None
-    kind, body = parts[1], parts[8]
-    try:
-        if int(parts[2]) != len(body):
-            return None
-        records = 0
-        if kind[:1] == RECORD:
-            records = 1
-        elif kind[:1] == BATCH:
-            records = body.partition(b" ")[0].count(b",") + 1
-        return records, int(parts[3]), int(parts[4]), kind
-    except ValueError:
-        return None
-
-
 def parsed(line: bytes) -> Frame | None:
-    """The frame in a line; None for what is no whole line."""
-    parts = line.split(b" ", 8)
-    if len(parts) != FIELDS or b"%08x" % crc32(line[_CHECKED:]) != parts[0]:
-        return None
+    """The frame in a line; None for what is no whole line, or not one that `frame` makes."""
     try:
-        if int(parts[2]) != len(parts[8]):
+        check, kind, length, place, number, wall, at, clock, body = line.split(b" ", 8)
+        if b"%08x" % crc32(line[_CHECKED:]) != check or int(length) != len(body):
             return None
-        return Frame(parts[1], int(parts[3]), int(parts[4]), int(parts[5]), int(parts[6]), parts[7], parts[8])
+        found = Frame(kind, int(place), int(number), int(wall), int(at), clock, body)
+        return found if kind[:1] != BATCH or found.adds_up() else None
     except ValueError:
         return None

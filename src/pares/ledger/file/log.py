@@ -46,6 +46,7 @@ from pares.ledger.file.checks import checks
 from pares.ledger.file.folder import Home, begin, prepare
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import SHARED, not_ahead
 from pares.ledger.localfs import refuse_network
 
 SEGMENT: Final = 1 << 20
@@ -83,6 +84,7 @@ class FileLog:
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         self._shared = shared
         self._topic = topic
+        self._lifetime = shared.lifetime
         self._home = Home(shared.root, topic)
         self._chains: dict[int, tuple[Chain, Appender]] = {}
         self._making = threading.Lock()
@@ -93,7 +95,11 @@ class FileLog:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            readonly=self._shared.readonly, scope="host", one_bell=True, lazy_sync=self._shared.sync == "urgent"
+            readonly=self._shared.readonly,
+            scope="host",
+            one_bell=True,
+            lazy_sync=self._shared.sync == "urgent",
+            stamps=SHARED,
         )
 
     @property
@@ -113,8 +119,7 @@ class FileLog:
         check_payload(payload)
         chain, appender = self._writing(partition)
         offset = appender.append((payload,), urgent=urgent)
-        self._shared.ringer.ring()
-        self._done_with(chain)
+        self._appended(chain, urgent)
         return offset
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
@@ -125,21 +130,32 @@ class FileLog:
         if not payloads:
             return []
         first = appender.append(payloads, urgent=urgent)
-        self._shared.ringer.ring()
-        self._done_with(chain)
+        self._appended(chain, urgent)
         return list(range(first, first + len(payloads)))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         check_records(max_records)
         if timeout <= 0:
-            return self._read(offset, partition, max_records)
-        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
+            return self._find(offset, partition, max_records)[0]
+        return awaited(lambda: self._find(offset, partition, max_records)[0], self._shared.new_bell, timeout)
 
-    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
+    def _find(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], list[int | None]]:
         chain, _ = self._chain(partition)
         found = chain.read(offset, max_records)
         self._done_with(chain)
         return found
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        check_records(max_records)
+        entries, stamps = self._find(offset, partition, max_records)
+        return entries, not_ahead(stamps)
+
+    def _appended(self, chain: Chain, urgent: bool) -> None:
+        if urgent:
+            self._shared.ringer.ring()
+        self._done_with(chain)
 
     def _done_with(self, chain: Chain) -> None:
         if len(self._chains) > _OPEN:
@@ -178,7 +194,7 @@ class FileLog:
                 self._shared.logs.remove(self)
 
     def _check(self) -> None:
-        self._shared.lifetime.check()
+        self._lifetime.check()
         if self._closed:
             raise Lifetime.closed_error(self.url)
 
@@ -189,7 +205,9 @@ class FileLog:
         return self._chain(partition)
 
     def _chain(self, partition: int) -> tuple[Chain, Appender]:
-        self._check()
+        self._lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
         known = self._chains.get(partition)
         if known is not None:
             return known

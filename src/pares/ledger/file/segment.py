@@ -15,13 +15,14 @@ from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
-from pares.ledger.file.frame import FIELDS, HEADING, SEAL, counted, parsed
+from pares.ledger.file.frame import BATCH, ESCAPED, HEADING, RECORD, SEAL, Frame, parsed
 
 JUMP: Final = 1 << 32
 """Offsets left out where it can't be known how many were given out: more than one segment ever holds."""
 SYNCED: Final = b"synced"
 BROKEN: Final = b"broken"
 """A seal says so, and how many records had counted, if its writer found the segment altered behind them."""
+_SEAL: Final = re.compile(rb"(?:broken (?P<had>\d{1,12})|\w+)(?: (?P<jump>\d{1,12}))?")
 _CHUNK: Final = 1 << 20
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
 
@@ -66,6 +67,8 @@ class Segment:
         self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW
         self._places, self._firsts = array("Q"), array("Q")
         self._last, self._last_at = b"", 0
+        self._newest: Frame | None = None
+        """The frame of the newest record, where it is the only one in it."""
         self._descriptor = os.open(self.path, self._flags)
         found = os.fstat(self._descriptor)
         self.inode = (found.st_dev, found.st_ino)
@@ -90,7 +93,9 @@ class Segment:
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, self._flags)
             found = os.fstat(self._descriptor)
-            if (found.st_dev, found.st_ino) != self.inode:
+            # The number of a file that is gone is given to another: what was read last has to be there, too.
+            last = os.pread(self._descriptor, len(self._last), self._last_at)
+            if (found.st_dev, found.st_ino) != self.inode or last != self._last:
                 self.rest()
                 raise Altered
         return self._descriptor
@@ -118,11 +123,15 @@ class Segment:
                 at += len(line) + 1
                 self.place = at
 
+    def length(self) -> int:
+        """The file's size. Raises `OSError` and `Altered`."""
+        return os.lseek(self.descriptor(), 0, os.SEEK_END)
+
     def _lines(self) -> bytes:
         """The whole lines behind those that were read, without the last newline. What was read last is looked at once more."""
         descriptor, at = self.descriptor(), self._last_at
         before = self.place - at
-        wanted = before + _CHUNK
+        wanted = min(self.size - at, before + _CHUNK)
         while True:
             data = os.pread(descriptor, wanted, at)
             if not data.startswith(self._last):
@@ -130,48 +139,54 @@ class Segment:
             cut = data.rfind(b"\n")
             if cut > before:
                 return data[before:cut]
-            if len(data) < wanted:
+            if len(data) < wanted or at + wanted >= self.size:
                 return b""
             wanted *= 4
 
     def _take(self, at: int, line: bytes, had: int) -> bool:
         """Note what the line at this place is; whether nothing behind it counts. `had`: records that were read before."""
-        found = counted(line)
-        if found is None:
+        frame = parsed(line)
+        if frame is None:
             self.torn += 1
             return False
-        records, place, number, kind = found
-        if place >= at or (place == at - 1 and number != self.count):
-            self.broken = (
-                f"a writer had read {number} records in {place} bytes, and before byte {at} there are {self.count}"
-            )
+        place = frame.place
+        if place >= at or (place == at - 1 and frame.number != self.count):
+            had_read = f"{frame.number} records in {place} bytes"
+            self.broken = f"a writer had read {had_read}, and before byte {at} there are {self.count}"
             return True
         self._last, self._last_at = line + b"\n", at
-        if records:
-            self._places.append(at)
-            self._firsts.append(self.count)
-            self.count += records
-        elif kind[:1] == HEADING:
-            said = line.rpartition(b" ")[2]
-            self.heading = said if self.heading != SYNCED else SYNCED
-        elif kind[:1] == SEAL:
-            why, *numbers = line.split(b" ", FIELDS - 1)[-1].split(b" ")
-            if why == BROKEN and int(numbers[0]) < had:
+        kind = frame.kind[:1]
+        if kind in (RECORD, BATCH):
+            self._add(frame, at)
+        elif kind == HEADING:
+            self.heading = frame.body if self.heading != SYNCED else SYNCED
+        elif kind == SEAL:
+            found = _SEAL.fullmatch(frame.body)
+            if found is None:
+                self.torn += 1
+                return False
+            if found["had"] is not None and int(found["had"]) < had:
                 raise Altered  # a writer that read it anew found fewer
-            self.next = self.base + int(numbers[-1]) if numbers else self.end
+            self.next = self.end if found["jump"] is None else self.base + int(found["jump"])
             self.place = at + len(line) + 1
             return True
         return False
 
-    def took(self, data: bytes, records: int) -> int:
-        """Note a frame of this process' own that stands right behind what was read. The number of its first record."""
+    def _add(self, frame: Frame, at: int) -> None:
+        records = 1 if frame.kind[:1] == RECORD else frame.records()
+        self._places.append(at)
+        self._firsts.append(self.count)
+        self.count += records
+        self._newest = frame if records == 1 else None
+
+    def took(self, frame: Frame, data: bytes) -> int:
+        """Note a frame of this process' own, as it stands right behind what was read. The number of its first record."""
         first, at = self.count, self.place + 1
         self._last, self._last_at = data[1:], at
-        self._places.append(at)
-        self._firsts.append(first)
-        self.count += records
+        self._add(frame, at)
         self.place += len(data)
-        self.size = max(self.size, self.place)
+        if self.place > self.size:
+            self.size = self.place
         return first
 
     def number_at(self, at: int) -> int | None:
@@ -179,13 +194,14 @@ class Segment:
         index = bisect_left(self._places, at)
         return self._firsts[index] if index < len(self._places) and self._places[index] == at else None
 
-    def read(self, number: int, most: int) -> list[Entry]:
-        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one. `number` < `count`."""
-        if number == self._firsts[-1] == self.count - 1 and self._last_at == self._places[-1]:
-            # The newest, and what readers that keep up read: it was looked at when it came.
-            frame = parsed(self._last[:-1])
-            if frame is not None:
-                return [Entry(self.base + number, frame.wall_us // 1000, frame.payloads()[0])]
+    def read(self, number: int, most: int, clock: bytes) -> tuple[list[Entry], list[int | None]]:
+        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one; and of each when its
+        append began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
+        newest = self._newest
+        if newest is not None and number == self.count - 1:
+            # What readers that keep up read: it was looked at when it came.
+            payload = newest.body if ESCAPED not in newest.kind and newest.kind[:1] == RECORD else newest.payloads()[0]
+            return [Entry(self.base + number, newest.wall_us // 1000, payload)], [newest.stamp(clock)]
         index = bisect_right(self._firsts, number) - 1
         begin = self._places[index]
         stop = bisect_left(self._firsts, number + most)
@@ -195,22 +211,25 @@ class Segment:
             enough = bisect_left(self._places, begin + MAX_READ_BYTES, index + 1)
             end = self._places[enough] if enough < len(self._places) else self.place
         found: list[Entry] = []
+        stamps: list[int | None] = []
         size, at, first = 0, begin, self._firsts[index]
         for line in self._exactly(begin, end).split(b"\n"):
             if index < len(self._places) and at == self._places[index]:
                 frame = parsed(line)
                 if frame is None or first != self._firsts[index]:
                     raise Altered
+                stamp = frame.stamp(clock)
                 for payload in frame.payloads():
                     if first >= number:
                         size += len(payload)
                         if len(found) == most or (found and size > MAX_READ_BYTES):
-                            return found
+                            return found, stamps
                         found.append(Entry(self.base + first, frame.wall_us // 1000, payload))
+                        stamps.append(stamp)
                     first += 1
                 index += 1
             at += len(line) + 1
-        return found
+        return found, stamps
 
     def _exactly(self, begin: int, end: int) -> bytes:
         """The bytes that were there before, less the last newline."""

@@ -26,6 +26,7 @@ from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.base import MAX_BATCH, MAX_BATCH_BYTES
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
+from pares.ledger.kafka.marks import Headers, headers
 from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ _FIRST: Final = 2.0
 OVERHEAD: Final = 128
 """Bytes that a record batch of one record has besides its payload, and more than that."""
 _FATAL: Final = -150
-_EACH: Final = 32
-"""Bytes that a record has besides its payload, and more than that."""
+_EACH: Final = 48
+"""Bytes that a record has besides its payload and its padding, and more than that."""
 LARGEST: Final = MAX_BATCH_BYTES + (2 << 20)
 """Bytes of the record batch for the largest append."""
 
@@ -142,8 +143,11 @@ class Appender:
             # Nothing of it may be sent any more; the client itself ends when it is forgotten.
             producer.purge(in_queue=True, in_flight=True, blocking=False)
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        """The offsets of `payloads`, appended in one record batch if that is not larger than the topic allows."""
+    def append(
+        self, topic: str, payloads: Sequence[bytes], partition: int, *, urgent: bool = True, padded: bool = False
+    ) -> list[int]:
+        """The offsets of `payloads`, appended in one record batch if that is not larger than the topic allows. `urgent`, and
+        `padded` if readers may be lazy: see `kafka.marks`."""
         deadline = time.monotonic() + self._settings.timeout
         if not self._turn.acquire(timeout=self._settings.timeout):
             raise LedgerUnavailable(
@@ -162,8 +166,9 @@ class Appender:
                 deadline = max(deadline, time.monotonic() + _FIRST)
             offsets: list[int] = []
             for part in self._parts(topic, payloads):
+                marks = headers(part, urgent=urgent, padded=padded, limit=self._largest(topic))
                 try:
-                    offsets += self._send(producer, topic, part, partition, deadline)
+                    offsets += self._send(producer, topic, part, partition, deadline, marks)
                 except LedgerUnavailable as error:
                     # Of an append in parts a part may stand in the log already.
                     error.unknown = error.unknown or bool(offsets)
@@ -197,11 +202,19 @@ class Appender:
             size += bytes_
         yield payloads[begin:]
 
-    def _send(self, producer: Any, topic: str, payloads: Sequence[bytes], partition: int, deadline: float) -> list[int]:
+    def _send(
+        self,
+        producer: Any,
+        topic: str,
+        payloads: Sequence[bytes],
+        partition: int,
+        deadline: float,
+        marks: Sequence[Headers],
+    ) -> list[int]:
         troubles, sent = self._troubles, _Sent(len(payloads))
         for at, payload in enumerate(payloads):
             try:
-                self._produce(producer, topic, payload, partition, sent)
+                self._produce(producer, topic, payload, partition, sent, marks[at])
             except BaseException:
                 # What was collected before it has not been sent yet, and never will be.
                 self._give_up(producer, sent, len(payloads) - at)
@@ -213,13 +226,13 @@ class Appender:
             return sent.offsets
         raise self._failed(sent, topic, payloads, partition, troubled=self._troubles != troubles)
 
-    def _produce(self, producer: Any, topic: str, payload: bytes, partition: int, sent: _Sent) -> None:
+    def _produce(self, producer: Any, topic: str, payload: bytes, partition: int, sent: _Sent, marks: Headers) -> None:
         """Hand one record over to the client, which sends nothing yet."""
         kafka = client_module()
         end = time.monotonic() + _NEWS
         while True:
             try:
-                producer.produce(topic, payload, partition=partition, on_delivery=sent.answered)
+                producer.produce(topic, payload, partition=partition, on_delivery=sent.answered, headers=marks)
                 return
             except BufferError as error:
                 raise LedgerUnavailable(

@@ -13,13 +13,19 @@ What it promises is `Log`'s, and how:
   ledger to the same partition is acknowledged, never after; see `kafka.append`. There is at most one such append a partition
   and ledger;
 - a reader is told of appends: a thread waits for them at the brokers (see `kafka.tail`); a bell rings
-  for its own partition alone. An empty answer of `read` is as fresh as the brokers' last word to that thread: milliseconds
-  old as a rule, at most a second if it has lost them and doesn't know yet. It never misses what this ledger has appended, or
-  what an `end` of it has told of; and after an append that failed it is the leader's own answer.
+  for its own partition alone, and for urgent appends alone. An empty answer of `read` is as fresh as the brokers' last word to
+  that thread: milliseconds old as a rule, at most a second if it has lost them and doesn't know yet. It never misses what this
+  ledger has appended, or what an `end` of it has told of; and after an append that failed it is the leader's own answer. Where
+  many appends are not urgent the thread waits for urgent ones, and `read` asks the leader;
+- an urgent append wakes readers at once, but for one of a program of release 0.1 in a group so large that most appends are not
+  urgent: that one is found by the next read, or after two and a half seconds.
 
-What it does not promise: to see at once that the topic was deleted and made anew. It shows in the next fetch, within about
-a quarter of a second; where the client library is at a loss (see `Appender.renew`), `identity` asks the brokers, after a second
-without news. Then all clients are made anew.
+What it does not promise: to see at once that the topic was deleted and made anew. As a rule it shows at once, as the brokers
+answer whoever waits for it, or in the next fetch; where the client library is at a loss (see `Appender.renew`), `identity`
+asks the brokers, after some seconds without news. Then all clients are made anew.
+
+What a member costs when nothing happens is its clients, each of which wakes a few times a second: so the administrator's and
+the seeker's are made when they are needed, and given back when they have not been used for a while.
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ from pares.ledger.window import Window
 if TYPE_CHECKING:
     from pares.ledger.kafka.topic import Asked
 
-_QUIET: Final = 1.0
+_SILENCE: Final = 5.0
 """Seconds after which the brokers are asked for a topic's id when the tail hears nothing: it may not hear of that either."""
 _ASIDE: Final = 2.0
 """Seconds for which that answer is not waited for then."""
@@ -63,7 +69,7 @@ class _Shared:
         self.topics = Topics(settings, where)
         self.seeker = Seeker(settings, where)
         self.appender = Appender(settings, where, self.topics.largest, self.seeker.ends)
-        self.tails = Tails(settings, where, self.replaced)
+        self.tails = Tails(settings, where, self.replaced, self._tidy)
         self.known = Known()
         self._last: dict[str, str] = {}
         """Of each topic: the identity that it had when it was last there."""
@@ -127,10 +133,24 @@ class _Shared:
         return self.seeker.ends(topic, partition)
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
-        return self.seeker.fetch(topic, partition, offset, end, max_records)
+        found, quiet = self.seeker.fetch(topic, partition, offset, end, max_records)
+        if quiet:
+            self.window(topic, partition).quiet.noted()
+        return found
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        return self.appender.append(topic, payloads, partition)
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        padded = self.window(topic, partition).quiet.lately
+        return self.appender.append(topic, payloads, partition, urgent=urgent, padded=padded)
+
+    def catch_up(self, window: Window) -> bool:
+        life = window.life
+        news = self.seeker.news(window.topic, window.partition, window.high, window.known)
+        if news is not None:
+            self.tails.put(window, news, life)
+        return news is not None
+
+    def stuck(self, window: Window) -> None:
+        self.tails.stuck(window)
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         self.topics.delete_before(topic, partition, before)
@@ -144,7 +164,13 @@ class _Shared:
 
     def follows(self, topic: str) -> bool:
         heard = self.tails.heard(topic)
-        return heard is not None and time.monotonic() < heard + _QUIET
+        return heard is not None and time.monotonic() < heard + _SILENCE
+
+    def _tidy(self) -> None:
+        """By the tail's thread, every few seconds."""
+        self.seeker.rest()
+        if self.topics.rest():
+            self._asked.clear()
 
     def close(self) -> None:
         if self.lifetime.end():
@@ -186,7 +212,7 @@ class KafkaLog(TailedLog):
         if known is not None and shared.tails.heard(self._topic) is not None:
             now = time.monotonic()
             heard = shared.follows(self._topic)
-            ask_at = known[2] + (LOOK if heard else _QUIET)
+            ask_at = known[2] + (LOOK if heard else _SILENCE)
             if now >= ask_at:
                 shared.look_aside(self._topic)
                 known = shared.known.get(self._topic) or known

@@ -15,11 +15,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, MOVING, PARTITION_EOF, SILENT, unavailable
+from pares.ledger.kafka.marks import is_quiet
 from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
@@ -31,8 +32,21 @@ _NEWS: Final = 0.2
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.01
 _STALL: Final = 0.1
+_TURN: Final = 0.05
 _FEW: Final = 100
 """A caller that asks for no more than this does not read on."""
+IDLE: Final = 30.0
+"""Seconds after which a client that nobody uses is given back: each wakes a few times a second, whatever it is for."""
+
+
+class News(NamedTuple):
+    """What stands in a partition from a place on."""
+
+    entries: list[Entry]
+    quiet: frozenset[int]
+    """The offsets of those that are not urgent."""
+    at_end: bool
+    """Whether the leader has said that there is nothing at the place."""
 
 
 class _Client:
@@ -57,6 +71,9 @@ class Seeker:
         self._client: _Client | None = None
         self._ahead: tuple[str, int] = ("", -1)
         self._entries: list[Entry] = []
+        self._quiet: set[int] = set()
+        """Of the last fetch: the offsets of entries that are not urgent."""
+        self._used = time.monotonic()
         self._told = ""
 
     def ends(self, topic: str, partition: int, timeout: float | None = None) -> tuple[int, int]:
@@ -101,17 +118,38 @@ class Seeker:
             return False
         return True
 
-    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
-        """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`."""
+    def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> tuple[list[Entry], bool]:
+        """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`. And whether any
+        that came with them is not urgent."""
         with self._lock:
             found = self._kept(topic, partition, offset, end, max_records)
             if found:
-                return found
+                return found, False
             wanted = max_records if max_records <= _FEW else max(max_records, _AHEAD)
             with self._using() as client:
                 self._entries = self._fetch(client.consumer, topic, partition, offset, end, wanted)
             self._ahead = (topic, partition)
-            return limited(self._entries, max_records)
+            return limited(self._entries, max_records), bool(self._quiet)
+
+    def news(self, topic: str, partition: int, offset: int, known: int) -> News | None:
+        """What stands at `offset` and behind it; up to below `known` at least, if that is more. None if that can't be said:
+        then the leader's bounds tell what the matter is."""
+        with self._lock, self._using() as client:
+            place = [client_module().TopicPartition(topic, partition, offset)]
+            entries: list[Entry] = []
+            client.consumer.assign(place)
+            error = self._collect(client.consumer, place, known, _AHEAD, entries)
+            with contextlib.suppress(client_module().KafkaException, RuntimeError):
+                client.consumer.unassign()
+            quiet = frozenset(self._quiet)
+        if error is not None or (known > offset and (not entries or entries[-1].offset < known - 1)):
+            return None
+        return News(entries, quiet, not entries)
+
+    def rest(self) -> None:
+        """Give back what has not been used lately."""
+        if time.monotonic() > self._used + IDLE and (self._client is not None or self._entries):
+            self.renew()
 
     def forget(self) -> None:
         """The log is another one: what was read ahead is not in it."""
@@ -164,10 +202,11 @@ class Seeker:
         """Add to `entries` what comes from `place` on, until it is enough. What went wrong, if that ended it."""
         kafka = client_module()
         offset, size = place[0].offset, 0
+        self._quiet.clear()
         deadline = time.monotonic() + self._settings.timeout
         stalled = time.monotonic() + _STALL
         while len(entries) < wanted and size < MAX_READ_BYTES and (not entries or entries[-1].offset < end - 1):
-            messages: list[Message] = consumer.consume(min(wanted - len(entries), 1000), timeout=0.002)
+            messages = _next(consumer, min(wanted - len(entries), 1000))
             for message in messages:
                 error = message.error()
                 if error is not None:
@@ -181,6 +220,8 @@ class Seeker:
                 entry = to_entry(message)
                 if entry.offset >= offset:
                     entries.append(entry)
+                    if is_quiet(message):
+                        self._quiet.add(entry.offset)
                     size += len(entry.payload)
                     deadline = time.monotonic() + self._settings.timeout
             now = time.monotonic()
@@ -195,6 +236,7 @@ class Seeker:
     @contextlib.contextmanager
     def _using(self) -> Generator[_Client]:
         """The client of now, which is not closed before the end of the `with`."""
+        self._used = time.monotonic()
         with self._making:
             client = self._client = self._client or _Client(self._make())
             client.users += 1
@@ -251,6 +293,12 @@ READING: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 5,
     "check.crcs": True,
 }
+
+
+def _next(consumer: Any, count: int) -> list[Message]:
+    """The next messages, as soon as there is one; none if none comes for a while."""
+    first = consumer.poll(_TURN)
+    return [] if first is None else [first, *consumer.consume(count - 1, timeout=0)] if count > 1 else [first]
 
 
 def to_entry(message: Message) -> Entry:

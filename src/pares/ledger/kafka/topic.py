@@ -16,6 +16,7 @@ What a log of pares needs of a topic:
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +28,7 @@ from pares.ledger.client_options import CONNECT, TIMEOUT
 from pares.ledger.kafka.append import LARGEST, OVERHEAD
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
+from pares.ledger.kafka.seek import IDLE
 from pares.ledger.kafka.settings import Settings, log
 
 if TYPE_CHECKING:
@@ -69,13 +71,30 @@ class Topics:
         self.cluster = ""
         self.brokers = 0
         self._limits: dict[str, int] = {}
-        own = {
-            "error_cb": self._error,
-            # Otherwise a request that waits for a broker tries to connect again at once, whatever the backoff: while none is
-            # there, that takes a whole core.
-            "enable.sparse.connections": False,
-        }
-        self._admin: Any = new_client("AdminClient", settings, own)
+        self._client: Any = None
+        self._making = threading.Lock()
+        self._used = time.monotonic()
+
+    @property
+    def _admin(self) -> Any:
+        self._used = time.monotonic()
+        with self._making:
+            if self._client is None:
+                own = {
+                    "error_cb": self._error,
+                    # Otherwise a request that waits for a broker tries to connect again at once, whatever the backoff: while
+                    # none is there, that takes a whole core.
+                    "enable.sparse.connections": False,
+                }
+                self._client = new_client("AdminClient", self._settings, own)
+            return self._client
+
+    def rest(self) -> bool:
+        """Give the client back if it has not been used lately, as members need none for weeks; whether that was so."""
+        idle = time.monotonic() > self._used + IDLE
+        if idle:
+            self.close()
+        return idle
 
     # Looking ---------------------------------------------------------------------------------------------------------
 
@@ -326,7 +345,8 @@ class Topics:
     _refused = False
 
     def close(self) -> None:
-        del self._admin
+        with self._making:
+            self._client = None
 
 
 def checks(topics: Topics, settings: Settings, retention: float | None) -> Iterator[tuple[str, str]]:

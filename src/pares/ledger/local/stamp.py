@@ -1,7 +1,7 @@
 """Which stopwatch a process reads: processes that read the same one may compare what they read.
 
 CLOCK_BOOTTIME is one stopwatch for all processes since the machine started, but a time namespace shifts it for those inside.
-So a stopwatch is named by the boot and the namespace. The boot alone says whether the machine has been off meanwhile, and
+So a stopwatch is named by the boot and the shift. The boot alone says whether the machine has been off meanwhile, and
 with it whether what was not synced may be gone.
 """
 
@@ -19,8 +19,9 @@ UNKNOWN: Final = "0" * 8
 NO_CLOCK: Final = b"-"
 """Stands for the stopwatch where it is nobody else's."""
 
-
 _BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
+SHARED: Final = _BOOTTIME is not None
+"""Whether there is a stopwatch here that processes share."""
 
 
 def stopwatch() -> int:
@@ -50,12 +51,36 @@ def clock() -> bytes:
     if not whole or _BOOTTIME is None:
         return NO_CLOCK
     try:
-        namespace = os.readlink("/proc/self/ns/time")
-    except OSError:
-        namespace = ""  # a kernel that has no such namespaces
-    return _named(whole, namespace)
+        shift = _shift()
+    except FileNotFoundError:
+        shift = ""  # a kernel that has no such namespaces
+    except (OSError, ValueError):
+        return NO_CLOCK
+    return _named(whole, shift)
+
+
+def _shift() -> str:
+    """By how much the namespace of this process shifts the stopwatch. Its number would not do: the kernel gives that to another
+    one later."""
+    lines = Path("/proc/self/timens_offsets").read_text("ascii").splitlines()
+    if os.readlink("/proc/self/ns/time") != os.readlink("/proc/self/ns/time_for_children"):
+        raise ValueError("these are the shifts of another namespace, which only children will be in")
+    (shift,) = [line.split()[1:] for line in lines if line.startswith("boottime")]
+    return " ".join(shift)
+
+
+def same(theirs: bytes, own: bytes) -> bool:
+    """Whether stopwatches of these names are one."""
+    return theirs == own != NO_CLOCK
+
+
+def not_ahead(stamps: list[int | None]) -> list[int | None]:
+    """The same, but None for what the own stopwatch has not reached. It is read here: after the stamps were, so that a true one
+    is not ahead."""
+    now = stopwatch()
+    return [stamp if stamp is not None and 0 < stamp <= now else None for stamp in stamps]
 
 
 @cache
-def _named(whole: str, namespace: str) -> bytes:
-    return sha256(f"{whole} {namespace}".encode()).hexdigest()[:16].encode()
+def _named(whole: str, shift: str) -> bytes:
+    return sha256(f"{whole} {shift}".encode()).hexdigest()[:16].encode()

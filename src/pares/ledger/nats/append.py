@@ -19,10 +19,11 @@ goes without it, alone: it may land late.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -30,7 +31,8 @@ import msgspec
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.nats.epoch import Denied, Epoch, Lost, Nobody
 from pares.ledger.nats.link import Link
-from pares.ledger.nats.stream import Streams
+from pares.ledger.nats.read import QUIET
+from pares.ledger.nats.stream import Streams, bell_of
 
 _EXPECT: Final = "Nats-Expected-Last-Subject-Sequence"
 _HEADER: Final = 512
@@ -89,7 +91,8 @@ class _Busy(Exception):
 class _Try:
     """How far an append has come: whether something of unknown outcome was sent, and what was acknowledged."""
 
-    def __init__(self) -> None:
+    def __init__(self, urgent: bool) -> None:
+        self.marks: dict[str, str] = {} if urgent else {QUIET: "1"}
         self.sent = False
         self.offsets: list[int] = []
 
@@ -97,9 +100,11 @@ class _Try:
 class Appender:
     """Appends of one ledger, to any stream; those to one stream take turns."""
 
-    def __init__(self, link: Link, streams: Streams) -> None:
+    def __init__(self, link: Link, streams: Streams, doubt: Callable[[str], None] = lambda stream: None) -> None:
+        """`doubt` hears of a stream in which this ledger's last message is no longer: it may be another one."""
         self._link = link
         self._streams = streams
+        self._doubt = doubt
         self._where = link.settings.where
         self._writer = secrets.token_hex(8)
         self._batches = itertools.count(1)
@@ -110,12 +115,12 @@ class Appender:
         self._shaken: set[str] = set()
         """Streams to which an append is of unknown outcome."""
 
-    def append(self, stream: str, payloads: Sequence[bytes]) -> list[int]:
-        """The offsets of `payloads`."""
-        return self._link.call(self._append(stream, payloads))
+    def append(self, stream: str, payloads: Sequence[bytes], *, urgent: bool = True, bell: bool = False) -> list[int]:
+        """The offsets of `payloads`. `bell`: lazy readers may have to be woken, if they are `urgent`."""
+        return self._link.call(self._append(stream, payloads, urgent, bell))
 
-    async def _append(self, stream: str, payloads: Sequence[bytes]) -> list[int]:
-        done = _Try()
+    async def _append(self, stream: str, payloads: Sequence[bytes], urgent: bool, bell: bool) -> list[int]:
+        done = _Try(urgent)
         epoch = None
         try:
             async with asyncio.timeout(self._link.settings.timeout):
@@ -127,6 +132,9 @@ class Appender:
                         if done.sent:
                             self._shaken.add(stream)
                         raise
+            if urgent and bell:
+                with contextlib.suppress(Lost):  # it is in the log: who does not hear the bell finds it there
+                    await epoch.publish(bell_of(stream), b"")
             return done.offsets
         except (TimeoutError, Lost) as error:
             raise self._link.unavailable(epoch, "append", str(error), unknown=done.sent or bool(done.offsets)) from None
@@ -181,6 +189,8 @@ class Appender:
                 last = await self._request(epoch, stream, shape, part, done)
             except _Landed as error:
                 # Refused, so this one is not there. An earlier one is, or the log is another one, or was trimmed.
+                if error.place < self._last.get(stream, 0):
+                    self._doubt(stream)
                 self._last[stream] = error.place
                 turns += 1
                 continue
@@ -206,7 +216,7 @@ class Appender:
 
     async def _request(self, epoch: Epoch, stream: str, shape: _Shape, part: Sequence[bytes], done: _Try) -> int:
         """One attempt; the sequence of its last message. Raises `_Landed` if it does not come next."""
-        headers: dict[str, str] = {}
+        headers: dict[str, str] = {**done.marks}
         if shape.fenced and len(part[0]) + _HEADER <= min(epoch.max_payload, shape.largest):
             headers[_EXPECT] = str(self._last.get(stream, 0))
         if len(part) > 1:
@@ -215,8 +225,8 @@ class Appender:
                 await epoch.publish(
                     shape.subject, payload, headers={**headers, **batch, "Nats-Batch-Sequence": str(number)}
                 )
-                headers = {}
-            headers = {**batch, "Nats-Batch-Sequence": str(len(part)), "Nats-Batch-Commit": "1"}
+                headers = done.marks
+            headers = {**done.marks, **batch, "Nats-Batch-Sequence": str(len(part)), "Nats-Batch-Commit": "1"}
         # Up to here nothing can have happened: a batch that is not committed is dropped.
         done.sent = True
         answer: Any = msgspec.json.decode((await epoch.request(shape.subject, part[-1], headers)).data)

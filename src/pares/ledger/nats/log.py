@@ -12,9 +12,11 @@ What it promises is `Log`'s, and how:
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land: until an append of the same
   ledger to the same partition is acknowledged, never after; see `nats.append`. There is at most one such append a partition
   and ledger;
-- a reader is told of appends: the server pushes them (see `nats.tail`). An empty answer of `read` is at most 0.3 s old, and
-  only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of;
-- a stream that was deleted and made anew has another identity, and is noticed within a second by its followers.
+- a reader is told of urgent appends: the server pushes them (see `nats.tail`). An empty answer of `read` is at most 0.6 s old,
+  and only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of.
+  Where many appends are not urgent nothing is pushed but a bell for those that are, and `read` asks the server;
+- a stream that was deleted and made anew has another identity, and is noticed within two seconds by its followers; where
+  nothing is pushed, by their next append, or within some seconds.
 
 It is also a `Bus`, of core NATS (see `nats.bus`): what is published there is not kept. Without a stream the URL means that
 alone: `pares.ledger.open_bus`.
@@ -38,9 +40,9 @@ from pares.ledger.nats.bus import CoreNats, NatsBus
 from pares.ledger.nats.checks import checks
 from pares.ledger.nats.epoch import Epoch
 from pares.ledger.nats.link import Link
-from pares.ledger.nats.read import fetch
+from pares.ledger.nats.read import fetch, news
 from pares.ledger.nats.settings import Settings, take
-from pares.ledger.nats.stream import Stream, Streams, stream_of
+from pares.ledger.nats.stream import Stream, Streams, stream_of, topic_of
 from pares.ledger.nats.tail import Tails
 from pares.ledger.service_log import Known, TailedLog
 from pares.ledger.window import Window
@@ -48,6 +50,7 @@ from pares.ledger.window import Window
 T = TypeVar("T")
 
 _PAUSE: Final = 0.02
+_LOOK: Final = 5.0
 _LARGE: Final = 4.0
 """Seconds that reading the most that a read may return may take, beyond any other request."""
 
@@ -60,7 +63,7 @@ class _Shared:
         self.lifetime = Lifetime(settings.url)
         self.link = Link(settings, self.lifetime)
         self.streams = Streams(settings)
-        self.appender = Appender(self.link, self.streams)
+        self.appender = Appender(self.link, self.streams, lambda stream: self.replaced(topic_of(stream)))
         self.tails = Tails(self.link, self.streams, self.replaced)
         self.bus = NatsBus(self.link, settings.stream)
         self.known = Known()
@@ -116,8 +119,22 @@ class _Shared:
 
         return self._do(work, f"read at offset {offset}", self.settings.timeout + _LARGE)
 
-    def append(self, topic: str, payloads: Sequence[bytes], partition: int) -> list[int]:
-        return self.appender.append(stream_of(topic, partition), payloads)
+    def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        lately = self.window(topic, partition).quiet.lately
+        return self.appender.append(stream_of(topic, partition), payloads, urgent=urgent, bell=lately)
+
+    def catch_up(self, window: Window) -> bool:
+        life, stream = window.life, stream_of(window.topic, window.partition)
+
+        async def work(epoch: Epoch) -> tuple[list[Entry], set[int]]:
+            return await news(epoch, stream, window.high, window.known)
+
+        entries, quiet = self._do(work, f"read at offset {window.high}", self.settings.timeout + _LARGE)
+        window.put(entries, 0, quiet, life=life)
+        return bool(entries)
+
+    def stuck(self, window: Window) -> None:
+        """Its task makes the consumer anew when it hears nothing."""
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         self._do(partial(self.streams.trim, stream_of(topic, partition), before), "trim")
@@ -129,7 +146,10 @@ class _Shared:
         self.tails.follow(window, offset)
 
     def follows(self, topic: str) -> bool:
-        return self.tails.follows(topic)
+        """A lazy tail hears of nothing but bells: then the stream is looked at now and then."""
+        known = self.known.get(topic)
+        late = known is None or time.monotonic() > known[2] + _LOOK
+        return self.tails.follows(topic) and not (late and self.tails.lazy(topic))
 
     def settle(self, topic: str, partitions: int) -> None:
         """See to it that the log is there."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BATCH: Final = 1000
 _AT_ONCE: Final = 32
 _NOT_FOUND: Final = 10037
+QUIET: Final = "Pares-Quiet"
+"""The header of a message that is not urgent (R21)."""
 
 
 async def fetch(epoch: Epoch, stream: str, offset: int, end: int, max_records: int) -> list[Entry]:
@@ -38,8 +40,22 @@ async def fetch(epoch: Epoch, stream: str, offset: int, end: int, max_records: i
     return entries or await _by_one(epoch, stream, offset, end, max_records)
 
 
-async def _direct(epoch: Epoch, stream: str, offset: int, count: int, size: int) -> list[Entry]:
-    """What a replica has from `offset` on; nothing if the stream allows no such requests."""
+async def news(epoch: Epoch, stream: str, offset: int, known: int) -> tuple[list[Entry], set[int]]:
+    """Entries from `offset` on, up to below `known` at least, and the offsets of those that are not urgent. Nothing if that
+    can't be said: only the stream's leader knows whether there is nothing."""
+    quiet: set[int] = set()
+    entries = await _direct(epoch, stream, offset, _BATCH, MAX_READ_BYTES, quiet)
+    place = entries[-1].offset + 1 if entries else offset
+    if len(entries) < _BATCH and place < known:
+        entries += await _by_one(epoch, stream, place, known, _BATCH)  # the replica lags
+    return entries, quiet
+
+
+async def _direct(
+    epoch: Epoch, stream: str, offset: int, count: int, size: int, quiet: set[int] | None = None
+) -> list[Entry]:
+    """What a replica has from `offset` on; nothing if the stream allows no such requests. `quiet` gets the offsets of what is
+    not urgent."""
     entries: list[Entry] = []
     complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -53,6 +69,8 @@ async def _direct(epoch: Epoch, stream: str, offset: int, count: int, size: int)
         entries.append(
             Entry(int(headers["Nats-Sequence"]) - 1, _milliseconds(headers["Nats-Time-Stamp"]), message.data)
         )
+        if quiet is not None and QUIET in headers:
+            quiet.add(entries[-1].offset)
         if len(entries) == count:
             complete.set_result(None)
 

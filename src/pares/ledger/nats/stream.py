@@ -64,6 +64,16 @@ def stream_of(topic: str, partition: int) -> str:
     return f"{topic}={partition}" if partition else topic
 
 
+def topic_of(stream: str) -> str:
+    """The log whose partition a stream is."""
+    return stream.partition("=")[0]
+
+
+def bell_of(stream: str) -> str:
+    """The subject on which a writer wakes lazy readers, beside the log: nothing keeps what is published there."""
+    return f"pares.bell.{stream}"
+
+
 async def ask(epoch: Epoch, api: str, body: Mapping[str, Any] | None = None) -> Any:
     """One request to JetStream. Raises `ApiError`, and what a request raises."""
     message = await epoch.request(f"$JS.API.{api}", json.dumps(body).encode() if body else b"")

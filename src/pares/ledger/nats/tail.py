@@ -4,6 +4,10 @@ The client library's ordered consumer is not used: it has been seen to skip, to 
 twenty seconds. Here every message says its place among those that were pushed; one that is missing, a heartbeat that tells of
 another place or does not come, or a new connection, and the consumer is made anew behind the last entry. Before that the stream
 is looked at: if it is another one, or no longer has the place, the window is shut, and readers find out from the leader.
+
+Where most entries are not urgent (`window.Quiet`) there is no consumer: the task listens for the bell that writers ring after
+an urgent append, on a subject of core NATS, and readers bring what there is when they read (`read.news`). A bell that is lost
+is made good by the next reading; each new connection rings once.
 """
 
 from __future__ import annotations
@@ -18,19 +22,22 @@ from pares.core.errors import ParesError
 from pares.ledger.base import Entry
 from pares.ledger.nats.epoch import Denied, Epoch, Lost, Nobody
 from pares.ledger.nats.link import Link
+from pares.ledger.nats.read import QUIET
 from pares.ledger.nats.settings import log
-from pares.ledger.nats.stream import ApiError, Streams, ask, stream_of
+from pares.ledger.nats.stream import ApiError, Streams, ask, bell_of, stream_of
 from pares.ledger.window import Window, Windows
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-BEAT: Final = 0.25
+BEAT: Final = 0.5
 """Seconds after which an idle consumer says so."""
-_SILENCE: Final = 4 * BEAT
+_SILENCE: Final = 1.2
 _FRESH: Final = 1.2 * BEAT
-"""Seconds for which the server's last word counts. An idle reader that looks ten times a second need not ask then."""
+"""Seconds for which the server's last word counts. An idle reader that looks again and again need not ask then."""
+_LOOK: Final = 5.0
+"""Seconds after which a task that listens for the bell looks whether that is still what it should do."""
 _AGAIN: Final = 0.05
 _NO_RIGHT: Final = 1.0
 """Seconds between two attempts of a user who may not follow: the right may come."""
@@ -68,6 +75,9 @@ class Tails:
         """Whether the tail would hear of it if the stream were another one."""
         return any(window.open for window in self._windows.of(topic))
 
+    def lazy(self, topic: str) -> bool:
+        return any(window.lazy for window in self._windows.of(topic))
+
     def close(self) -> None:
         """Those that wait need not any more. The tasks end with the link."""
         with self._lock:
@@ -102,8 +112,10 @@ class _Tail:
         self._window = window
         self._stream = stream_of(window.topic, window.partition)
         self._position = position
-        self._identity = ""
+        self._identity: str = ""
         self._refused = False
+        self._without_bell = False
+        """The user may not hear the bell, or the stream can't be read without a consumer."""
         self._came: asyncio.Queue[Msg] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -112,16 +124,26 @@ class _Tail:
             epoch = await self._link.epoch()
             # A subscription of its own: what is pushed bears the subject that it was published on.
             subscription, name = None, ""
+            if self._window.open:
+                self._position = max(self._position, self._window.high)  # readers have brought something
+            lazy = self._window.quiet.many and not self._without_bell
             try:
                 async with asyncio.timeout(self._link.settings.timeout):
                     if not await self._still_there(epoch):
                         return
-                    inbox = epoch.new_inbox()
-                    subscription = await epoch.subscribe(inbox, self._came.put)
-                    name = await self._consumer(epoch, inbox)
+                    if lazy := lazy and not self._without_bell:
+                        subscription, lazy = await self._bell(epoch)
+                    else:
+                        inbox = epoch.new_inbox()
+                        subscription = await epoch.subscribe(inbox, self._came.put)
+                        name = await self._consumer(epoch, inbox)
                 if not self._window.open:
                     self._window.begin(self._position)
-                await self._listen(epoch)
+                if lazy:
+                    await self._heed_bell(epoch)
+                elif name:
+                    self._window.lazy = False
+                    await self._listen(epoch)
             except Denied as error:
                 if not self._refused:
                     # Readers ask the leader themselves then: slower, and as right.
@@ -148,7 +170,31 @@ class _Tail:
         if self._identity and found.identity != self._identity:
             return False
         self._identity = found.identity
+        self._without_bell = self._without_bell or found.config.get("allow_direct") is not True
         return self._position <= found.end
+
+    async def _bell(self, epoch: Epoch) -> tuple[Subscription, bool]:
+        """A subscription to the bell, and whether the user may have it."""
+        began, subject = time.monotonic(), bell_of(self._stream)
+        subscription = await epoch.subscribe(subject, self._came.put)
+        await epoch.flush()
+        if refused := epoch.denied(subject, began):
+            log.info("%s: the user may not hear the bell: %s", self._link.settings.where, refused)
+            self._without_bell = True
+        return subscription, not self._without_bell
+
+    async def _heed_bell(self, epoch: Epoch) -> None:
+        """Wakes readers when it rings; returns when they no longer should be lazy, or the connection is over."""
+        self._window.lazy = True
+        self._window.wake()  # it may have rung before there was anybody to hear it
+        while self._window.quiet.many and self._wanted() and self._window.open and not epoch.over.done():
+            ring = asyncio.ensure_future(self._came.get())
+            done, _ = await asyncio.wait({ring, epoch.over}, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+            ring.cancel()
+            if ring in done:
+                while not self._came.empty():
+                    self._came.get_nowait()
+                self._window.wake()
 
     async def _consumer(self, epoch: Epoch, inbox: str) -> str:
         config = {
@@ -188,6 +234,7 @@ class _Tail:
             while not self._came.empty() and len(messages) < 1000:
                 messages.append(self._came.get_nowait())
             entries: list[Entry] = []
+            quiet: set[int] = set()
             pending = 0
             for message in messages:
                 if message.headers and "Status" in message.headers and not message.data:
@@ -198,12 +245,14 @@ class _Tail:
                     whole = place.pushed == pushed and (place.offset == self._position or await self._hole(epoch))
                     if whole:
                         entries.append(Entry(place.offset, place.milliseconds, message.data))
+                        if message.headers and QUIET in message.headers:
+                            quiet.add(place.offset)
                         self._position, pending = place.offset + 1, place.pending
                 if not whole:
                     break
             self._window.expect(self._position + pending, at_least=True)
-            if whole or entries:
-                self._window.put(entries, self._position)
+            if (whole or entries) and self._window.put(entries, self._position, quiet) and not self._without_bell:
+                return
 
     async def _control(self, epoch: Epoch, message: Msg, pushed: int) -> bool:
         """A heartbeat, or a question whether we keep up. False if something is missing."""

@@ -28,13 +28,11 @@ from typing import Any, Final, TypeVar
 from pares.core.errors import ForkedError, LedgerUnavailable, ParesError
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.sqlite.errors import is_busy, spoils, unavailable
-from pares.ledger.sqlite.schema import connect, inspect
+from pares.ledger.sqlite.front import OFTEN, Front
+from pares.ledger.sqlite.schema import STAMPS, connect, inspect
 
 T = TypeVar("T")
 Inode = tuple[int, int]
-
-_POLL: Final = 0.001
-"""Seconds between tries for a lock. SQLite's own waiting sleeps longer and longer, and comes up to 29 ms late."""
 
 _SPARE_PAGES: Final = 1024
 _PAGES_AT_ONCE: Final = 256
@@ -54,6 +52,8 @@ class Side:
         """Numbers of logs by topic and partition, as looked up through this connection."""
         self.tails: dict[int, tuple[int, int]] = {}
         """By log: the data version at which its end was looked up, and that end."""
+        self.stamped = False
+        """The database was seen to have the table of stamps."""
         self.connection: sqlite3.Connection | None = None
         self._path = path
         self._mode = mode
@@ -91,12 +91,20 @@ class Side:
             return False
         return self.inode == (found.st_dev, found.st_ino)
 
+    def has_stamps(self) -> bool:
+        """Whether the database has the table of stamps. To be asked with the connection in use."""
+        if not self.stamped and self.connection is not None:
+            found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stamps'").fetchone()
+            self.stamped = found is not None
+        return self.stamped
+
     def shut(self) -> None:
         """Close the connection; the next use opens one."""
         connection, self.connection = self.connection, None
         self.inode = (-1, -1)
         self.logs.clear()
         self.tails.clear()
+        self.stamped = False
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -189,6 +197,13 @@ class LedgerFile:
 
         Raises `LedgerUnavailable` if it didn't happen, or, with `unknown`, if that can't be said.
         """
+        front = Front(f"{self.path}-bell")
+        try:
+            yield from self._transaction(doing, front)
+        finally:
+            front.leave()
+
+    def _transaction(self, doing: str, front: Front) -> Generator[tuple[Side, sqlite3.Connection]]:
         side = self.writer
         deadline = time.monotonic() + self.busy_timeout
         while True:
@@ -202,9 +217,13 @@ class LedgerFile:
                         connection.execute("ROLLBACK")
                     connection.execute("BEGIN IMMEDIATE")
                     begun = True
+                    front.leave()
+                    if not side.stamped:
+                        connection.execute(STAMPS)
                     yield side, connection
                     commits = True
                     connection.execute("COMMIT")
+                    side.stamped = True
                     if not side.present():
                         side.shut()
                         raise LedgerUnavailable(
@@ -223,7 +242,7 @@ class LedgerFile:
                     _undo(side)
                     raise
             # Without the lock, so that neither a fork nor a close has to wait as long as the database is busy.
-            _pause()
+            front.pause()
 
     def give_back(self) -> bool:
         """Give some free pages back to the file system, if a burst left many behind; True if there are more.
@@ -259,7 +278,7 @@ def _durable(synchronous: str) -> tuple[str, ...]:
 
 
 def _pause() -> None:
-    time.sleep(_POLL * random.uniform(0.5, 1.0))
+    time.sleep(OFTEN * random.uniform(0.5, 1.0))
 
 
 def _undo(side: Side) -> None:

@@ -26,6 +26,7 @@ from pares.ledger.address import Address, Options
 from pares.ledger.base import Bell, Capabilities, Entry, Log
 from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import NO_CLOCK, SHARED, clock, not_ahead, stopwatch
 from pares.ledger.localfs import refuse_network
 from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
@@ -36,7 +37,13 @@ _TRIM_SLICE: Final = 0.004
 """Seconds for which a trim may keep others from writing, about, and for which it then lets them."""
 
 _ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
+_STAMPS: Final = "SELECT id - ?, stopwatch_ns FROM stamps WHERE id >= ? AND id <= ? AND clock = ?"
 """Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
+
+_TRIM_STAMPS: Final = (
+    "DELETE FROM stamps WHERE id IN (SELECT id FROM stamps WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)"
+)
+"""From the lowest on: a release that knows no stamps may have trimmed before, and left those of what it trimmed."""
 
 
 class _Shared:
@@ -48,6 +55,8 @@ class _Shared:
         self.readonly = readonly
         self.lifetime = Lifetime(url)
         self.bell_path = f"{file.path}-bell"
+        self.clock = clock()
+        """Which stopwatch this process reads."""
 
     def new_bell(self) -> FileBell | None:
         try:
@@ -73,7 +82,7 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True)
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, stamps=SHARED)
 
     @property
     def retention(self) -> float | None:
@@ -89,29 +98,34 @@ class SqliteLog:
 
     def append(self, payload: bytes, partition: int = 0) -> int:
         base.check_payload(payload)
-        return self._append((payload,), partition)[0]
+        return self._append((payload,), partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
-        return self._append(payloads, partition)
+        return self._append(payloads, partition, urgent=urgent)
 
-    def _append(self, payloads: Sequence[bytes], partition: int) -> list[int]:
+    def _append(self, payloads: Sequence[bytes], partition: int, *, urgent: bool) -> list[int]:
+        began = stopwatch()
         with self._file(writing=True).transaction("append") as (side, connection):
             log = self._log(side, connection, partition)
             if not payloads:
                 return []
-            first = _insert(connection, log, payloads)
-        ring(self._shared.bell_path)
+            first = _insert(connection, log, payloads, began, self._shared.clock)
+        if urgent:
+            ring(self._shared.bell_path)
         return list(range(first, first + len(payloads)))
 
     def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
         """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
         base.check_payloads([payload for _, payload in payloads])
+        began = stopwatch()
         offsets: list[int] = []
         with self._file(writing=True).transaction("append") as (side, connection):
             for partition, payload in payloads:
-                offsets.append(_insert(connection, self._log(side, connection, partition), (payload,)))
-        ring(self._shared.bell_path)
+                log = self._log(side, connection, partition)
+                offsets.append(_insert(connection, log, (payload,), began, self._shared.clock))
+        if urgent:
+            ring(self._shared.bell_path)
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
@@ -136,6 +150,31 @@ class SqliteLog:
                     side.tails[log] = (version, after)
                 # Else it was appended in between: look again.
             return []
+
+        return self._file().read(once)
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        base.check_records(max_records)
+        entries = self._read(offset, partition, max_records)
+        return entries, not_ahead(self._stamps(entries, partition))
+
+    def _stamps(self, entries: list[Entry], partition: int) -> list[int | None]:
+        """When the append of each began by this process' stopwatch, None where that isn't known, or they are gone meanwhile."""
+        clock = self._shared.clock
+        if not entries or clock == NO_CLOCK:
+            return [None] * len(entries)
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[int | None]:
+            if not side.has_stamps():
+                return [None] * len(entries)
+            key = self._log(side, connection, partition) << SHIFT
+            rows = connection.execute(
+                _STAMPS, (key, key + entries[0].offset, key + entries[-1].offset, clock)
+            ).fetchall()
+            stamps: dict[int, int] = dict(rows)
+            return [stamps.get(entry.offset) for entry in entries]
 
         return self._file().read(once)
 
@@ -193,6 +232,7 @@ class SqliteLog:
                 upto = min(before, first + rows)
                 key = log << SHIFT
                 connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (key + first, key + upto))
+                connection.execute(_TRIM_STAMPS, (key, key + upto, 2 * rows))
                 first = upto
             connection.execute("UPDATE logs SET first = max(first, ?) WHERE log = ?", (first, log))
             return first < before
@@ -301,13 +341,17 @@ class SqliteLedger(SqliteLog):
         self._shared.close()
 
 
-def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes]) -> int:
-    """Within a transaction: appends to this log. The first offset."""
+def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes], began: int, clock: bytes) -> int:
+    """Within a transaction: appends to this log, with the time at which that began, by the stopwatch of this name. The first
+    offset."""
     (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
     key = (log << SHIFT) + first
     now = time.time_ns() // 1_000_000
     rows = [(key + i, now, payload) for i, payload in enumerate(payloads)]
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+    if clock != NO_CLOCK:
+        stamps = [(key + i, clock, began) for i in range(len(payloads))]
+        connection.executemany("INSERT INTO stamps VALUES (?, ?, ?)", stamps)
     connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
     return int(first)
 

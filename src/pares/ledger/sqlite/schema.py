@@ -5,6 +5,10 @@ newest entries of a log are neighbours. `logs` has a row per partition of each t
 with the empty name): `first` is the lowest offset left, `next` the one to be given out. `next` lives in a row, and not in
 the highest entry, so that trimming everything can't make an offset be given out twice.
 
+`stamps` holds, under the key of an entry, when its append began, and by which stopwatch. It is a table of its own, and not a
+column of `entries`, because release 0.1 inserts entries without naming columns: so they go on with a database that has
+it, and a database that has none gets it from the first writer that knows it. An entry without a stamp is as good as any other.
+
 Making. A database that several processes begin at once, or whose maker is killed half way, must not be seen half made.
 So it is built whole under another name, brought to the disk, and then linked to its place, by one process at a time.
 
@@ -50,6 +54,10 @@ CREATE TABLE logs (
     UNIQUE (topic, partition)
 );
 CREATE TABLE entries (id INTEGER PRIMARY KEY, timestamp_ms INTEGER NOT NULL, payload BLOB NOT NULL);
+"""
+
+STAMPS: Final = """
+CREATE TABLE IF NOT EXISTS stamps (id INTEGER PRIMARY KEY, clock BLOB NOT NULL, stopwatch_ns INTEGER NOT NULL)
 """
 
 _HEADER_BYTES: Final = 100
@@ -198,6 +206,7 @@ def _build(path: str, partitions: int) -> None:
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.executescript(_SCHEMA)
+        connection.execute(STAMPS)
         connection.execute("BEGIN")
         connection.execute("INSERT INTO meta VALUES ('id', ?)", (os.urandom(8).hex(),))
         connection.execute("INSERT INTO meta VALUES ('created_ms', ?)", (str(time.time_ns() // 1_000_000),))

@@ -4,7 +4,8 @@ Leadership is kept by the member's own thread, so an event loop that is blocked 
 the check stays right, and a body that runs past the end of its term is cancelled as soon as the event loop runs again.
 """
 
+from pares.runtime.aio.consumer import Consumer
 from pares.runtime.aio.member import Member
 from pares.runtime.aio.term import Term
 
-__all__ = ["Member", "Term"]
+__all__ = ["Consumer", "Member", "Term"]

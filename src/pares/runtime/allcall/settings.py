@@ -25,6 +25,7 @@ _FOREIGN: Final[dict[str, tuple[object, str]]] = {
     "weight": (1, f"the lowest rank leads, whatever a role weighs: {_INSTEAD}"),
     "eligible": (None, f"a member may lead the roles that it is made with: {_INSTEAD}"),
     "lock_folder": (None, f"no death is proven here: {_INSTEAD}"),
+    "witness": (False, f"no death is proven here: {_INSTEAD}"),
     "settle": (None, f"nothing is balanced here: {_INSTEAD}"),
 }
 """Settings of other protocols: what they are when nobody gives them, and what to do instead."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pares.core.consume.names import Partition
 from pares.core.errors import ConfigError
 from pares.core.events import Ask, RewindTo
-from pares.core.wire.records import MAX_INT
+from pares.core.wire.records import MAX_INT, Seat
+from pares.core.wire.states import SeatState
 from pares.core.wire.world import World
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.settings import Spread
@@ -53,18 +55,36 @@ class ClaimsAdmin:
         self._requests.perform(Ask(drain=self._requests.resolve(member)))
 
     def positions(self) -> dict[tuple[str, int], int]:
-        return {seat.seat: seat.mark for seat in sorted(self._world().seats.values(), key=lambda s: s.seat)}
+        return dict(sorted({_key(seat): _position(seat) for seat in self._seats()}.items()))
+
+    def _seats(self) -> list[SeatState]:
+        """Of partitions of one name and number those last that were held last: of the topic as it is now (C1)."""
+        return sorted(self._world().seats.values(), key=lambda seat: seat.token)
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
-        world = self._world()
+        world, known = self._world(), {_key(seat): seat for seat in self._seats()}
+        moves: dict[Seat, int] = {}
         for key, mark in marks.items():
             whole(f"the mark of {key}", mark, 0, MAX_INT - 1)
-            seat = world.seats.get(key)
+            seat = world.seats.get(key) or known.get(key)
             if seat is None:
                 raise ConfigError(f"group {self._member.group!r} has no seat {key}")
             if seat.holder is not None or not world.paused(seat.role):
                 raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
-        self._requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(marks.items()))))
+            moves[seat.seat] = mark
+        self._requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(moves.items()))))
+        self._check_moved(moves)
+
+    def _check_moved(self, moves: Mapping[Seat, int]) -> None:
+        """The log has the last word (C5): the pause may have ended before the record landed."""
+        missed: list[Seat] = []
+        for seat, mark in sorted(moves.items()):
+            state = self._world().seats.get(seat)
+            # With a holder again it may have moved on by now, never back.
+            if state is not None and (state.mark < mark or (state.mark > mark and state.holder is None)):
+                missed.append(seat)
+        if missed:
+            raise ConfigError(f"the marks of {missed} did not move: the pause ended before; pause for longer")
 
     def _world(self) -> World:
         view = self._live()._view  # pyright: ignore[reportPrivateUsage]
@@ -73,3 +93,14 @@ class ClaimsAdmin:
 
     def close(self) -> None:
         self._member.close()
+
+
+def _key(seat: SeatState) -> tuple[str, int]:
+    """Of a consumer's seat: its topic and partition."""
+    partition = Partition.of(seat.role)
+    return seat.seat if partition is None else (partition.topic, partition.number)
+
+
+def _position(seat: SeatState) -> int:
+    """The next offset to consume: of a consumer's seat, what is taken is not given out again (C2)."""
+    return seat.mark if Partition.of(seat.role) is None else max(seat.mark, seat.taken)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
+from pares.core.claims.duties import EAGER
 from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
@@ -17,7 +18,7 @@ from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import Logs, appender
+from pares.runtime.driver.logs import Logs, appender, urgently
 from pares.runtime.host import DeathLock, Deaths, Host
 
 log: Final = logging.getLogger("pares.member")
@@ -56,6 +57,7 @@ class ClaimsBinding(Binding):
         """The ids of all its incarnations so far."""
         self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
         self._append = appender(ledger)
+        self._eager = not ledger.capabilities.stamps
 
     def _is(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation
@@ -65,7 +67,7 @@ class ClaimsBinding(Binding):
             self._deaths.close()
             self._deaths = None
         if incarnation.folder is not None:
-            self._deaths = self._host.deaths(incarnation.folder)
+            self._deaths = self._host.deaths(incarnation.folder, witness=incarnation.witness)
             self.bells.also(self._deaths.filenos())
 
     # What a view and health ask --------------------------------------------------------------------------------------
@@ -98,6 +100,10 @@ class ClaimsBinding(Binding):
         return self._host.now()
 
     @property
+    def session_ms(self) -> int:
+        return self.core.config.session_ms
+
+    @property
     def read_back_at(self) -> int | None:
         return self.core.outbox.sent.counted
 
@@ -109,6 +115,14 @@ class ClaimsBinding(Binding):
     @property
     def settled(self) -> bool:
         return self.core.settled
+
+    @property
+    def at_rest(self) -> bool:
+        return self.core.at_rest
+
+    @property
+    def unread(self) -> bool:
+        return not self.core.outbox.quiet
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
@@ -167,6 +181,10 @@ class ClaimsBinding(Binding):
         self._deaths.watch(effect.locks)
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
+        """Where the log bears no stamps, the beats of a small group wake its readers: silence counts from the reading there
+        (R21)."""
+        if self._eager and len(self.world.members) <= EAGER:
+            puts = urgently(puts)
         return [self._append(put, self._partition) for put in puts]
 
     def after_round(self) -> None:
@@ -204,8 +222,10 @@ class ClaimsBinding(Binding):
         """It acts only when it has read to the end, and this is how it knows."""
         return True
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ev.Event, int | None]:
-        return ev.Read(list(entries)), None
+    def reads(
+        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+    ) -> tuple[ev.Event, int | None]:
+        return ev.Read(list(entries), began=began, stamps=stamps), None
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         return not entries

@@ -30,5 +30,8 @@ def assemble(parts: Parts, ledger: Ledger) -> Engine:
     partition = partition_of(ledger.url)
     binding = ClaimsBinding(ledger, partition, lambda seen: Incarnation(host, checked, folder, seen), life, host)
     life.measures.lease_ns = lease_ns(checked["session_ms"], checked["drift"], checked["overlap_ms"])
+    if given["witness"] and binding.incarnation.folder is not None:
+        what: dict[str, Any] = {"ledger": ledger.url, "options": given["options"], "group": checked["group"]}
+        host.start_witness(what | {"lock_folder": str(binding.incarnation.folder)})
     loop = Driver(binding, inbox, life, host)
     return Engine(loop, WorldView(binding, life), checked["eligible"], checked["session_ms"] / 1000)

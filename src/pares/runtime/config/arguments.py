@@ -36,6 +36,7 @@ class SettingsOfOneRole(TypedDict, total=False):
     ready: Callable[[], bool] | None
     on_lost: Callable[[Term], object] | None
     lock_folder: str | os.PathLike[str] | None
+    witness: bool
     connect: Connect
     options: Mapping[str, Any] | None
 

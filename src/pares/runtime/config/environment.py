@@ -61,6 +61,12 @@ def _connect(text: str) -> str:
     return text
 
 
+def _flag(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
 def _protocol(text: str) -> Protocol:
     """A name, or a name with settings: neli:T=2,clock_error=0.1"""
     name, colon, settings = text.partition(":")
@@ -101,6 +107,7 @@ VARIABLES: Final[dict[str, Variable]] = {
     "settle": _SECONDS,
     "drift": Variable(_seconds, "a number"),
     "lock_folder": _TEXT,
+    "witness": Variable(_flag, "yes or no"),
     "connect": Variable(_connect, "now or background"),
 }
 """By keyword of `Member`: the variable is PARES_ and the keyword in capitals."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,24 +51,34 @@ def _say_once(host: Host, folder: Path, error: Exception) -> None:
 
 
 class Incarnation:
-    """A protocol with its id and its lock."""
+    """A protocol with its id and its lock. A witness (R22) has no lock, so that it is in nobody's ring: it looks for those of
+    others in `folder`."""
 
-    def __init__(self, host: Host, settings: dict[str, Any], folder: Path | None, seen: int = 0) -> None:
+    def __init__(
+        self,
+        host: Host,
+        settings: dict[str, Any],
+        folder: Path | None,
+        seen: int = 0,
+        make: Callable[[Config], Claims] = Claims,
+        *,
+        witness: bool = False,
+    ) -> None:
         writes = format_version(host.env)
         id = f"{settings['name']}~{host.random().token_hex(4)}"
-        self.folder = folder
+        self.folder, self.witness = folder, witness
         self.no_proof: str | None = None
         """Why this member's death can't be proven, if it can't: then only silence decides."""
         self.lock: DeathLock | None = None
-        if folder is not None:
+        if folder is not None and not witness:
             try:
                 self.lock = host.death_lock(folder, id)
             except (CapabilityError, ConfigError) as error:
                 self.folder, self.no_proof = None, str(error)
                 _say_once(host, folder, error)
         statement = None if self.lock is None else self.lock.statement
-        fields: dict[str, Any] = {"writes": writes, **settings}
-        self.claims = Claims(Config(id=id, lock=statement, seen=seen, **fields))
+        fields: dict[str, Any] = {"writes": writes, "witness": host.boot if witness else "", **settings}
+        self.claims = make(Config(id=id, lock=statement, seen=seen, **fields))
 
     def end(self) -> None:
         """It has left: its lock proves nothing that anybody needs."""

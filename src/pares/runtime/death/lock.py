@@ -39,8 +39,9 @@ from pares.core.wire.records import Lock
 from pares.ledger.local.stamp import boot_id
 from pares.ledger.localfs import is_local
 from pares.ledger.weak_set import WeakBag
+from pares.runtime.death import evidence
+from pares.runtime.death.evidence import SUFFIX, Found
 
-SUFFIX: Final = ".alive"
 UNNAMED: Final = ".taking"
 """A lock file that has not got its final name yet."""
 MAX_CONTENT: Final = 2048
@@ -113,10 +114,9 @@ class DeathLock:
         content = member.encode()
         if not member or len(content) > MAX_CONTENT:
             raise ConfigError(f"a member id has 1 to {MAX_CONTENT} bytes, this one has {len(content)}: {member[:60]!r}")
-        if not boot_id():
-            raise CapabilityError("this system has no boot id, so no lock can prove a death here; go on without proof")
         try:
-            _make(folder)
+            check_place(folder)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = folder / (os.urandom(16).hex() + SUFFIX)
             with forks.guard:
                 lock = cls(path, member, _create(path, content))
@@ -183,42 +183,50 @@ class Candidate:
     Not safe for several threads at once.
     """
 
-    def __init__(self, path: Path, content: bytes, statement: Lock, descriptor: int) -> None:
+    def __init__(self, path: Path, member: str, statement: Lock, descriptor: int) -> None:
         self._path = path
-        self._content = content
+        self._member = member
         self._statement = statement
         self._descriptor = descriptor
 
     @classmethod
     def open(cls, folder: Path, member: str, statement: Lock) -> Candidate | None:
         """None when there is no such file (here, since this boot, of this member): then nothing can be proven."""
-        if not statement.boot or statement.boot != boot_id() or not _is_base_name(statement.file):
+        if not evidence.is_here(statement, boot_id()):
             return None
         path = folder / statement.file
         try:
             # O_NONBLOCK: a pipe in the place of the file must not stop the reader.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             with forks.guard:
-                candidate = cls(path, member.encode(), statement, os.open(path, flags))
+                candidate = cls(path, member, statement, os.open(path, flags))
                 forks.add(candidate)
         except (OSError, ValueError):  # ValueError: a NUL in the name
             return None
-        if candidate._is_stated():
+        if evidence.is_stated(candidate._found(), member, statement):
             return candidate
         candidate.close()
         return None
 
     def attempt(self, *, remove: bool = False) -> bool:
         """True: the member's process is gone for good. False: not proven, now. Never waits. `remove` as in `forget`."""
-        if self._descriptor < 0 or not _lock(self._descriptor, shared=not remove):
+        if self._descriptor < 0:
             return False
+        free = _lock(self._descriptor, shared=not remove)
         try:
-            proven = self._is_stated() and is_at(self._path, self._descriptor)
+            stated = evidence.is_stated(self._found(), self._member, self._statement)
+            proven = evidence.proves(free=free, stated=stated, there=is_at(self._path, self._descriptor))
             if proven and remove:
                 _remove(self._path, self._descriptor)
             return proven
         finally:
-            _unlock(self._descriptor)
+            if free:
+                _unlock(self._descriptor)
+
+    @property
+    def descriptor(self) -> int:
+        """Of the open file, for whatever is to say when others close it; -1 when it was closed here."""
+        return self._descriptor
 
     def close(self) -> None:
         with forks.guard:
@@ -229,17 +237,15 @@ class Candidate:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _is_stated(self) -> bool:
+    def _found(self) -> Found | None:
         try:
             found = os.fstat(self._descriptor)
-            return (
-                stat.S_ISREG(found.st_mode)
-                and str(found.st_dev) == self._statement.device
-                and str(found.st_ino) == self._statement.inode
-                and os.pread(self._descriptor, MAX_CONTENT + 1, 0) == self._content
-            )
+            if not stat.S_ISREG(found.st_mode):
+                return Found(False, "", "", b"")
+            content = os.pread(self._descriptor, MAX_CONTENT + 1, 0)
         except OSError:
-            return False
+            return None
+        return Found(True, str(found.st_dev), str(found.st_ino), content)
 
 
 def prove(folder: Path, member: str, statement: Lock) -> bool:
@@ -267,6 +273,30 @@ def _attempt(folder: Path, member: str, statement: Lock, *, remove: bool) -> boo
         return candidate.attempt(remove=remove)
     finally:
         candidate.close()
+
+
+def anybody(folder: Path) -> bool:
+    """Whether any process holds a lock of a member in `folder`."""
+    try:
+        paths = [folder / entry.name for entry in os.scandir(folder) if entry.name.endswith((SUFFIX, UNNAMED))]
+    except OSError:
+        return False
+    return any(_is_held(path) for path in paths)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with forks.guard:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        free = _lock(descriptor, shared=True)
+        if free:
+            _unlock(descriptor)
+        return not free
+    finally:
+        os.close(descriptor)
 
 
 def sweep(folder: Path, older: float = STALE_AFTER) -> int:
@@ -321,13 +351,15 @@ def is_at(path: Path, descriptor: int) -> bool:
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
-def _make(folder: Path) -> None:
+def check_place(folder: Path) -> None:
+    """Raises `CapabilityError` where no lock in `folder` can prove anything."""
+    if not boot_id():
+        raise CapabilityError("this system has no boot id, so no lock can prove a death here; go on without proof")
     if not is_local(folder):
         raise CapabilityError(
             f"{folder} is not known to be on a local file system, and elsewhere a lock proves nothing; name a folder on a "
             "local disk, or go on without proof of death"
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _create(path: Path, content: bytes) -> int:
@@ -381,7 +413,3 @@ def _has_lock(descriptor: int) -> bool:
 def _unlock(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _is_base_name(name: str) -> bool:
-    return name.endswith(SUFFIX) and "/" not in name and "\0" not in name

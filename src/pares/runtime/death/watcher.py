@@ -6,6 +6,10 @@ a hint. It may mean another process here (another pid namespace, a number used a
 kernel's own list of locks shows that pid with that inode; and even then the lock is tried now and then all the same.
 Without a pidfd, and after one that fired while the lock is still held (by a forked child, by the command of `pares
 run`), the lock is tried every few milliseconds: one system call.
+
+A witness (R22) watches all members of its host, in whatever containers they are. It is told by `closings` when a lock file is
+closed, wherever the process is, and tries no lock before that; but for one look at all of them each `REST_NS`, for a lock
+that somebody has let go of without closing the file.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from pares.core.wire.records import Lock
+from pares.runtime.death.closings import Closings
 from pares.runtime.death.lock import Candidate, forks
 
 SOON_NS: Final = 5_000_000
@@ -26,8 +31,13 @@ SOON_NS: Final = 5_000_000
 AT_ONCE_NS: Final = 500_000
 """Between the first attempts after a pidfd fired: the lock is free, unless somebody is just removing the file."""
 AT_ONCE_TRIES: Final = 8
+SOON_TRIES: Final = 20
+"""After these, where a closing was told: the kernel is about to drop the lock, and may have been held up between the two."""
 SELDOM_NS: Final = 250_000_000
-"""Between attempts while a pidfd is there to wake us: in case it means another process."""
+"""Between attempts while a pidfd is there to wake us, at the least: in case it means another process. That is worth an attempt
+when the member looks anyway, and no wake-up of its own."""
+REST_NS: Final = 10_000_000_000
+"""The same of a witness; for all members at the same time, so that it wakes once for all of them."""
 NEVER_NS: Final = 2**63
 """Of a member whose lock file is not there: nothing will ever be proven of it."""
 
@@ -39,12 +49,23 @@ class _Watched:
         self.statement = statement
         self.candidate = candidate
         self.pidfd = -1
+        self.closing = -1
+        """By which number a witness is told that the file was closed; -1: it is not."""
         self.due = 0
         """When the lock is to be tried next; 0 = at the next check."""
         self.hurry = 0
         """How many attempts are still to be made at once."""
         self.deaf = True
         """Whether nothing will wake us any more: there is no pidfd, or it has fired."""
+
+    def next(self, now: int) -> int:
+        """When to try again, after an attempt that has proven nothing."""
+        if self.hurry > 0:
+            self.hurry -= 1
+            return now + (AT_ONCE_NS if self.closing < 0 or self.hurry >= SOON_TRIES else SOON_NS)
+        if self.closing >= 0:
+            return (now // REST_NS + 1) * REST_NS
+        return now + (SOON_NS if self.deaf else SELDOM_NS)
 
 
 class DeathWatch:
@@ -53,18 +74,26 @@ class DeathWatch:
     Promised: a member that `check` returns is gone for good. Not promised: that a death is noticed at all (see
     `prove`); when the lock is free and somebody calls `check` as `filenos` and `poll_interval` ask for, it is noticed
     within milliseconds, or a quarter of a second when the process can't be watched by its pid. No thread, no waiting.
-    Not safe for several threads.
+    Not safe for several threads. `witness`: for a process that does nothing else, and whose own death nobody waits for: it is
+    told of closings, and wakes for nothing else.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, witness: bool = False) -> None:
         self._folder = folder
         self._watched: dict[str, _Watched] = {}
         self._proven: dict[str, Lock] = {}
         self._pids: dict[int, _Watched] = {}
+        self._closings: Closings | None = None
+        self._files: dict[int, _Watched] = {}
+        """By the number of its closing."""
         self._spent: list[_Watched] = []
         """Of members that were proven dead: closed later, as a member that has just heard of a death has more urgent work."""
         with forks.guard:
             self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "pidfd_open") else None
+            if witness and self._epoll is not None:
+                with contextlib.suppress(OSError):  # without, it has to look more often
+                    self._closings = Closings()
+                    self._epoll.register(self._closings.descriptor, select.EPOLLIN)
             forks.add(self)
 
     def watch(self, members: Mapping[str, Lock]) -> None:
@@ -78,6 +107,11 @@ class DeathWatch:
         for member, statement in members.items():
             if member not in self._watched and member not in self._proven:
                 self._add(member, statement)
+
+    @property
+    def provable(self) -> frozenset[str]:
+        """The members that are watched, are not known to be dead, and whose lock files were found here."""
+        return frozenset(member for member, watched in self._watched.items() if watched.candidate is not None)
 
     @property
     def proven(self) -> frozenset[str]:
@@ -102,11 +136,8 @@ class DeathWatch:
                 watched.due = NEVER_NS
             elif watched.candidate.attempt():
                 dead.append(member)
-            elif watched.hurry > 0:
-                watched.hurry -= 1
-                watched.due = now + AT_ONCE_NS
             else:
-                watched.due = now + (SOON_NS if watched.deaf else SELDOM_NS)
+                watched.due = watched.next(now)
         for member in dead:
             gone = self._watched.pop(member)
             self._spent.append(gone)
@@ -114,9 +145,10 @@ class DeathWatch:
         return dead
 
     def poll_interval(self, now_ns: int | None = None) -> float | None:
-        """Seconds after which to check again, without being woken; None when nobody is watched of whom anything can be
-        proven."""
-        due = min((watched.due for watched in self._watched.values()), default=NEVER_NS)
+        """Seconds after which to check again, without being woken; None when nobody is watched of whom that would tell
+        anything: either nothing can be proven, or a pidfd wakes us."""
+        waits = (watched.due for watched in self._watched.values() if watched.deaf or watched.hurry or not watched.due)
+        due = min(waits, default=NEVER_NS)
         if due == NEVER_NS:
             return None
         now = time.monotonic_ns() if now_ns is None else now_ns
@@ -136,7 +168,11 @@ class DeathWatch:
         self._watched.clear()
         self._spent.clear()
         self._pids.clear()
+        self._files.clear()
         self._proven.clear()
+        if self._closings is not None:
+            self._closings.close()
+            self._closings = None
         if self._epoll is not None:
             self._epoll.close()
             self._epoll = None
@@ -145,7 +181,11 @@ class DeathWatch:
         with forks.guard:
             candidate = Candidate.open(self._folder, member, statement)
             watched = _Watched(statement, candidate)
-            if candidate is not None and self._epoll is not None and _holds_lock(statement):
+            if candidate is not None and self._closings is not None:
+                with contextlib.suppress(OSError):
+                    watched.closing = self._closings.add(candidate.descriptor)
+                    self._files[watched.closing] = watched
+            elif candidate is not None and self._epoll is not None and _holds_lock(statement):
                 with contextlib.suppress(OSError):
                     watched.pidfd = os.pidfd_open(statement.pid)
                     # Once: having fired, it would fire for ever, and has nothing more to say.
@@ -159,6 +199,10 @@ class DeathWatch:
 
     def _close(self, watched: _Watched) -> None:
         with forks.guard:
+            if watched.closing >= 0 and self._files.get(watched.closing) is watched:
+                del self._files[watched.closing]
+                if self._closings is not None:
+                    self._closings.remove(watched.closing)
             if watched.pidfd >= 0:
                 self._pids.pop(watched.pidfd, None)
                 if (
@@ -172,10 +216,16 @@ class DeathWatch:
                 watched.candidate.close()
 
     def _woken(self) -> None:
-        """Notes whose pidfd has fired."""
+        """Notes whose pidfd has fired, or whose file was closed."""
+        if self._closings is not None:
+            closed, missing = self._closings.take()
+            for watched in [*self._files.values()] if missing else [self._files[n] for n in closed if n in self._files]:
+                watched.due, watched.hurry = 0, AT_ONCE_TRIES + SOON_TRIES
         if self._epoll is None or not self._pids:
             return
         for pidfd, _ in self._epoll.poll(0):
+            if pidfd not in self._pids:
+                continue
             watched = self._pids[pidfd]
             watched.due, watched.hurry, watched.deaf = 0, AT_ONCE_TRIES, True
 

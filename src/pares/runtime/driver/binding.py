@@ -112,6 +112,11 @@ class Binding(Protocol):
         ...
 
     @property
+    def session_ms(self) -> int:
+        """What its member's session is, in milliseconds: the driver's own times are in proportion to it."""
+        return 1000
+
+    @property
     def joined(self) -> bool:
         return True
 
@@ -131,6 +136,16 @@ class Binding(Protocol):
     def settled(self) -> bool:
         """Whether everything that was asked for stands in the log and was read."""
         ...
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing follows from what the last tick wrote, and was read since, until the time that it has asked for."""
+        return False
+
+    @property
+    def unread(self) -> bool:
+        """Whether something that was acknowledged has not been read back yet: no bell rings for a beat (R21)."""
+        return False
 
     @property
     def rest_ns(self) -> int:

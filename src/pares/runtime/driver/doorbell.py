@@ -1,4 +1,10 @@
-"""Waiting for whatever comes first: an append by anybody, a death, a request from another thread, or a time."""
+"""Waiting for whatever comes first: an append by anybody, a death, a request from another thread, or a time.
+
+A bell that was seen to ring is trusted, and a look a quarter of a session apart finds out when it has died: so an idle member
+wakes a few times a session, however long that is. Until a bell was seen to ring, and after something was found that should
+have rung and has not, looks are more frequent at first, then twice as far apart each time. Where there is no bell they are
+in proportion to the session: what others write waits for the next one.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +17,48 @@ from typing import Final
 
 from pares.ledger import Bell, Log
 
-WITH_BELL: Final = 0.1
-"""Seconds after which to look for new entries although no bell has rung: a bell may be taken away."""
-WITHOUT_BELL: Final = 0.005
-WITHOUT_LEDGER: Final = 60.0
+UNSEEN: Final = 0.1
+"""Seconds until the first look while the bell was not seen to ring."""
+BELL_LESS: Final = 100
+"""Looks a session where there is no bell, but never less than `SHORTEST` nor more than `LONGEST` apart."""
+SHORTEST: Final = 0.005
+LONGEST: Final = 0.05
+NOTHING_THERE: Final = 60.0
+"""Seconds, where there is no log to look at."""
+
+
+def without_bell(session_ms: int) -> float:
+    """Seconds from one look to the next where nothing rings."""
+    return min(max(session_ms / 1000 / BELL_LESS, SHORTEST), LONGEST)
+
+
+class Polling:
+    """Of one driver. `listens`: whether the log has a bell; None where there is no log."""
+
+    def __init__(self, listens: bool | None) -> None:
+        self._listens = listens
+        self.trusted = False
+        """The bell was seen to ring, and has not failed since."""
+        self._pause = UNSEEN
+
+    def waited(self, *, rang: bool, found: bool) -> None:
+        """After a wait, and the look that followed it: whether the bell had ended that wait, and whether something was found
+        for which it ought to have rung."""
+        if rang:
+            self.trusted = True
+        elif found:
+            self.trusted, self._pause = False, UNSEEN
+        else:
+            self._pause = min(2 * self._pause, NOTHING_THERE)
+
+    def patience(self, session_ms: int, *, unread: bool = False) -> float:
+        """Seconds to wait at most. `unread`: what this member wrote itself is still to be read."""
+        if self._listens is None:
+            return NOTHING_THERE
+        if unread or not self._listens:
+            return without_bell(session_ms)
+        quarter = session_ms / 4000
+        return quarter if self.trusted else min(self._pause, quarter)
 
 
 class Doorbell:
@@ -41,12 +85,13 @@ class Doorbell:
             if bell is not None:
                 self._bells.append(bell)
                 self._poll.register(bell.fileno(), select.POLLIN)
-        self._patience = WITH_BELL if self._bells else WITHOUT_LEDGER if ledger is None else WITHOUT_BELL
+        self._sounding = frozenset(bell.fileno() for bell in self._bells)
+        self._listens = None if ledger is None else len(self._bells) == len(listened)
 
     @property
-    def patience(self) -> float:
-        """Seconds to wait at most."""
-        return self._patience
+    def listens(self) -> bool | None:
+        """Whether an append rings; None where there is no log."""
+        return self._listens
 
     def also(self, descriptors: list[int]) -> None:
         """Waits for these, too, from now on (and for no others that were named here before)."""
@@ -57,14 +102,18 @@ class Doorbell:
         for descriptor in descriptors:
             self._poll.register(descriptor, select.POLLIN)
 
-    def wait(self, seconds: float) -> None:
-        """Waits; afterwards the bells are silent, so that whatever comes next rings them again."""
+    def wait(self, seconds: float) -> bool:
+        """Waits; afterwards the bells are silent, so that whatever comes next rings them again. Whether a bell of the log has
+        rung."""
+        rang = False
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._ring:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._ring, 4096)
+            rang = rang or descriptor in self._sounding
         for bell in self._bells:
             bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
+        return rang
 
     def rest(self, seconds: float) -> None:
         """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""

@@ -78,6 +78,16 @@ class Contender(NamedTuple):
     paused: Callable[[str], bool]
 
 
+def contends(make: Callable[..., Any]) -> Callable[..., Contender]:
+    """Makes a `Member` of the claims protocol, for protocols whose groups rest on such a group. `make`: the class."""
+
+    def contender(ledger: Ledger, **settings: Any) -> Contender:
+        made = make(ledger, **settings)
+        return Contender(made, made._loop.read_first, made._view.paused)
+
+    return contender
+
+
 class Parts(NamedTuple):
     """What a member is put together from, whatever its protocol."""
 

@@ -7,20 +7,22 @@ its identity, its ends, and the last entry that was read, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+import msgspec
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
-from pares.ledger import Entry, Log, ManyAtOnce
+from pares.ledger import Entry, Log, ManyAtOnce, Stamped
 
 CHUNK: Final = 1000
-LOOK_EVERY: Final = 500_000_000
-"""Nanoseconds between two looks whether the log is still the same one, at the most."""
 
 
 def look_every(session_ms: int) -> int:
-    """Nanoseconds from one such look of a member to the next: half its session, as others wait no longer for it either."""
-    return min(LOOK_EVERY, session_ms * 1_000_000 // 2)
+    """Nanoseconds from one look whether the log is still the same one to the next: a session, as it may cost a round trip.
+    After trouble a member looks at once."""
+    return session_ms * 1_000_000
 
 
 class Follows(Protocol):
@@ -46,7 +48,12 @@ class Follows(Protocol):
         """Whether it is to hear that there is nothing new."""
         ...
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[Any, int | None]: ...
+    def reads(
+        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+    ) -> tuple[Any, int | None]:
+        """The event, and by which time it is judged (None: by that at which it is handed over). `began` and `stamps`: as in
+        `events.Read`."""
+        ...
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         """Whether there is nothing behind these, for now."""
@@ -60,6 +67,18 @@ def appender(ledger: Log) -> Callable[[Append, int], int]:
     return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
+def urgently(puts: list[Append]) -> list[Append]:
+    """The same appends, so that all of them wake readers."""
+    return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
+
+
+def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:
+    """What reads from an offset of a partition on, with the stamps of what it finds where the ledger has them."""
+    if ledger.capabilities.stamps:
+        return partial(cast(Stamped, ledger).read_stamped, max_records=CHUNK)
+    return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
+
+
 class Logs:
     """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
 
@@ -70,6 +89,7 @@ class Logs:
         self._follows = follows
         self._now = now
         self._look_every = look_every(session_ms)
+        self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
         self.read_at = now()
@@ -102,7 +122,7 @@ class Logs:
 
     def _look(self) -> Iterator[tuple[Any, int | None]]:
         now = self._now()
-        if now >= self._looked_at + self._look_every or self._away:
+        if self._away or not self._identity or now >= self._looked_at + self._look_every:
             yield from self._look_now(now)
 
     def _look_now(self, now: int) -> Iterator[tuple[Any, int | None]]:
@@ -121,11 +141,12 @@ class Logs:
             elif number in self._doubted:
                 yield from self._check(number)
             while follows.me == me and follows.attached(number):
-                entries = list(self._ledger.read(follows.position(number), number, CHUNK)) if new else []
+                began = self._now()
+                entries, stamps = self._fetch(follows.position(number), number) if new else ([], ())
                 self.read_at = self._now()
                 if not entries and not follows.heeds_silence(number, self.read_at):
                     break
-                yield follows.reads(number, entries, self.read_at)
+                yield follows.reads(number, entries, self.read_at, began, stamps)
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:

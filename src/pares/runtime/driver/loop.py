@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
+from pares.core.wire.changes import Change, MemberJoined, SeatChanged
 from pares.runtime.driver.answers import Answer, Answers
 from pares.runtime.driver.binding import Binding
+from pares.runtime.driver.doorbell import Polling
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.host import Host, Task
@@ -35,6 +37,11 @@ MOST_TICKS: Final = 100
 OVER: Final = "the member's loop has ended"
 
 
+def _rings(change: Change) -> bool:
+    """Whether it was written by an urgent record. (A member is forgotten with whatever record, and `did` is none.)"""
+    return isinstance(change, SeatChanged | MemberJoined)
+
+
 class Driver:
     """Drives one member's protocol, incarnation after incarnation, until it is closed or can't go on.
 
@@ -48,6 +55,9 @@ class Driver:
         self._host = host
         self.now = host.now
         self._answers = Answers()
+        self._polling = Polling(binding.bells.listens)
+        self._moved = False
+        """What was read since the last wait has changed something: it ought to have rung."""
         self._readers = Answers()
         """They wait for nothing but that everything was read that stands in the log by now."""
         self.over: ev.Closed | ev.Stop | None = None
@@ -153,12 +163,13 @@ class Driver:
 
     def _round(self) -> None:
         self._rest()
-        self.binding.bells.wait(self._patience())
+        rang, self._moved = self.binding.bells.wait(self._patience()), False
         readers = len(self._readers)
         for event in self.binding.look(thoroughly=False):
             self._step(event)
         self._serve()
         self._read()
+        self._polling.waited(rang=rang, found=self._moved)
         self._readers.done(readers)
         self._tick()
         asked = len(self._answers)
@@ -181,7 +192,7 @@ class Driver:
         """Seconds to wait at most."""
         if self._inbox.events or self._fresh:
             return 0.0
-        now, seconds = self.now(), self.binding.bells.patience
+        now, seconds = self.now(), self._polling.patience(self.binding.session_ms, unread=self.binding.unread)
         if self._wake > now or (self._wake and self.unreachable is None):
             seconds = min(seconds, (self._wake - now) / SECOND)
         elif self._wake:
@@ -221,11 +232,14 @@ class Driver:
             appended = self._step(ev.Tick(self._host.wall_us()))
             if not appended and not self._inbox.events:
                 return
-            if appended:
-                self.binding.bells.wait(0)  # what was just written is read now, and need not wake this task once more
+            # What was just written is read now, and need not wake this task once more.
+            if appended and self.binding.bells.wait(0):
+                self._polling.waited(rang=True, found=False)
             self._serve()
             if appended:
                 self._read()
+                if self.binding.at_rest:
+                    return
 
     # Effects -------------------------------------------------------------------------------------------------------------
 
@@ -248,6 +262,7 @@ class Driver:
                 self.over = effect
             else:
                 leads = leads or isinstance(effect, ev.Lead)
+                self._moved = self._moved or (isinstance(effect, ev.Moved) and any(map(_rings, effect.changes)))
                 binding.carry(effect)
         if leads:
             self._host.sleep(BREATH)

@@ -25,7 +25,7 @@ from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import CHUNK, Logs, appender
+from pares.runtime.driver.logs import CHUNK, Logs, appender, urgently
 from pares.runtime.host import Host
 from pares.runtime.neli.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.neli.claims_group import ClaimsMembership
@@ -131,6 +131,10 @@ class NeliBinding(Binding):
         return self.assignment.unreachable
 
     @property
+    def session_ms(self) -> int:
+        return self.core.config.session_ms
+
+    @property
     def joined(self) -> bool:
         return self.assignment.joined
 
@@ -144,6 +148,10 @@ class NeliBinding(Binding):
     @property
     def settled(self) -> bool:
         return self.core.settled
+
+    @property
+    def unread(self) -> bool:
+        return any(not part.quiet for part in self.core.parts)
 
     @property
     def rest_ns(self) -> int:
@@ -249,9 +257,10 @@ class NeliBinding(Binding):
         return super().batches(puts) if self._append_each is None else [puts]
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
+        """Beats and beacons wake readers, too: here silence counts from their reading, on whatever ledger (N8, N10)."""
         if len(puts) > 1 and self._append_each is not None:
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
-        return [self._append(put, put.partition) for put in puts]
+        return [self._append(put, put.partition) for put in urgently(puts)]
 
     def after_round(self) -> None:
         self._trim()
@@ -299,7 +308,9 @@ class NeliBinding(Binding):
     def heeds_silence(self, partition: int, now: int) -> bool:
         return self.core.heeds_silence(partition, now)
 
-    def reads(self, partition: int, entries: list[Entry], read_at: int) -> tuple[ev.Event, int | None]:
+    def reads(
+        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+    ) -> tuple[ev.Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()
         # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.

@@ -66,7 +66,7 @@ def assemble(parts: Parts, ledger: Ledger) -> Engine:
     check_seats(ledger, seats)
     settings = {key: checked[key] for key in ("name", "host", "zone", "rank", "weight", "drift")}
     settings |= {"session": checked["session_ms"] / 1000, "settle": checked["settle_ms"] / 1000}
-    settings["lock_folder"] = given["lock_folder"]
+    settings |= {key: given[key] for key in ("lock_folder", "witness", "options")}
     settings["callback_limit"] = max(CALLBACK_LIMIT, life.barrier_limit + 2 * GRACE)
     session = None if native else settings["session"]
 

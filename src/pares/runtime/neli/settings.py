@@ -16,6 +16,7 @@ from pares.runtime.config.numbers import seconds_to_ms
 from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele, Partitioned, protocol_of
 
 _CLAIMS_PLACE: Final[dict[str, Any]] = {"rank": 0, "weight": 1, "zone": None, "settle": None, "lock_folder": None}
+_CLAIMS_PLACE["witness"] = False
 """Settings of the claims that share partitions out where no broker does, with what they are when nobody gives them."""
 BEATS: Final = 5
 """Beats in Fast NELI's deadline, unless an interval is given."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from pares.sim.engine import MS
 from pares.sim.members.claims.stage import ClaimsStage
+from pares.sim.members.claims.witnesses import Post
 from pares.sim.members.plan import Plan, draw
 from pares.sim.members.struck import Run
 from pares.sim.members.users import User
@@ -21,7 +22,7 @@ QUICK: Final = Weather(send=(MS // 5, MS // 2), ack=(MS // 5, MS // 2), read=(0,
 LENGTH: Final = 8 * SESSION_MS * MS
 
 
-def short(*, style: str = "terms", proof: bool = True, seed: int = 1) -> Plan:
+def short(*, style: str = "terms", proof: bool = True, seed: int = 1, machines: int = 1) -> Plan:
     """The plan: nothing but what this file does befalls anybody."""
     return draw(
         seed,
@@ -39,7 +40,7 @@ def short(*, style: str = "terms", proof: bool = True, seed: int = 1) -> Plan:
             "weathers": (QUICK, QUICK),
             "bells": True,
             "proof": proof,
-            "machines": 1,
+            "machines": machines,
             "styles": (style, style),
             "barrier": 0.05,
             "barrier_raises": 0.0,
@@ -71,3 +72,41 @@ class Struck(Run):
 
     def right(self, leaders: list[str]) -> bool:
         return super().right(leaders) if self.leaves else len(leaders) == 1
+
+
+class Witnessed(Run):
+    """The two are on machines of their own, and the first one is killed while it leads. What is struck is the witness on its
+    machine (`strike`), and nothing else: the second one leads in the end, sooner or later."""
+
+    def __init__(self, strike: Strike | None, *, witness: bool = True, told: bool = False) -> None:
+        self._post_strike = strike
+        stage = ClaimsStage(short(machines=2), told=told)
+        self.post = Post(stage, "machine-0", 0) if witness else None
+        self.killed_at = 0
+        self.calls_before = 0
+        """How many calls the witness had made when the first one died."""
+        self.took = 0
+        """Nanoseconds from the death of the first one to the belief of the second."""
+        super().__init__(stage, None, role="r0", length=LENGTH)
+        process = None if self.post is None else self.post.process
+        self.calls = 0 if process is None else process.calls
+        self.struck = strike is None or process is None or not process.armed
+
+    def right(self, leaders: list[str]) -> bool:
+        self.took = sum(held.began - self.killed_at for held in self.stage.sight.believers((self.stage.group, "r0", 0)))
+        return super().right(leaders)
+
+    def ask(self, first: User, second: User) -> None:
+        world, session = self.stage.world, SESSION_MS * MS
+        if self.post is not None:
+            self.post.start()
+            if self._post_strike is not None and self.post.process is not None:
+                self.post.process.arm(self._post_strike)
+        world.after(session // 3, second.start)
+        world.after(3 * session, self._kill, first)
+
+    def _kill(self, first: User) -> None:
+        self.killed_at = self.stage.world.now
+        self.calls_before = 0 if self.post is None or self.post.process is None else self.post.process.calls
+        if first.process is not None:
+            self.stage.world.kill(first.process)

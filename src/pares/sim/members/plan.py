@@ -93,9 +93,17 @@ class Plan(Struct, frozen=True, kw_only=True):
     wall_spread: float = 0.0
     """How far wall clocks are apart, in seconds."""
     bells: bool = True
+    stamps: bool = False
+    """Whether appends are stamped with the stopwatch of their writers, which those of one machine share (R21)."""
+    apart: tuple[bool, ...] = ()
+    """Whether each member is in a time namespace of its own: its stopwatch is no other's. Empty: none is."""
     overlap_ms: int = 0
     seats: int = 1
     proof: bool = False
+    witnesses: int = 0
+    """Of each machine (R22)."""
+    shared: bool = False
+    """Whether machines see each other's lock files, and not the locks on them."""
     settle: float = 0.5
     neighbours: bool = False
     """Whether each process has a second member, of another group on the same log."""

@@ -1,4 +1,4 @@
-"""What can be played with real members, one row a protocol."""
+"""What can be played with real members: one row a protocol, and one for consumers, whose groups run claims."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pares.sim.members.allcall.draw import draw as draw_allcall
 from pares.sim.members.allcall.mutants import MUTANTS as ALLCALL_MUTANTS
 from pares.sim.members.allcall.stage import AllCallStage
 from pares.sim.members.claims.stage import ClaimsStage
+from pares.sim.members.consume.mutants import MUTANTS as CONSUME_MUTANTS
+from pares.sim.members.consume.plan import draw as draw_consume
+from pares.sim.members.consume.stage import ConsumeStage
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.neli.mutants import MUTANTS as NELI_MUTANTS
 from pares.sim.members.neli.plan import draw as draw_neli
@@ -37,4 +40,5 @@ PROTOCOLS: Final[dict[str, Played]] = {
     "claims": Played(draw, ClaimsStage, MUTANTS),
     **{mode: _neli(mode) for mode in MODES},
     "allcall": Played(draw_allcall, AllCallStage, ALLCALL_MUTANTS),
+    "consume": Played(draw_consume, ConsumeStage, CONSUME_MUTANTS),
 }

@@ -23,6 +23,7 @@ RARE: Final = {
     "barrier": 0.1,
     "forgetful": 0.08,
     "nothing_back": 0.1,
+    "tamper": 0.08,
 }
 """Faults of few seeds, and of how many."""
 RARE_ACTS: Final = ("add_role", "change_role", "remove_role", "rewind", "move", "drain_other")
@@ -63,6 +64,15 @@ def rare(
     rng = Random(f"{seed}/releases")
     if rng.random() < 0.1:
         found["releases"] = rng.choice(ROLLS)
+    rng = Random(f"{seed}/witnesses")
+    if rng.random() < 0.15:
+        found |= {"proof": True, "witnesses": rng.choice((1, 1, 2)), "machines": rng.choice((2, 2, 3))}
+        found["shared"] = rng.random() < 0.3
+    rng = Random(f"{seed}/stamps")
+    if rng.random() < 0.5:
+        found["stamps"] = True
+        if rng.random() < 0.3:
+            found["apart"] = tuple(rng.random() < 0.4 for _ in range(count))
     rng = Random(f"{seed}/admin")
     if rng.random() < 0.3:
         chosen = rng.sample(RARE_ACTS, rng.randint(1, 3))

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from pares.runtime.member import Member
+from pares.sim.engine import Stopwatch
 from pares.sim.members.plan import Plan
 from pares.sim.members.sight import Held, Sight
 from pares.sim.world.link import Weather
@@ -86,6 +87,8 @@ class Stage:
         self.world = World(plan.seed, told=told)
         self.sight = Sight(self.world)
         self.users: dict[Process, Someone] = {}
+        self.stopwatches: dict[str, Stopwatch] = {}
+        """Each machine's, where its processes share one."""
         self.own: list[Any] = []
         """Its users, by their places."""
         self.calm = False

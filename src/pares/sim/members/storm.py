@@ -158,6 +158,18 @@ class Storm(Striking):
                 self.world.told(lock.process, "its lock is lost")
                 self.world.locks.lose(lock)
 
+    def _tamper(self) -> None:
+        """Somebody removes the lock file of a member that lives, or puts another in its place: nothing is proven by either."""
+        user = self.someone()
+        lock = None if user is None or user.member is None else self.world.locks.of(user.member.id)
+        if lock is None:
+            return
+        if self.rng.random() < 0.5:
+            self.world.locks.replace(lock)
+        else:
+            self.world.locks.remove_file_of(lock)
+        self.world.told(lock.process, "its lock file is tampered with")
+
     # Ways to the log -------------------------------------------------------------------------------------------------
 
     def _cut_off(self, **what: bool) -> None:

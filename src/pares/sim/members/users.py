@@ -54,7 +54,9 @@ class User:
         self.unready_since: int | None = None
         """The true time at which its check first said that it is not ready, if that is what it said last."""
         self.rng: Random = stage.world.random(f"user {self.name}")
-        self.stopwatch = Stopwatch(self.rng.randint(0, 10**15), plan.rates[kind])
+        own = Stopwatch(self.rng.randint(0, 10**15), plan.rates[kind])
+        apart = not plan.stamps or (bool(plan.apart) and plan.apart[kind])
+        self.stopwatch = own if apart else stage.stopwatches.setdefault(self.machine, own)
         self.wall = WallClock(int(self.rng.uniform(-1, 1) * plan.wall_spread * 1e6))
         self.process: Process | None = None
         self.member: Member | None = None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from pares.ledger import Log
 from pares.sim.world.death import Deaths
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Task
-
-WITH_BELL: Final = 0.1
-WITHOUT_BELL: Final = 0.005
-WITHOUT_LEDGER: Final = 60.0
 
 
 class Ringing(Protocol):
@@ -48,6 +44,8 @@ class Bells:
         self._ledger: Ringing | None = ledger if hasattr(ledger, "wake_on_append") else None  # type: ignore[assignment]
         self.heard = False
         """A bell of the ledger has rung, or somebody that is watched died."""
+        self._rang = False
+        """It was a bell of the ledger."""
         self._pushed = False
         """`ring` was called."""
         self._closed = False
@@ -61,18 +59,19 @@ class Bells:
         return self._process
 
     @property
-    def patience(self) -> float:
-        """Seconds to wait at most."""
-        if self._ledger is None:
-            return WITHOUT_LEDGER
-        return WITH_BELL if self._ledger.has_bell else WITHOUT_BELL
+    def listens(self) -> bool | None:
+        return None if self._ledger is None else self._ledger.has_bell
 
     def also(self, descriptors: list[int]) -> None:
         for number in descriptors:
-            self._process.world.descriptors.get(number).on_wake = self.sound
+            self._process.world.descriptors.get(number).on_wake = self._hear
 
     def sound(self) -> None:
-        """Something has happened outside. Not called by tasks of the process."""
+        """A bell of the ledger rings. Not called by tasks of the process."""
+        self._rang = True
+        self._hear()
+
+    def _hear(self) -> None:
         if not self._closed and not self.heard:
             self.heard = True
             self._wake(pushed=False)
@@ -85,15 +84,18 @@ class Bells:
             else:
                 self._waiting.append((task, ticket, only_pushed))
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         process = self._process
         process.cross("bells:wait")
         task = process.world.task()
         if not (self.heard or self._pushed) and seconds > 0:
             self._waiting.append((task, task.ticket, False))
             process.block("bells", process.deadline(seconds))
-        self.heard = self._pushed = False
+        rang = self._rang
+        process.rounds += seconds > 0 and not self._pushed
+        self.heard = self._pushed = self._rang = False
         task.waited_at = process.world.now
+        return rang
 
     def rest(self, seconds: float) -> None:
         process = self._process

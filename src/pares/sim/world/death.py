@@ -1,17 +1,22 @@
-"""Locks on the lives of members (R7), without a file system: the world knows which of them are free.
+"""Locks on the lives of members (R7), in a file system of the world's own, which knows which of them are free.
 
-A lock becomes free when its process is killed or ends, or when it is given up, and never while the process stands still. Of
-processes on another machine nothing is ever proven. `lose` is the fault against which a holder looks before it writes (A3):
-somebody has closed the descriptor, so the lock is free while its member lives.
+A lock becomes free when its process is killed or ends, or when it is given up, and never while the process stands still. What
+that proves to whoever looks is judged by the code that ships (`pares.runtime.death.evidence`), on the facts that this file
+system gives: what is found under a name, and whether its lock is to be had. Faults are done to files: one is removed, or
+another is put in its place; machines share a folder, and locks do not travel with the files (`shared`). `lose` is the fault
+against which a holder looks before it writes (A3): somebody has closed the descriptor, so the lock is free while its member
+lives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pares.core.wire.records import Lock as Statement
+from pares.runtime.death import evidence
+from pares.runtime.death.evidence import Found
 from pares.sim.engine import MS
 from pares.sim.world.process import Process
 
@@ -20,6 +25,20 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN: Final = 250 * MS
 """Nanoseconds after which a lock is tried although nothing says that its process has ended."""
+DEVICE: Final = "1"
+"""All machines have one disk, and it has the same number on each."""
+
+
+class LockFile:
+    """One file, on one machine. `lock`: of whoever made it; None: nobody ever had a lock on it."""
+
+    def __init__(self, machine: str, name: str, inode: str, content: bytes, lock: DeathLock | None) -> None:
+        self.machine, self.name, self.lock = machine, name, lock
+        self.found: Final = Found(True, DEVICE, inode, content)
+
+    def free_for(self, machine: str) -> bool:
+        """Whether a process of that machine gets the lock: those of other machines it does not see."""
+        return self.lock is None or self.lock.free or machine != self.machine
 
 
 class DeathLock:
@@ -30,7 +49,7 @@ class DeathLock:
         self.member = member
         self.path = folder / f"{process.world.locks.number():032x}.alive"
         inode = process.world.locks.inode()
-        self.statement: Final = Statement(process.machine, "1", inode, self.path.name, process.pid)
+        self.statement: Final = Statement(process.machine, DEVICE, inode, self.path.name, process.pid)
         self.free = False
         self.lost_at: int | None = None
         """The true time at which it was lost, by somebody else's mistake."""
@@ -71,6 +90,10 @@ class Locks:
         self.world = world
         self.all: dict[tuple[str, str], DeathLock] = {}
         """By machine and inode."""
+        self.files: dict[tuple[str, str], LockFile] = {}
+        """What is where: by machine and name."""
+        self.shared = False
+        """Whether all machines see each other's files."""
         self.delay = (MS // 2, 3 * MS)
         """How long after a death its watchers are woken."""
         self.given_up: list[Callable[[DeathLock], object]] = []
@@ -91,6 +114,7 @@ class Locks:
         process.cross("death:take")
         lock = DeathLock(process, folder, member)
         self.all[process.machine, lock.statement.inode] = lock
+        self.put(LockFile(process.machine, lock.path.name, lock.statement.inode, member.encode(), lock))
         process.at_kill.append(lambda: self._free(lock))
         return lock
 
@@ -99,6 +123,8 @@ class Locks:
             look(lock)
         if removed:
             self.all.pop((lock.process.machine, lock.statement.inode), None)
+            if self.is_there(lock):
+                self.remove_file_of(lock)
         self._free(lock)
 
     def lose(self, lock: DeathLock) -> None:
@@ -118,11 +144,33 @@ class Locks:
             if watch.watches(lock.member):
                 self.world.after(self._rng.randint(*self.delay), watch.wake, lock.member)
 
-    def find(self, process: Process, member: str, statement: Statement) -> DeathLock | None:
-        """The lock that is proof, as seen by this process: on its own machine, the very one that was stated, and there."""
-        lock = self.all.get((process.machine, statement.inode))
-        stated = lock is not None and statement.boot == process.machine and lock.statement == statement
-        return lock if stated and lock is not None and lock.member == member else None
+    # Files -----------------------------------------------------------------------------------------------------------
+
+    def put(self, file: LockFile) -> None:
+        """In the place of whatever has that name."""
+        self.files[file.machine, file.name] = file
+
+    def remove_file_of(self, lock: DeathLock) -> None:
+        """Fault: what stands under its name is gone. (The lock is on the file, and goes on.)"""
+        self.files.pop((lock.process.machine, lock.path.name), None)
+
+    def is_there(self, lock: DeathLock) -> bool:
+        """Whether its file still stands under its name."""
+        file = self.files.get((lock.process.machine, lock.path.name))
+        return file is not None and file.lock is lock
+
+    def replace(self, lock: DeathLock) -> None:
+        """Fault: another file of the same name and content, on which nobody has a lock."""
+        self.put(LockFile(lock.process.machine, lock.path.name, self.inode(), lock.member.encode(), None))
+
+    def look(self, machine: str, name: str) -> LockFile | None:
+        """What a process of that machine finds under the name."""
+        here = self.files.get((machine, name))
+        if here is not None or not self.shared:
+            return here
+        return next((file for (_, other), file in self.files.items() if other == name), None)
+
+    # Watches ---------------------------------------------------------------------------------------------------------
 
     def add(self, watch: Deaths) -> None:
         self._watches.append(watch)
@@ -133,6 +181,13 @@ class Locks:
             self._watches.remove(watch)
 
 
+class Watched(NamedTuple):
+    """A member that is watched, and the file that was opened for that, if there was one."""
+
+    statement: Statement
+    file: LockFile | None
+
+
 class Deaths:
     """As `pares.runtime.death.watcher.DeathWatch`. Its one descriptor stands for itself: `Bells.also` takes it."""
 
@@ -141,7 +196,7 @@ class Deaths:
         self.on_wake: Callable[[], object] = lambda: None
         """Set by the bells that wait for it."""
         self._locks = process.world.locks
-        self._watched: dict[str, Statement] = {}
+        self._watched: dict[str, Watched] = {}
         self._proven: dict[str, Statement] = {}
         self._due = 0
         self.woken = False
@@ -154,7 +209,12 @@ class Deaths:
         new = {m: s for m, s in members.items() if m not in self._proven}
         if any(m not in self._watched for m in new):
             self._due = 0
-        self._watched = new
+        before = self._watched
+        self._watched = {m: before[m] if m in before else Watched(s, self._open(s)) for m, s in new.items()}
+
+    def _open(self, statement: Statement) -> LockFile | None:
+        here = evidence.is_here(statement, self.process.machine)
+        return self._locks.look(self.process.machine, statement.file) if here else None
 
     def watches(self, member: str) -> bool:
         return member in self._watched
@@ -164,6 +224,10 @@ class Deaths:
         if member in self._watched:
             self._due, self.woken = 0, True
             self.on_wake()
+
+    @property
+    def provable(self) -> frozenset[str]:
+        return frozenset(m for m, watched in self._watched.items() if self._is_stated(m, watched))
 
     @property
     def proven(self) -> frozenset[str]:
@@ -179,16 +243,27 @@ class Deaths:
             return []
         self._due = now_ns + LOOK_AGAIN
         dead: list[str] = []
-        for member, statement in self._watched.items():
-            lock = self._locks.find(self.process, member, statement)
-            if lock is not None and lock.free:
+        for member, watched in self._watched.items():
+            if self._proves(member, watched):
                 dead.append(member)
         for member in dead:
-            self._proven[member] = self._watched.pop(member)
+            self._proven[member] = self._watched.pop(member).statement
         return dead
 
+    def _proves(self, member: str, watched: Watched) -> bool:
+        machine, (statement, file) = self.process.machine, watched
+        if not evidence.is_here(statement, machine):
+            return False
+        there = self._locks.look(machine, statement.file) is file
+        free = file is None or file.free_for(machine)
+        return evidence.proves(free=free, stated=self._is_stated(member, watched), there=there)
+
+    @staticmethod
+    def _is_stated(member: str, watched: Watched) -> bool:
+        return evidence.is_stated(None if watched.file is None else watched.file.found, member, watched.statement)
+
     def poll_interval(self, now_ns: int) -> float | None:
-        if not any(self._locks.find(self.process, m, s) for m, s in self._watched.items()):
+        if not self.provable:
             return None
         return max(0, self._due - now_ns) / 1e9
 

@@ -13,6 +13,7 @@ from pares.core.errors import ConfigError
 from pares.core.wire.records import Lock as Statement
 from pares.ledger import Ledger, Log
 from pares.ledger.registry import ClosableBus
+from pares.runtime.claims.witness import Witness
 from pares.runtime.here import HERE
 from pares.runtime.host import Leaver
 from pares.sim.world.bells import Bells
@@ -53,6 +54,7 @@ class SimHost:
         self.wall_us: Callable[[], int] = process.wall_us
         self.pid = process.pid
         self.hostname = process.machine
+        self.boot = process.machine
         self.env: Mapping[str, str] = process.env
         self.provable = True
         """Whether deaths can be proven on this machine."""
@@ -166,8 +168,23 @@ class SimHost:
     def death_lock(self, folder: Path, member: str) -> DeathLock:
         return self.process.world.locks.take(self.process, folder, member)
 
-    def deaths(self, folder: Path) -> Deaths:
+    def deaths(self, folder: Path, *, witness: bool = False) -> Deaths:
         return Deaths(self.process)
+
+    def start_witness(self, settings: Mapping[str, Any]) -> None:
+        """One of each machine, for each group; whatever becomes of the process that has started it."""
+        world, machine, group = self.process.world, self.process.machine, settings["group"]
+        name = f"witness of {group} on {machine}"
+        before = world.processes.get(name)
+        if before is not None and before.alive:
+            return
+
+        def main(process: Process) -> None:
+            more = {"group": group, "lock_folder": settings["lock_folder"], "connect": "background"}
+            with Witness(settings["ledger"], **more):
+                process.host.flag().wait()
+
+        world.start(name, main, machine=machine)
 
     def forget(self, folder: Path, member: str, statement: Statement) -> bool:
         """The lock stays: it is as good as gone, for nobody asks for it again."""

@@ -22,7 +22,7 @@ from pares.ledger.base import (
     no_such_partition,
     rewound,
 )
-from pares.sim.log import EntryTuple
+from pares.sim.log import EntryTuple, Stamp
 from pares.sim.world.bells import Bells
 from pares.sim.world.link import Flight, Link, Weather
 from pares.sim.world.log import SharedLog
@@ -33,7 +33,6 @@ class SimLedger:
     """One handle, of one process."""
 
     kind = "sim"
-    capabilities = Capabilities()
     place: Path | None = None
 
     def __init__(self, process: Process, log: SharedLog, weather: Weather, *, has_bell: bool = True) -> None:
@@ -41,6 +40,7 @@ class SimLedger:
         self.log = log
         self.has_bell = has_bell
         self.url = log.url
+        self.capabilities = Capabilities(stamps=log.clocked)
         self.retention = log.retention
         self._weather = weather
         self._closed = False
@@ -112,8 +112,9 @@ class SimLedger:
         def landed(entries: list[EntryTuple]) -> None:
             if not self._closed and not self._link(partition).reads_cut:
                 world, link = self._process.world, self._link(partition)
-                # One that has rung is heard before the next read: of a log without lag that read brings these entries, too.
-                if link.weather.lag or any(not bells.heard for bells in self._bells[partition]):
+                # A bell that has rung is heard before the next read: of a log without lag that read brings these entries, too.
+                lags = link.weather.lag > 0
+                if link.log.urgent and (lags or any(not bells.heard for bells in self._bells[partition])):
                     world.after(link.weather.lag + link.trip(), self._ring, partition)
 
         return landed
@@ -154,7 +155,8 @@ class SimLedger:
         def answered() -> None:
             process.wake(task, ticket)
 
-        flight: Flight = link.send(tuple(payloads), answered)
+        stamp = (process.stopwatch, self._stamp()) if self.log.clocked else None
+        flight: Flight = link.send(tuple(payloads), answered, stamp=stamp, urgent=urgent)
         process.cross("append:sent")
         while not flight.answered:
             ticket = task.ticket
@@ -167,6 +169,21 @@ class SimLedger:
             raise LedgerUnavailable(f"{self.url}: the append was not acknowledged ({why})", unknown=flight.unknown)
         return flight.offsets
 
+    def _stamp(self) -> int:
+        """What an append that begins now is stamped with."""
+        return self._process.reading()
+
+    def _shared(self, stamp: Stamp | None) -> int | None:
+        """What a stamp says to this process: nothing, if it is of another boot or time namespace."""
+        return stamp[1] if stamp is not None and stamp[0] is self._process.stopwatch else None
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        entries = self.read(offset, partition, max_records)
+        stamps = self.log.partitions[partition].stamps
+        return entries, [self._shared(stamps.get(entry.offset)) for entry in entries]
+
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         process = self._process
         process.cross("read")
@@ -175,7 +192,7 @@ class SimLedger:
         deadline = process.deadline(timeout) or 0
         while True:
             self._reach(link)
-            log, task = link.log, process.world.task()
+            log, task, looked_at = link.log, process.world.task(), process.world.now
             if not log.start <= offset <= log.end:
                 link.generations[task] = log.generation
                 self._back(link)
@@ -186,6 +203,8 @@ class SimLedger:
             if found and link.generations.setdefault(task, log.generation) != log.generation:
                 self.misled_at = process.world.now
             self._back(link)
+            if not found:
+                task.looked_at = looked_at
             if found or process.reading() >= deadline:
                 process.cross("read:fetched")
                 return limited([Entry(*entry) for entry in found], max_records)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pares.sim.engine import MS
-from pares.sim.log import EntryTuple
+from pares.sim.log import EntryTuple, Stamp
 from pares.sim.world.log import Partition
 from pares.sim.world.scheduler import Scheduler, Task
 
@@ -76,11 +76,15 @@ def slowed(weather: Weather, trip: int, share: float) -> Weather:
 class Flight:
     """One append that was sent."""
 
-    __slots__ = ("answered", "done", "offsets", "on_answer", "payloads", "silent", "unknown")
+    __slots__ = ("answered", "done", "offsets", "on_answer", "payloads", "silent", "stamp", "unknown", "urgent")
 
-    def __init__(self, payloads: tuple[bytes, ...], on_answer: Callable[[], object]) -> None:
+    def __init__(
+        self, payloads: tuple[bytes, ...], on_answer: Callable[[], object], stamp: Stamp | None, urgent: bool
+    ) -> None:
         self.payloads = payloads
         self.on_answer = on_answer
+        self.stamp = stamp
+        self.urgent = urgent
         self.offsets: list[int] = []
         self.answered = False
         self.done = False
@@ -109,9 +113,16 @@ class Link:
         self.generations: dict[Task, int] = {}
         """Of the log that each reader knows to read."""
 
-    def send(self, payloads: tuple[bytes, ...], on_answer: Callable[[], object]) -> Flight:
+    def send(
+        self,
+        payloads: tuple[bytes, ...],
+        on_answer: Callable[[], object],
+        *,
+        stamp: Stamp | None = None,
+        urgent: bool = True,
+    ) -> Flight:
         world, weather, rng = self._world, self.weather, self._rng
-        flight = Flight(payloads, on_answer)
+        flight = Flight(payloads, on_answer, stamp, urgent)
         fate, self.fate = self.fate or self._asked(payloads[0]) or self._draw(), ""
         if self.holding:
             self.held.append(flight)
@@ -143,9 +154,9 @@ class Link:
         else:
             world.after(delay, self._land, flight, payloads, True)
         if fate == "doubled":
-            world.after(delay + rng.randint(*weather.send), self._copy, payloads)
+            world.after(delay + rng.randint(*weather.send), self._copy, flight, payloads)
         if weather.copied and rng.random() < weather.copied:
-            world.after(delay + rng.randint(*weather.late_by), self._copy, (rng.choice(flight.payloads),))
+            world.after(delay + rng.randint(*weather.late_by), self._copy, flight, (rng.choice(flight.payloads),))
 
     def _asked(self, payload: bytes) -> str:
         beginning = next((begins for begins in self.fates if payload.startswith(begins)), None)
@@ -170,14 +181,14 @@ class Link:
         weather = self.weather
         hole = self._rng.randint(1, 5) if weather.hole and self._rng.random() < weather.hole else 0
         if payloads:
-            end = self.log.append(payloads, self._world.now, hole=hole)
+            end = self.log.append(payloads, self._world.now, hole=hole, stamp=flight.stamp, urgent=flight.urgent)
             flight.offsets += range(end - len(payloads) + 1, end + 1)
         if last and not self.acks_cut and not flight.silent:
             self._world.after(self._rng.randint(*weather.ack), self._acknowledge, flight)
 
-    def _copy(self, payloads: tuple[bytes, ...]) -> None:
+    def _copy(self, flight: Flight, payloads: tuple[bytes, ...]) -> None:
         if payloads:
-            self.log.append(payloads, self._world.now)
+            self.log.append(payloads, self._world.now, stamp=flight.stamp, urgent=flight.urgent)
 
     def _acknowledge(self, flight: Flight) -> None:
         if not flight.answered and not self.acks_cut:

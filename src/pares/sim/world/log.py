@@ -48,11 +48,14 @@ class SharedLog:
         begin: int = 0,
         retention: float | None = None,
         wrong_ms: Callable[[], int] | None = None,
+        clocked: bool = False,
     ) -> None:
         self.name = name
         self.url = f"sim://{name}"
         self.retention = retention
         self.wrong_ms = wrong_ms
+        self.clocked = clocked
+        """Writers stamp their entries with their stopwatches (R21)."""
         self.partitions = [Partition(begin, wrong_ms) for _ in range(partitions)]
         self.renewed: list[Callable[[], object]] = []
         """Called when another log has come to stand in the place of this one, or it has lost its tail."""

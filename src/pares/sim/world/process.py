@@ -64,6 +64,8 @@ class Process:
         """How many exceptions faults have raised in it."""
         self.calls = 0
         """Calls of its host so far."""
+        self.rounds = 0
+        """How often a wait for its bells has ended by one of them, or by a time."""
         self.starving = 0.0
         """How likely a woken task comes back late, and how late at most (nanoseconds)."""
         self.starving_by = 0

@@ -75,6 +75,7 @@ class Task:
         "error",
         "greenlet",
         "ident",
+        "looked_at",
         "name",
         "over",
         "process",
@@ -98,6 +99,8 @@ class Task:
         """What it waits for, for people."""
         self.waited_at = self.read_at = 0
         """The true times of its last wait for bells, and of its last attempt to look at a log."""
+        self.looked_at = 0
+        """When its last read began that found nothing more."""
         self._joiners: list[tuple[Task, int]] = []
         self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
         self.greenlet.gr_context = process.context.copy()

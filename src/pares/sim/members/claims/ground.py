@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pares.core.claims.duties import EAGER
 from pares.core.wire.reader import Reader, State
+from pares.runtime.driver.doorbell import without_bell
 from pares.runtime.driver.logs import look_every
 from pares.runtime.driver.loop import Driver
 from pares.sim.engine import MS
@@ -24,7 +26,7 @@ class Ground(Stage):
         plan = self.plan
         # Members of a log that is trimmed know that, and write snapshots in time.
         kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
-        self.log = self.world.log("log", begin=plan.begin, retention=kept)
+        self.log = self.world.log("log", begin=plan.begin, retention=kept, clocked=plan.stamps)
         self.judge = Judge(self.world, self.log, self.group)
         self.log.renewed.append(self._renewed)
 
@@ -59,6 +61,10 @@ class Ground(Stage):
         reader: Reader = binding.core.reader
         there = reader.state is State.FOLDING and reader.position >= self.log.partitions[0].start
         return there and reader.world.base == self.judge.judge.world.base
+
+    def witnessed(self, process: Process, member: str, well_for: int) -> bool:
+        """Whether a witness on the machine of that process would see the end of this member (R22)."""
+        return False
 
     def weather_of(self, user: Someone) -> Weather:
         return fair(user.weather) if self.calm else user.weather
@@ -113,7 +119,17 @@ class Ground(Stage):
 
     def rounds(self, count: int) -> int:
         """What so many appends take, with their reading back, and the rounds of members in between."""
-        return count * (self.trip + (MS if self.plan.bells else 6 * MS)) + 2 * MS
+        poll = int(without_bell(max(self.plan.sessions)) * 1e9)
+        return count * (self.trip + (MS if self.plan.bells else MS + poll)) + 2 * MS
+
+    def out_waits(self, session: int, holder: Process, heirs: Sequence[Process]) -> int:
+        """How long a crashed holder is waited for at the most (promise 2, R21): its lease, where all heirs share its stopwatch;
+        a quarter of its session more than the session where its beats wake nobody."""
+        plan, slowest = self.plan, 1 - self.plan.drift
+        if plan.stamps and all(heir.stopwatch is holder.stopwatch for heir in heirs):
+            return int(session / (1 + plan.drift))
+        seldom = plan.stamps or len(self.judge.judge.world.members) > EAGER
+        return int(session * (1.25 if seldom else 1) / slowest)
 
     def healthy(self) -> bool:
         """Whether the ledger has treated everybody well for so long that nothing of before is still on its way."""

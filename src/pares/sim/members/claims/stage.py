@@ -8,19 +8,23 @@ from pares.sim.members.claims.acts import Acts
 from pares.sim.members.claims.ground import Ground
 from pares.sim.members.claims.promises import CLAIMS
 from pares.sim.members.claims.releases import Releases, of_now, released
+from pares.sim.members.claims.witnesses import Witnesses
 from pares.sim.members.plan import Plan
 from pares.sim.members.promises.terms import Terms
 from pares.sim.members.promises.tokens import Tokens
 from pares.sim.members.promises.work import Work
 from pares.sim.members.storm import Storm
 from pares.sim.members.users import User
+from pares.sim.world.process import Process
 
 
 class ClaimsStage(Ground):
     promised = CLAIMS
 
     def __init__(self, plan: Plan, *, told: bool = False) -> None:
+        self.witnesses: Witnesses | None = None
         super().__init__(plan, told=told)
+        self.world.locks.shared = plan.shared
         self.terms = self.promise(Terms)
         self.tokens = self.promise(Tokens)
         self.work = self.promise(Work)
@@ -35,6 +39,11 @@ class ClaimsStage(Ground):
         Storm(self)
         Acts(self)
         Releases(self)
+        self.witnesses = Witnesses(self)
+
+    def witnessed(self, process: Process, member: str, well_for: int) -> bool:
+        posts = [] if self.witnesses is None else self.witnesses.posts
+        return any(post.machine == process.machine and post.sees(member, well_for) for post in posts)
 
     def environment(self) -> dict[str, str]:
         return of_now(self)

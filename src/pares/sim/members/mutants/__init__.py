@@ -13,10 +13,12 @@ from pares.sim.members.mutants.driver import DRIVER
 from pares.sim.members.mutants.entry import ENTRY
 from pares.sim.members.mutants.group import GROUP
 from pares.sim.members.mutants.leases import LEASES
+from pares.sim.members.mutants.need import NEED
 from pares.sim.members.mutants.records import RECORDS
+from pares.sim.members.mutants.witnesses import WITNESSES
 from pares.sim.mutant import Mutant
 
 MUTANTS: Final[dict[str, Mutant]] = {
-    mutant.name: mutant for mutant in (*BELIEFS, *LEASES, *DRIVER, *RECORDS, *ENTRY, *GROUP)
+    mutant.name: mutant for mutant in (*BELIEFS, *LEASES, *DRIVER, *RECORDS, *ENTRY, *GROUP, *NEED, *WITNESSES)
 }
 """All of them, by name."""

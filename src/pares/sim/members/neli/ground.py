@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.runtime.driver.logs import LOOK_EVERY
+from pares.runtime.driver.logs import look_every
 from pares.sim.engine import MS
 from pares.sim.members.claims.ground import Ground
 from pares.sim.members.neli.broker import Broker, Coordinator
@@ -85,8 +85,13 @@ class NeliGround(Ground):
         ledger = None if user is None else user.ledger
         return ledger is not None and ledger.misled_at >= 0 and self.world.now <= ledger.misled_at + 2 * self.longest
 
+    @property
+    def looks(self) -> int:
+        """How far apart members look whether the log is still the same one."""
+        return look_every(self.plan.session_ms)
+
     def between_logs(self) -> bool:
-        return self.judge.renewed_at >= 0 and self.world.now < self.judge.renewed_at + 3 * self.longest + LOOK_EVERY
+        return self.judge.renewed_at >= 0 and self.world.now < self.judge.renewed_at + 3 * self.longest + self.looks
 
     def tokens_may_fall(self) -> bool:
         return True

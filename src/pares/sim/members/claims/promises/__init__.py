@@ -13,7 +13,7 @@ from pares.sim.members.claims.promises.locks import Locks
 from pares.sim.members.claims.promises.many import Many
 from pares.sim.members.claims.promises.movement import Movement
 from pares.sim.members.claims.promises.population import Population
-from pares.sim.members.claims.promises.rates import Rates
+from pares.sim.members.claims.promises.rates import Rates, Rounds
 from pares.sim.members.claims.promises.shown import Shown
 from pares.sim.members.claims.promises.speed import Speed
 from pares.sim.members.claims.promises.taken import Taken
@@ -58,6 +58,7 @@ CLAIMS: Final[tuple[type[Promise], ...]] = (
     Taken,
     Movement,
     Rates,
+    Rounds,
     Population,
 )
 """Those that look at beliefs come before those that look at records."""

@@ -48,10 +48,12 @@ class Many(Promise):
         if not self.calm or self.ended < 2:
             return
         for held in self.led:
-            if self.stage.could_lead(held.seat[1], held.seat[2], 2 * self.longest):
+            able = self.stage.could_lead(held.seat[1], held.seat[2], 2 * self.longest)
+            if able:
                 user = self.stage.user_of(held.process)
                 session = self.longest if user is None else user.session_ms * MS
-                within = int(session / (1 - self.stage.plan.drift)) + self.ground.rounds(10 + 2 * self.ended)
+                heirs = [user.process for user in self.stage.own if user.running and user.member.id in able]
+                within = self.ground.out_waits(session, held.process, heirs) + self.ground.rounds(10 + 2 * self.ended)
                 self.world.after(within, self._due, held, self.world.now, within)
 
     def _due(self, held: Held, since: int, within: int) -> None:

@@ -1,8 +1,10 @@
 """Promises 2 and 3: how long a takeover and a handover may take when nothing else is the matter.
 
 A takeover after a crash: the session of the holder, as measured by a stopwatch as slow as drift allows, plus one append and
-read-back; where death can be proven, no session at all. A handover: one append and read-back after the work of the term is
-over, and one more if the receiver's lease has run out, as a standby's may. Rounds of members take a moment too.
+read-back; where all share a stopwatch and the log bears its stamps, no more than the lease; where beats wake nobody and bear
+no stamp that can be read, a quarter of a session more; where death can be proven, on the same host or by a witness, no session
+at all. A handover: one append and read-back after the work of the term is over, and one more if the receiver's lease has run
+out, as a standby's may. Rounds of members take a moment too.
 
 Both are promised for a healthy ledger and for members that live; a measurement is dropped when anything else befalls the group
 before its time is up.
@@ -74,10 +76,18 @@ class Speed(Promise):
             heirs = self._heirs(held)
             if user is None or not heirs or self._ghosts(held):
                 continue
-            within = int(user.session_ms * MS / (1 - self.stage.plan.drift)) + self.ground.rounds(5)
-            if self.stage.plan.proof and any(heir.machine == process.machine for heir in heirs):
+            within = self.ground.out_waits(user.session_ms * MS, process, heirs) + self.ground.rounds(5)
+            if self._is_seen(process, held, heirs):
                 within = min(within, self.world.locks.delay[1] + self.ground.rounds(8))
             self._expect("takeover", held, within)
+
+    def _is_seen(self, process: Process, held: Held, heirs: list[Process]) -> bool:
+        """Whether its death can be proven, and somebody is there to do so: on its machine, an heir or a witness."""
+        lock = self.world.locks.of(held.term.member)
+        if not self.stage.plan.proof or lock is None or not self.world.locks.is_there(lock):
+            return False
+        here = any(heir.machine == process.machine for heir in heirs)
+        return here or self.ground.witnessed(process, held.term.member, self.while_)
 
     def _ended(self, held: Held) -> None:
         if held.process.alive and self.stage.judged(held) and self._calm():

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from pares.cli.common.output import FAILED, say
+from pares.cli.common.output import FAILED, USAGE, say
+from pares.core.errors import ConfigError, ParesError
 
 if TYPE_CHECKING:
     from pares.runtime import Event, Member, Term
@@ -224,3 +225,17 @@ def lines_only() -> Iterator[None]:
         threading.excepthook = hook
         logging.captureWarnings(False)
         root.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def told(json: bool) -> Iterator[None]:
+    """With --json errors are lines of JSON, as everything else is."""
+    if not json:
+        yield
+        return
+    with lines_only():
+        try:
+            yield
+        except ParesError as error:
+            line("error", message=" ".join(str(error).split()))
+            raise SystemExit(USAGE if isinstance(error, ConfigError) else FAILED) from None

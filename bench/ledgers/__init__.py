@@ -1,0 +1,1 @@
+"""The same measurements on each ledger."""

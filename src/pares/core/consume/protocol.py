@@ -1,0 +1,134 @@
+"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5).
+
+It adds two words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
+when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
+`take` of this member was read back and had its effect. The runtime gives nothing out at most once before that.
+
+Marks and takes travel with what the member writes anyway: all takes of a round in one append, marks with beats.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pares.core import events as ev
+from pares.core.claims.config import Config
+from pares.core.claims.outbox import Outbox
+from pares.core.claims.protocol import Claims
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.claims.tick import MARKS, Living
+from pares.core.consume.names import Partition
+from pares.core.consume.shares import Shares
+from pares.core.wire import records
+from pares.core.wire.changes import Change, SeatChanged
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import Seat
+
+
+class Consuming(Living):
+    """The part of `Consume` that acts."""
+
+    deciding = Shares
+    moves: Shares  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
+        super().__init__(config, reader, outbox, tenures, watches)
+        self.moves.willing = frozenset(role.name for role in config.roles)
+        self.taking: dict[Seat, ev.Took] = {}
+        """Takes that are not known to have had their effect."""
+
+    def request(self, event: ev.Event) -> None:
+        if type(event) is ev.Willing:
+            self.moves.willing = frozenset(event.roles)
+        else:
+            super().request(event)
+
+    def _serve_one(self, request: ev.Event, now: int, effects: list[ev.Effect]) -> None:
+        if isinstance(request, ev.Took):
+            self._take(request, now)
+        elif isinstance(request, ev.Flush):
+            marks = self._new_marks()
+            for i in range(0, len(marks), MARKS):
+                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]))
+        elif isinstance(request, ev.Unhealthy):
+            self._pass_on(request, now, effects)
+        else:
+            super()._serve_one(request, now, effects)
+
+    def led(self, seat: Seat, token: int) -> Tenure | None:
+        """The term of that token, while it is believed in."""
+        tenure = self.tenures.by_seat.get(seat)
+        return tenure if tenure is not None and tenure.token == token and tenure.phase is Phase.LEADING else None
+
+    def _take(self, request: ev.Took, now: int) -> None:
+        """C4: written under the term's token, and again with the same bounds if its outcome is not known. Not when the log
+        shows by now that it landed. [one that is told twice is given out twice]"""
+        landed = request.seat in self.reader.world.seats and self.reader.world.seats[request.seat].taken > request.first
+        if self.led(request.seat, request.token) is not None and not landed:
+            self.taking[request.seat] = request
+            fields: dict[str, Any] = {"first": request.first, "last": request.last}
+            self._write(records.Take, now, seat=request.seat, token=request.token, **fields)
+
+    def _pass_on(self, request: ev.Unhealthy, now: int, effects: list[ev.Effect]) -> None:
+        """C7: to another consumer, with all of its topic where whole topics are shared out. Alone, it goes on."""
+        world, tenure = self.reader.world, self.led(request.seat, request.token)
+        if tenure is None:
+            return
+        others = self.moves.others(world, now)
+        if others.get(request.seat) is None:
+            effects.append(
+                ev.Report("alone", f"{request.seat[0]!r} {request.why}, and no other consumer could take it")
+            )
+            return
+        whole, partition = self.moves.terms(world, self.me).whole, Partition.of(request.seat[0])
+        for other in list(self.tenures.by_seat.values()):
+            theirs = Partition.of(other.seat[0])
+            together = whole and partition is not None and theirs is not None and theirs.source == partition.source
+            if other is tenure or together:
+                effects += self.tenures.stop(other, request.why, now, to=others.get(other.seat), down=True)
+                self.moves.cools(other.seat, now)
+
+
+class Consume(Claims):
+    """One incarnation of a consumer."""
+
+    acting: ClassVar[type[Living]] = Consuming
+    living: Consuming  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
+        found: list[ev.Effect] = []
+        for effect in super().step(event, now):
+            found.append(effect)
+            if type(effect) is ev.Lead:
+                found.append(self._begins(effect))
+            elif type(effect) is ev.Moved:
+                self._forget_first(effect.changes)
+        if type(event) is ev.Read:
+            found += self._taken()
+        return found
+
+    def _begins(self, lead: ev.Lead) -> ev.Begins:
+        """C2: nobody but this member moves mark or taken of the seat any more, for as long as it holds it by this token."""
+        seat = self.reader.world.seats[lead.seat]
+        position = max(seat.mark, seat.taken)
+        return ev.Begins(lead.seat, lead.token, position, position == 0 and lead.seat in self.living.moves.first)
+
+    def _forget_first(self, changes: list[Change]) -> None:
+        """Somebody else has held it, so it is not the first time any more."""
+        for change in changes:
+            if type(change) is SeatChanged and (change.holder not in (None, self.me) or change.before is not None):
+                self.living.moves.first.discard(change.seat)
+
+    def _taken(self) -> list[ev.Effect]:
+        """C4: takes of this member's that the world shows. Under this token nobody else takes, so what is taken up to the end
+        of the one that is looked for was taken by it."""
+        found: list[ev.Effect] = []
+        for seat, took in list(self.living.taking.items()):
+            state = self.reader.world.seats.get(seat)
+            if state is None or state.holder != self.me or state.token != took.token:
+                del self.living.taking[seat]
+            elif state.taken == took.last + 1:
+                del self.living.taking[seat]
+                found.append(ev.Taken(seat, took.token, state.taken))
+        return found

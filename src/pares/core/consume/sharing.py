@@ -1,0 +1,156 @@
+"""The consumer that should hold each partition (C6): what `claims.placement` is to roles, on terms that each consumer states.
+
+A pure function of the world and of the members alive. In this order: only consumers of that topic that are alive, ready, not
+draining and below what they take at most; the one that had it and came back under its name (R8); balanced within one, by
+weight; and sticky. The unit that is shared out is a partition, or a whole topic if any consumer alive takes whole ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+from pares.core.consume.names import Partition, Terms, consumers
+from pares.core.wire.records import Seat
+from pares.core.wire.states import MemberState, SeatState
+from pares.core.wire.world import World
+
+EPSILON: Final = 1e-9
+NOBODY: Final[frozenset[str]] = frozenset()
+
+Unit = list[SeatState]
+"""Seats that go together, the lowest partition first."""
+
+
+def share(
+    world: World, alive: Set[str], *, unsettled: Set[str] = NOBODY, without: Set[str] = NOBODY
+) -> dict[Seat, str | None]:
+    """The consumer that should hold each seat that takes a holder; None where none can. Arguments as of `placement.place`;
+    consumers have no ranks, so who has settled says nothing here."""
+    return _Sharing(world, alive, without).run()
+
+
+class _Sharing:
+    def __init__(self, world: World, alive: Set[str], without: Set[str]) -> None:
+        self.world = world
+        self.crew: dict[str, MemberState] = {
+            id: member
+            for id, member in sorted(world.members.items())
+            if id in alive and id not in without and not member.draining and id not in world.unready
+        }
+        self.terms: dict[str, Terms] = consumers(self.crew.values())
+        self.load = dict.fromkeys(self.terms, 0)
+        self.whole = any(terms.whole for terms in self.terms.values())
+        self.holders: dict[int, str] = {}
+        """The one that should hold each unit, by its place in `units`."""
+        self.units = self._units()
+        self.kept: set[int] = set()
+
+    def _units(self) -> list[Unit]:
+        found: dict[str, list[tuple[Partition, SeatState]]] = {}
+        for seat in self.world.seats.values():
+            partition = Partition.of(seat.role)
+            if partition is None or not self.world.open(seat.seat) or self.world.paused(seat.role):
+                continue
+            found.setdefault(partition.source if self.whole else seat.role, []).append((partition, seat))
+        return [[seat for _, seat in sorted(found[key], key=lambda each: each[0])] for key in sorted(found)]
+
+    def run(self) -> dict[Seat, str | None]:
+        order = sorted(range(len(self.units)), key=lambda number: (self._since(number), number))
+        for number in order:
+            keeper = self._keeper(self.units[number])
+            if keeper is not None:
+                self.kept.add(number)
+                self._put(number, keeper)
+        for number in range(len(self.units)):
+            if number not in self.kept:
+                chosen = self._choose(self.units[number])
+                if chosen is not None:
+                    self._put(number, chosen)
+        self._balance()
+        return {seat.seat: self.holders.get(number) for number, unit in enumerate(self.units) for seat in unit}
+
+    def _since(self, number: int) -> int:
+        """Those that have been held for longest are kept first, by a consumer that holds more than it takes."""
+        return min((seat.token for seat in self.units[number] if seat.holder is not None), default=0)
+
+    def _put(self, number: int, member: str) -> None:
+        self.holders[number] = member
+        self.load[member] += 1
+
+    def _takes(self, member: str, unit: Unit) -> bool:
+        """Whether it takes one more, and of that topic."""
+        terms, partition = self.terms[member], Partition.of(unit[0].role)
+        room = terms.most is None or self.load[member] < terms.most
+        return room and partition is not None and partition.topic in terms.topics
+
+    def _keeper(self, unit: Unit) -> str | None:
+        """The holder that may stay: of whole topics, that of the first partition that is held."""
+        holder = next((s.holder for s in unit if s.holder in self.terms), None)
+        if holder is None or not self._takes(holder, unit):
+            return None
+        asked = next((seat.asked for seat in unit if seat.asked is not None), None)
+        if asked is not None and any(self._asked_for(asked[0], id, unit) for id in self.terms if id != holder):
+            return None
+        return holder
+
+    def _asked_for(self, to: str | None, member: str, unit: Unit) -> bool:
+        return (to is None or to == member) and self._takes(member, unit)
+
+    def _choose(self, unit: Unit) -> str | None:
+        able = [id for id in self.terms if self._takes(id, unit)]
+        asked = next((seat for seat in unit if seat.asked is not None), None)
+        if asked is not None and asked.asked is not None:
+            to = asked.asked[0]
+            able = [id for id in able if id != asked.holder and to in (None, id)] or able
+        avoid = {seat.avoid for seat in unit}
+        able = [id for id in able if id not in avoid] or able
+        names = {self._name(seat) for seat in unit}
+        return min(
+            able,
+            key=lambda id: (self.crew[id].name not in names, (self.load[id] + 1) / self._weight(id), id),
+            default=None,
+        )
+
+    def _name(self, seat: SeatState) -> str | None:
+        """Of the one that has lost it, or is losing it now."""
+        holder = self.world.members.get(seat.holder or "")
+        return seat.last if holder is None or holder.id in self.terms else holder.name
+
+    def _weight(self, member: str) -> float:
+        return self.crew[member].weight
+
+    # Balance ---------------------------------------------------------------------------------------------------------
+
+    def _movable(self, number: int) -> bool:
+        holder = self.holders[number]
+        if any(seat.pinned or seat.asked for seat in self.units[number]):
+            return False
+        if number not in self.kept:
+            return self.crew[holder].name not in {self._name(seat) for seat in self.units[number]}
+        return not self.terms[holder].greedy
+
+    def _balance(self) -> None:
+        """Moves a unit from the one with most to the one with least, as long as the greater of the two loads gets smaller."""
+        held: dict[str, list[int]] = {id: [] for id in self.terms}
+        for number in sorted(self.holders, key=lambda number: (number not in self.kept, self._since(number), number)):
+            if self._movable(number):
+                held[self.holders[number]].append(number)
+        while self._one_move(held):
+            pass
+
+    def _one_move(self, held: dict[str, list[int]]) -> bool:
+        order = sorted(self.terms, key=lambda id: (self.load[id] / self._weight(id), id))
+        for giver in reversed(order):
+            for taker in order:
+                after = (self.load[taker] + 1) / self._weight(taker)
+                if taker == giver or after + EPSILON >= self.load[giver] / self._weight(giver):
+                    break
+                for number in reversed(held[giver]):
+                    unit = self.units[number]
+                    if self._takes(taker, unit) and all(seat.avoid != taker for seat in unit):
+                        held[giver].remove(number)
+                        self.load[giver] -= 1
+                        self._put(number, taker)
+                        return True
+        return False

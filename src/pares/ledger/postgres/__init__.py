@@ -1,0 +1,1 @@
+"""PostgreSQL as a ledger: two tables, and NOTIFY."""

@@ -1,0 +1,149 @@
+"""A consumer for asyncio: `pares.Consumer`, of which whatever may wait is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncGenerator
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pares.core.errors import ClosedError
+from pares.runtime.config.arguments import arguments_of
+from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.consumer import Claim
+from pares.runtime.consume.consumer import Consumer as SyncConsumer
+from pares.runtime.here import here
+from pares.runtime.views import Health, State
+
+STEP: Final = 0.5
+"""Seconds after which the thread that waits for a batch looks whether it is still wanted."""
+
+
+class Consumer:
+    """`pares.Consumer` for asyncio. Takes the same arguments, and promises the same.
+
+        async with pares.aio.Consumer(url, group="billing", topics=["orders"]) as consumer:
+            async for batch in consumer.batches():
+                await handle(batch.records)
+                batch.done()
+
+    It opens the ledger and joins in ``async with``, on a thread. Batches are those of `pares.Consumer`: `done` and
+    `transaction` are plain calls. A body that is cancelled leaves its batch undone, so it is given out again.
+    """
+
+    @arguments_of(SyncConsumer.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._make = functools.partial(SyncConsumer, *args, **kwargs)
+        self._made: SyncConsumer | None = None
+        self._unwanted = False
+        self._host = here()
+        self._making = self._host.lock()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self._enter)
+        except asyncio.CancelledError:
+            self._host.spawn(self._give_up, "pares: giving up")  # the thread that makes it can't be cancelled
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _enter(self) -> None:
+        with self._making:
+            if not self._unwanted and self._made is None:
+                self._made = self._make()
+
+    def _give_up(self) -> None:
+        with self._making:
+            self._unwanted, made = True, self._made
+        if made is not None:
+            made.close()
+
+    @property
+    def _consumer(self) -> SyncConsumer:
+        if self._made is None:
+            raise ClosedError("this consumer is not entered: use `async with`")
+        return self._made
+
+    async def batches(self, timeout: float | None = None) -> AsyncGenerator[Batch, None]:
+        """Batches as they come, as `pares.Consumer.batches`; several tasks may iterate, each batch goes to one of them."""
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
+        while True:
+            step = STEP if end is None else min(STEP, end - clock())
+            if step < 0:
+                return
+            batch = await self._next(step)
+            if batch is not None:
+                yield batch
+                end = None if timeout is None else clock() + timeout
+            elif self._consumer.ended:
+                return
+
+    async def _next(self, timeout: float) -> Batch | None:
+        """A batch that comes after this task was cancelled is put back: nothing that was given out is lost."""
+        consumer = self._consumer
+        coming = asyncio.ensure_future(asyncio.to_thread(consumer.next_batch, timeout))
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            coming.add_done_callback(functools.partial(_put_back, consumer))
+            raise
+
+    def claims(self, *, all: bool = False) -> list[Claim]:
+        """As `pares.Consumer.claims`."""
+        return self._consumer.claims(all=all)
+
+    async def lag(self) -> int:
+        """As `pares.Consumer.lag`."""
+        return await asyncio.to_thread(self._consumer.lag)
+
+    def load(self) -> int:
+        """As `pares.Consumer.load`."""
+        return self._consumer.load()
+
+    async def flush(self) -> None:
+        """As `pares.Consumer.flush`."""
+        await asyncio.to_thread(self._consumer.flush)
+
+    def health(self) -> Health:
+        """As `pares.Member.health`."""
+        return self._consumer.health()
+
+    @property
+    def id(self) -> str:
+        """`name~incarnation`."""
+        return self._consumer.id
+
+    @property
+    def name(self) -> str:
+        """The name it was made with, or that of host, process id and time."""
+        return self._consumer.name
+
+    @property
+    def group(self) -> str:
+        """The group whose consumers share the work."""
+        return self._consumer.group
+
+    @property
+    def state(self) -> State:
+        """joining, live, closing, closed or failed."""
+        return self._consumer.state
+
+    async def close(self, timeout: float | None = None) -> None:
+        """As `pares.Consumer.close`: waits for batches that other tasks have in their hands."""
+        if self._made is not None:
+            await asyncio.to_thread(self._made.close, timeout)
+
+
+def _put_back(consumer: SyncConsumer, coming: asyncio.Future[Batch | None]) -> None:
+    with contextlib.suppress(Exception):
+        batch = coming.result()
+        if batch is not None:
+            consumer.put_back(batch)

@@ -1,0 +1,173 @@
+"""A witness: it writes the obituaries of members of its host that are gone, so that others take over at once (R22)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pares.core.errors import ConfigError
+from pares.core.wire.records import check_name
+from pares.ledger import Ledger
+from pares.runtime.claims.witnessing import WitnessKit
+from pares.runtime.config.protocols import ProtocolName
+from pares.runtime.config.settings import Connect
+from pares.runtime.death.incarnation import default_name
+from pares.runtime.driver.kit import Kit
+from pares.runtime.here import here
+from pares.runtime.member import Member
+from pares.runtime.views import Health
+
+log: Final = logging.getLogger("pares.witness")
+
+SESSION: Final = 5.0
+"""Seconds: how often a witness says that it is there. Nobody waits for it, so it says so seldom."""
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessHealth:
+    """How a witness is, and what it sees. Never waits."""
+
+    ok: bool
+    """Its threads run, and have read the ledger lately or know why not."""
+    ready: bool
+    """It is in all its groups, and the ledger is in reach: a death of a watched member would be told now."""
+    why: str
+    """Why it is not ok, or not ready; "" while it is both."""
+    watched: tuple[str, ...]
+    """The members whose death it would see."""
+    unseen: tuple[str, ...]
+    """Members of this host whose lock it does not find in its folder, or may not open: it runs as another user, or they have
+    another `lock_folder`. Of their deaths it sees nothing."""
+    deaths: int
+    """How many it has proven."""
+    groups: Mapping[str, Health]
+    """Its member in each group. They are administrators, and hold nothing."""
+
+
+class Witness:
+    """Watches the locks of all members of its host, and says in the log when one of them is gone.
+
+    Promised: while it runs and reaches the ledger, the end of a member's process, however it came, stands in the log as soon as
+    the system has ended it and one append is made; so members of other hosts, too, take over within milliseconds, where they
+    would wait for a session. What it writes is true: it has taken the member's own lock, on this host and in this boot. So a
+    process that stands still is not dead, and a lock file that was removed or replaced proves nothing (R7). Not promised: that
+    it sees a death at all. A host that loses power takes its witness with it, and a witness that is gone, frozen or cut off
+    tells nothing: then silence decides, as without one. Any number of them do no harm.
+
+    `ledger`: a URL or an opened ledger. `group`: the group, or all of those whose members it watches (claims; of a group of the
+    NELI family whose partitions claims share out, `GROUP/partitions`). `lock_folder`: where the members of this host keep their
+    locks, as they were told; the same default. It runs as the user that they run as, or as root: locks are their owner's alone.
+    `name`: shown in the log (default: "witness-" and host, process id and time). `session`: seconds between two signs of its
+    own life, its only load. `on_death`: called with the group and the id of each member that is proven dead, on a thread of its
+    own. `connect`: "now", or "background" for a ledger that may be away when it starts. `options`: for the
+    ledger, when it is given as a URL.
+
+    Give it a process of its own (`pares witness`): it must outlive those that it watches. Close it, or use it in a `with`.
+    Raises `ConfigError`, `CapabilityError` (a ledger whose members have no locks; a folder that hosts share, where no lock
+    proves anything) and `LedgerUnavailable`; with "background", `health` says what it failed by.
+    """
+
+    def __init__(
+        self,
+        ledger: str | Ledger,
+        *,
+        group: str | Iterable[str],
+        lock_folder: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        session: float = SESSION,
+        on_death: Callable[[str, str], object] | None = None,
+        connect: Connect = "now",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        groups = tuple(dict.fromkeys([group] if isinstance(group, str) else group))
+        if not groups:
+            raise ConfigError("group is empty: give a witness the groups whose members it is to watch")
+        for each in groups:
+            check_name("group", each)
+        self._host = host = here()
+        self._on_death = on_death
+        name = f"witness-{default_name(host)}" if name is None else name
+        self._deaths: dict[str, int] = dict.fromkeys(groups, 0)
+        self._kits = {each: WitnessKit(lambda member, each=each: self._died(each, member)) for each in groups}
+        self._members: dict[str, Member] = {}
+        self._own = host.open(ledger, **(options or {})) if isinstance(ledger, str) and connect == "now" else None
+        more: dict[str, Any] = {"name": name, "session": session, "lock_folder": lock_folder, "connect": connect}
+        more |= {"options": options} if self._own is None else {}
+        try:
+            for each, kit in self._kits.items():
+                self._members[each] = _Watcher(kit, self._own or ledger, group=each, **more)
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    def _died(self, group: str, member: str) -> None:
+        self._deaths[group] += 1
+        log.info("%s of group %r is dead, as its lock shows: its obituary is written", member, group)
+        if self._on_death is not None:
+            self._host.spawn(lambda: self._tell(group, member), "pares: on_death")
+
+    def _tell(self, group: str, member: str) -> None:
+        try:
+            if self._on_death is not None:
+                self._on_death(group, member)
+        except Exception:
+            log.exception("on_death raised")
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self._members)
+
+    def health(self) -> WitnessHealth:
+        """How it is, and whom it watches. Never waits; may be called from any thread."""
+        found = {group: member.health() for group, member in self._members.items()}
+        bindings = [kit.binding for kit in self._kits.values() if kit.binding is not None]
+        why = [f"{group}: {reason}" for group, health in found.items() if (reason := _why_not(health))]
+        return WitnessHealth(
+            ok=all(health.ok for health in found.values()),
+            ready=all(health.ready for health in found.values()),
+            why="; ".join(why),
+            watched=tuple(sorted(member for binding in bindings for member in binding.provable)),
+            unseen=tuple(sorted(member for binding in bindings for member in binding.unseen)),
+            deaths=sum(self._deaths.values()),
+            groups=found,
+        )
+
+    def close(self, timeout: float | None = None) -> None:
+        """Leaves its groups. May be called twice, and from any thread; waits `timeout` seconds at most, or as long as a member
+        would."""
+        for member in self._members.values():
+            member.close(timeout)
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Witness of {', '.join(map(repr, self._members))}: {len(self.health().watched)} watched>"
+
+
+class _Watcher(Member):
+    """What it is in one group."""
+
+    def __init__(self, kit: WitnessKit, ledger: str | Ledger, **settings: Any) -> None:
+        def kit_of(protocol: ProtocolName) -> Kit:
+            return kit
+
+        self._kit_of = kit_of
+        super().__init__(ledger, **settings)
+
+
+def _why_not(health: Health) -> str:
+    if health.why or health.failure:
+        return health.why or str(health.failure)
+    return "" if health.ready else health.unreachable or f"it is {health.state}"

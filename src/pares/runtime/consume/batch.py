@@ -1,0 +1,107 @@
+"""A batch: records of one partition that belong to one term, until the user says that they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pares.core.consume.progress import Span
+from pares.ledger.sources import Record
+
+if TYPE_CHECKING:
+    from pares.fence.sql import SqlFence
+    from pares.runtime.term import Term
+    from pares.runtime.work.barriers import Body
+
+
+class Batch:
+    """Records of one partition, in order. `topic`, `partition`; `first` and `last`: offsets of its first and last record;
+    `token`: of the term in which they were given out, for a fence; `records`: each with offset, timestamp_ms, key, payload.
+
+    Promised: as `pares.Consumer` says for its delivery. Not promised: that the term still lasts, as after any check;
+    `bool(batch)` says whether it does now.
+    """
+
+    __slots__ = ("_body", "_done", "_span", "_term", "first", "last", "partition", "records", "token", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        term: Term,
+        span: Span,
+        records: tuple[Record, ...],
+        done: Callable[[Batch], bool],
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.token = term.token
+        self.records = records
+        self.first = records[0].offset
+        self.last = records[-1].offset
+        self._term = term
+        self._span = span
+        self._done = done
+        self._body: Body | None = None
+
+    def __bool__(self) -> bool:
+        """Whether the term lasts in which it was given out."""
+        return bool(self._term)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.topic}/{self.partition} {self.first}..{self.last} token={self.token}>"
+
+    @property
+    def term(self) -> Term:
+        """The term in which it was given out: its role is the partition's, its token is this batch's."""
+        return self._term
+
+    def ends(self, upto: int) -> bool:
+        """Whether what it covers ends there."""
+        return self._span.next == upto
+
+    def belongs(self, body: Body | None) -> Body | None:
+        """A planned handover waits for `body` until the batch is done (R5). What it was before."""
+        before, self._body = self._body, body
+        return before
+
+    @property
+    def span(self) -> Span:
+        """What it covers, holes included."""
+        return self._span
+
+    def done(self) -> bool:
+        """The user has done these records, and whatever they were to bring about will stay.
+
+        The position passes them when all batches before them are done too. It stands in the log with the next beat, at once by
+        `Consumer.flush()`, and at a planned handover before the next consumer begins. False if the term was over already: then
+        this changes nothing, and with "at-least-once" another consumer is given them again. May be called twice, and on any
+        thread.
+        """
+        return self._done(self)
+
+    @contextmanager
+    def transaction(self, connection: Any, fence: SqlFence) -> Generator[tuple[Record, ...], None, None]:
+        """The body's writes, this batch's position and the check of the fence in one transaction of the user's database.
+
+            with batch.transaction(connection, fence) as records:
+                for record in records: connection.execute(...)
+
+        Gives the records that no committed transaction has seen before: those of an earlier batch that was committed, and given
+        out again because its consumer died before it could say so, are left out. When the body ends the transaction is
+        committed and the batch is `done`; when it raises, it is rolled back.
+
+        Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
+        database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
+        raises and what the database raises; nothing is committed then. A position that an administrator rewinds in the log is
+        not rewound in the database: `pares.fence.positions.Positions.forget` does that.
+        """
+        from pares.fence.positions import transaction
+
+        with transaction(connection, fence, self.term, self.records, self._span.next) as records:
+            yield records
+        self.done()

@@ -1,0 +1,271 @@
+"""The task of a consumer that fetches ahead, asks for takes, and looks now and then at how the work goes.
+
+One task for all partitions, in turn: no partition waits for another one's user code, and an empty one costs a look. What it
+hears of the protocol (`Begins`, `Taken`) comes through a mailbox, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pares.core import events as ev
+from pares.core.consume.names import Partition, tag_of
+from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.ledger.sources import Source
+from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.settings import Settings, partitions_of
+from pares.runtime.consume.tenancy import Tenancy
+from pares.runtime.host import Empty, Host, Mailbox
+from pares.runtime.work.barriers import Body
+
+log: Final = logging.getLogger("pares.consumer")
+
+SHORTEST: Final = 0.002
+"""Seconds until an idle consumer looks for records again, at first."""
+LONGEST: Final = 0.05
+"""And when nothing has come for a while."""
+
+
+Note = ev.Begins | tuple[ev.Taken, Body] | None
+
+
+class Feeder:
+    """Of one consumer. `give`: puts a batch where the user's next step finds it; `wanted`: how many threads of the user's
+    wait for one that nothing has been promised to yet."""
+
+    def __init__(
+        self,
+        sources: dict[str, Source],
+        settings: Settings,
+        give: Callable[[Tenancy, Batch], None],
+        wanted: Callable[[], int],
+        done: Callable[[Tenancy, Batch], bool],
+        host: Host,
+    ) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._give = give
+        self._wanted = wanted
+        self._done = done
+        self._host = host
+        self.lock = host.lock()
+        """Of all progress."""
+        self.notes: Mailbox[Note] = host.mailbox()
+        self.tenancies: dict[str, Tenancy] = {}
+        self.member: Seated
+        self.over = False
+        self._known: dict[str, list[Partition]] = {}
+        self._look_at = 0
+        self._unlooked = True
+
+    def knows(self, topic: str, partitions: list[Partition]) -> None:
+        """What a topic had when the consumer was made."""
+        self._known[topic] = partitions
+
+    def wake(self) -> None:
+        """From any task: there is room, or somebody waits."""
+        self.notes.put(None)
+
+    def run(self) -> None:
+        """Until the consumer is over."""
+        pause = SHORTEST
+        while not self.over and self.member.state in ("joining", "live", "closing"):
+            self._hear(pause)
+            found = [self._feed(tenancy) for tenancy in list(self.tenancies.values())]
+            pause = 0.0 if any(found) else min(max(2 * pause, SHORTEST), LONGEST)
+            now = self._host.now()
+            if now >= self._look_at:
+                self._look_at = now + self._settings.look_every
+                self._look()
+
+    # What the protocol says ----------------------------------------------------------------------------------------------
+
+    def _hear(self, pause: float) -> None:
+        """Waits for `pause` seconds at most, then takes all that has come."""
+        try:
+            note = self.notes.get(timeout=pause) if pause else self.notes.get_nowait()
+            while True:
+                if isinstance(note, ev.Begins):
+                    self._begins(note)
+                elif note is not None:
+                    self._taken(*note)
+                note = self.notes.get_nowait()
+        except Empty:
+            return
+
+    def _begins(self, begins: ev.Begins) -> None:
+        """A term has begun (C2)."""
+        role = begins.seat[0]
+        term, partition = self.member.believes.valid(role), Partition.of(role)
+        if term is None or term.token != begins.token or partition is None:
+            return
+        source = self._sources.get(partition.topic)
+        if source is not None:
+            tenancy = Tenancy(source, partition, term, begins.position)
+            tenancy.looked = not begins.first or self._settings.start == "earliest"
+            self.tenancies[role] = tenancy
+
+    def _taken(self, taken: ev.Taken, body: Body) -> None:
+        """C4: what was asked for is this consumer's, for ever. `body`: a planned handover waits for it from now on."""
+        tenancy = self.tenancies.get(taken.seat[0])
+        batch = None if tenancy is None else tenancy.taking
+        if tenancy is None or batch is None or tenancy.term.token != taken.token or not batch.ends(taken.upto):
+            self.member.works.finish(body)
+            return
+        tenancy.taking = None
+        batch.belongs(body)
+        self._give(tenancy, batch)
+
+    # Feeding ---------------------------------------------------------------------------------------------------------
+
+    def _feed(self, tenancy: Tenancy) -> bool:
+        """Whether there may be more to do at once."""
+        if not tenancy.term:
+            self._is_over(tenancy)
+            return False
+        if tenancy.broken or self._host.now() < tenancy.not_before:
+            return False
+        try:
+            if tenancy.fetched is None and not self._fetch(tenancy):
+                return False
+        except LedgerUnavailable as error:
+            tenancy.failed(self._host.now())
+            log.warning("%s can't be read now: %s", tenancy.role, error)
+            return False
+        except LedgerGap as error:
+            self._gap(tenancy, error)
+            return True
+        except LedgerRewound as error:
+            self._rewound(tenancy, error)
+            return False
+        except ClosedError as error:
+            tenancy.broken = True
+            self.member.problem("closed", f"{tenancy.role} can't be read any more: {error}")
+            return False
+        return self._offer(tenancy)
+
+    def _is_over(self, tenancy: Tenancy) -> None:
+        """The term is over. While the seat is not released, a take that is on its way may still have its effect; and when it
+        is, the word of that may be on its way to this task."""
+        over = tenancy.taking is None or tenancy.released
+        tenancy.released = not self.member.has(tenancy.role, tenancy.term.token)
+        if over:
+            self.tenancies = {role: other for role, other in self.tenancies.items() if other is not tenancy}
+
+    def _fetch(self, tenancy: Tenancy) -> bool:
+        """Whether something came of it."""
+        progress, settings, number = tenancy.progress, self._settings, tenancy.partition.number
+        if not tenancy.looked:
+            self._begin_at_the_end(tenancy)
+        if tenancy.full:
+            return False
+        at = progress.next
+        fetched = tenancy.source.fetch(
+            number, at, max_records=settings.batch, max_bytes=settings.batch_bytes, timeout=0.0
+        )
+        tenancy.came(fetched)
+        if not fetched.records and fetched.next > at:
+            self._skip(tenancy, fetched.next)
+        return tenancy.fetched is not None
+
+    def _begin_at_the_end(self, tenancy: Tenancy) -> None:
+        """C2: nobody has held it before. Where it begins stands in the log before anything is given out."""
+        end = tenancy.source.end(tenancy.partition.number)
+        if end > tenancy.progress.position:
+            self._skip(tenancy, end)
+            self.member.perform(ev.Flush())
+        tenancy.looked = True
+
+    def _skip(self, tenancy: Tenancy, upto: int) -> None:
+        with self.lock:
+            moved = tenancy.progress.skip(upto)
+            position = tenancy.progress.position
+        if moved:
+            self.member.note(ev.Marked((tenancy.role, 0), tenancy.term.token, position))
+
+    def _gap(self, tenancy: Tenancy, error: LedgerGap) -> None:
+        """C8: retention was faster."""
+        lost, tenancy.fetched = tenancy.progress.next, None
+        start = tenancy.source.start(tenancy.partition.number)
+        if start > lost:
+            self._skip(tenancy, start)
+            self.member.problem("gap", f"{tenancy.role} has lost {lost} to {start - 1} before they were read: {error}")
+        else:
+            tenancy.failed(self._host.now())
+
+    def _rewound(self, tenancy: Tenancy, error: LedgerRewound) -> None:
+        """C8: another topic, whose roles are others; or the same one, which has lost its end, so that its offsets are given to
+        other records. Then nobody can say what this position means, and an administrator rewinds it."""
+        tenancy.failed(self._host.now())
+        self._grown(tenancy.partition.topic)
+        if tenancy.partition in self._known[tenancy.partition.topic]:
+            tenancy.broken = True
+            self.member.problem("rewound", f"{tenancy.role} ends below its position {tenancy.progress.next}: {error}")
+
+    def _offer(self, tenancy: Tenancy) -> bool:
+        fetched = tenancy.fetched
+        if fetched is None or tenancy.full:
+            return False
+        once = self._settings.delivery == "at-most-once"
+        if once and self._wanted() <= sum(other.taking is not None for other in self.tenancies.values()):
+            return False  # what is taken and not wanted would be lost with this process
+        tenancy.fetched = None
+        # The others come first next time. [one that is always first is served alone, where little is wanted]
+        self.tenancies[tenancy.role] = self.tenancies.pop(tenancy.role)
+        with self.lock:
+            span = tenancy.progress.open(fetched.next)
+        partition = tenancy.partition
+        batch = Batch(
+            partition.topic, partition.number, tenancy.term, span, fetched.records, lambda it: self._done(tenancy, it)
+        )
+        if once:
+            tenancy.taking = batch
+            self.member.request(ev.Took((tenancy.role, 0), batch.token, span.first, span.next - 1))
+        else:
+            self._give(tenancy, batch)
+        return True
+
+    # Looking ---------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        for tenancy in list(self.tenancies.values()):
+            self._look_at_one(tenancy)
+        for topic in self._sources:
+            try:
+                self._grown(topic)
+            except LedgerUnavailable as error:
+                log.warning("topic %r can't be looked at now: %s", topic, error)
+
+    def _look_at_one(self, tenancy: Tenancy) -> None:
+        """C7."""
+        if not tenancy.term:
+            return
+        try:
+            tenancy.end = tenancy.source.end(tenancy.partition.number)
+        except LedgerUnavailable:
+            return
+        why = tenancy.velocity.look(tenancy.progress.position, tenancy.end)
+        if why and self._settings.release_if_behind:
+            self.member.request(ev.Unhealthy((tenancy.role, 0), tenancy.term.token, why))
+
+    def _grown(self, topic: str) -> None:
+        """C8: partitions that are new; or all of them, of a topic that is another one."""
+        source, before = self._sources[topic], self._known.get(topic, [])
+        there = partitions_of(source)
+        if there == before or (before and there and there[0].tag == before[0].tag and len(there) < len(before)):
+            return
+        for partition in set(before) - set(there):
+            self.member.request(ev.Declare(partition.role, removed=True))
+        for partition in sorted(set(there) - set(before)):
+            self.member.request(ev.Declare(partition.role))
+        if before and there and before[0].tag != there[0].tag:
+            self.member.problem("another-topic", f"topic {topic!r} is another one now ({tag_of(source.identity)})")
+        self._known[topic] = there
+        self.member.request(ev.Willing(self.roles()))
+
+    def roles(self) -> tuple[str, ...]:
+        """Of all partitions that the topics have, as far as is known."""
+        return tuple(partition.role for known in self._known.values() for partition in known)

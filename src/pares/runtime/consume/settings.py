@@ -1,0 +1,78 @@
+"""What a consumer is made with, checked: each error names the value, the limit and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
+
+from pares.core.consume.names import Partition, Terms, tag_of
+from pares.core.errors import ConfigError
+from pares.core.wire.records import MAX_ROLES, check_name
+from pares.ledger.sources import Source
+from pares.runtime.config.numbers import one_of, whole
+
+Delivery = Literal["at-least-once", "at-most-once"]
+Claims = Literal["partitions", "topics"]
+Start = Literal["earliest", "latest"]
+
+MOST_RECORDS: Final = 100_000
+"""In one batch."""
+
+
+class Settings(Struct, frozen=True):
+    """Of one consumer, but for what its member and its sources are made with."""
+
+    delivery: Delivery
+    claim: Claims
+    batch: int
+    batch_bytes: int
+    most: int | None
+    greedy: bool
+    release_if_behind: bool
+    start: Start
+    look_every: int
+    """Nanoseconds between two looks at how the work goes, and whether topics have grown."""
+
+    def terms(self, topics: Iterable[str]) -> Terms:
+        return Terms(frozenset(topics), self.most, self.greedy, self.claim == "topics", self.delivery)
+
+
+def checked(*, look_every: float, **given: Any) -> Settings:
+    """Raises `ConfigError`."""
+    one_of("delivery", given["delivery"], get_args(Delivery))
+    one_of("claim", given["claim"], get_args(Claims))
+    one_of("start", given["start"], get_args(Start))
+    whole("batch", given["batch"], 1, MOST_RECORDS)
+    whole("batch_bytes", given["batch_bytes"], 1, 2**31)
+    if given["most"] is not None:
+        whole("max_claims", given["most"], 1, MAX_ROLES)
+    return Settings(look_every=int(look_every * 1e9), **given)
+
+
+def topics_of(topics: object) -> list[str | Source]:
+    """Topics, each by its name or as a `Source`; or the name of one."""
+    several: list[Any] = [topics] if isinstance(topics, str) else _listed(topics)
+    if not several:
+        raise ConfigError("topics is empty: name at least one topic to consume")
+    names = [topic if isinstance(topic, str) else topic.name for topic in several]
+    for name in names:
+        check_name("a topic's name", name)
+        check_name(f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999).role)
+        if names.count(name) > 1:
+            raise ConfigError(f"topic {name!r} is named more than once in topics")
+    return several
+
+
+def _listed(topics: Any) -> list[Any]:
+    try:
+        return list(topics)
+    except TypeError:
+        raise ConfigError(f"topics is {topics!r:.80}: give a name or a list of names") from None
+
+
+def partitions_of(source: Source) -> list[Partition]:
+    """The partitions that a topic has now. Raises what the source raises."""
+    tag = tag_of(source.identity)
+    return [Partition(source.name, tag, number) for number in range(source.partitions())]

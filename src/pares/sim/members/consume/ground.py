@@ -1,0 +1,29 @@
+"""What consumers stand on: the ground of claims, and a topic. Its promises are added by `stage`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pares.core.consume.names import Partition, tag_of
+from pares.sim.members.claims.ground import Ground
+from pares.sim.members.consume.plan import ConsumePlan
+from pares.sim.members.consume.topic import SimTopic
+from pares.sim.members.stage import Someone
+
+
+class ConsumeGround(Ground):
+    plan: ConsumePlan  # pyright: ignore[reportIncompatibleVariableOverride]
+    delivered: list[Any]
+    """The promises that users' handlers tell what befalls records."""
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.topic = SimTopic(self, self.plan)
+        tag = tag_of(self.topic.identity)
+        self.roles = tuple(Partition(self.topic.name, tag, n).role for n in range(self.plan.partitions))
+
+    def settings(self, user: Someone) -> dict[str, Any]:
+        plan = self.plan
+        unlike = {"weight": plan.weights[user.place % plan.members]} if plan.weights else {}
+        settle = plan.settle * plan.session_ms / 1000
+        return {**unlike, "session": user.session_ms / 1000, "drift": plan.drift, "settle": settle}

@@ -1,0 +1,200 @@
+"""Rules of consumption, broken on purpose."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pares.core import events as ev
+from pares.core.claims.silence import Stopwatches
+from pares.core.claims.tick import Living
+from pares.core.consume import protocol as consuming
+from pares.core.consume.progress import Progress, Span
+from pares.core.wire import fold
+from pares.core.wire.records import Rewind
+from pares.runtime.consume.kit import Seated
+from pares.sim.mutant import Mutant, Patch
+
+
+def _given_out_before_read_back() -> list[Patch]:
+    whole = consuming.Consume.step
+
+    def step(self: Any, event: Any, now: int) -> Any:
+        told = [ev.Taken(event.seat, event.token, event.last + 1)] if isinstance(event, ev.Took) else []
+        return whole(self, event, now) + told
+
+    return [(consuming.Consume, "step", step)]
+
+
+def _take_without_token() -> list[Patch]:
+    def again(self: Any) -> Any:
+        found: list[ev.Effect] = []
+        for seat, took in list(self.living.taking.items()):
+            state = self.reader.world.seats.get(seat)
+            if state is not None and state.taken >= took.last + 1:
+                del self.living.taking[seat]
+                found.append(ev.Taken(seat, took.token, took.last + 1))
+        return found
+
+    return [(consuming.Consume, "_taken", again)]
+
+
+def _begins_at_the_mark_alone() -> list[Patch]:
+    def begins(self: Any, lead: ev.Lead) -> ev.Begins:
+        return ev.Begins(lead.seat, lead.token, self.reader.world.seats[lead.seat].mark, False)
+
+    return [(consuming.Consume, "_begins", begins)]
+
+
+def _zombie_marks() -> list[Patch]:
+    def marks(world: Any, member: Any, given: Any) -> None:
+        for role, index, _, mark in given or ():
+            state = world.seats.get((role, index))
+            if state is not None and mark > state.mark:
+                state.mark = mark
+                world.marked(state.seat)
+
+    return [(fold, "_raise_marks", marks)]
+
+
+def _living_name_resumed() -> list[Patch]:
+    whole = Stopwatches.claimable_at
+
+    def claimable_at(self: Any, seat: Any, holder: Any) -> int:
+        return 0 if holder.name == self.me.rpartition("~")[0] else whole(self, seat, holder)
+
+    silent = Stopwatches.silent_at
+
+    def silent_at(self: Any, member: Any) -> int:
+        return 0 if member.name == self.me.rpartition("~")[0] and member.id != self.me else silent(self, member)
+
+    return [(Stopwatches, "claimable_at", claimable_at), (Stopwatches, "silent_at", silent_at)]
+
+
+def _release_loses_position() -> list[Patch]:
+    return [(Living, "_mark_of", lambda self, tenure: None)]
+
+
+def _rewind_without_a_pause() -> list[Patch]:
+    def rewind(world: Any, offset: int, member: Any, record: Rewind, changes: Any) -> None:
+        for role, index, mark in record.marks:
+            seat = world.seats.get((role, index))
+            if seat is not None:
+                seat.mark = seat.taken = mark
+                world.marked(seat.seat)
+
+    return [(fold.EFFECTS, Rewind, rewind)]  # type: ignore[list-item]
+
+
+def _done_out_of_turn() -> list[Patch]:
+    def done(self: Progress, span: Span) -> bool:
+        before, self.position = self.position, max(self.position, span.next)
+        return self.position > before
+
+    return [(Progress, "done", done)]
+
+
+def _marks_what_is_given_out() -> list[Patch]:
+    note = Seated.note
+
+    def ahead(self: Any, event: ev.Marked) -> None:
+        note(self, ev.Marked(event.seat, event.token, event.mark + 1))
+
+    return [(Seated, "note", ahead)]
+
+
+def _handed_over_at_once() -> list[Patch]:
+    """No handover waits for batches that are out."""
+    from pares.runtime.work.barriers import Barriers
+
+    return [(Barriers, "begin", lambda self, key, thread=None: None), (Barriers, "finish", lambda self, body: None)]
+
+
+AT_MOST: Final[dict[str, Any]] = {
+    "delivery": "at-most-once",
+    "records": 20.0,
+    "partitions": 2,
+    "members": 3,
+    "most": (),
+}
+AT_LEAST: Final[dict[str, Any]] = {
+    "delivery": "at-least-once",
+    "records": 20.0,
+    "partitions": 3,
+    "members": 3,
+    "most": (),
+}
+FROZEN: Final[dict[str, float]] = {"freeze": 3.0, "freeze_at": 3.0, "crash": 1.0}
+
+CONSUME: Final = (
+    Mutant(
+        "taken-not-read-back",
+        "C4",
+        "a batch is given out when its take is asked for, and not when that was read back",
+        _given_out_before_read_back,
+        {**AT_MOST, "faults": {**FROZEN, "mute": 2.0, "cut": 2.0}},
+    ),
+    Mutant(
+        "taken-by-anybody",
+        "C4",
+        "a take counts as one's own when that far is taken, by whichever term",
+        _take_without_token,
+        {**AT_MOST, "faults": {"freeze": 2.0, "freeze_at": 3.0, "mute": 3.0, "one_way": 3.0, "cut": 3.0}},
+    ),
+    Mutant(
+        "term-begins-at-the-mark",
+        "C2",
+        "what is taken and not marked is given out again",
+        _begins_at_the_mark_alone,
+        {**AT_MOST, "faults": {"crash": 3.0, "freeze": 2.0}, "records": 5.0, "batch": 10, "step_ms": 1.0},
+    ),
+    Mutant(
+        "zombie-marks",
+        "R15",
+        "marks of an earlier term move the position of its successor",
+        _zombie_marks,
+        {**AT_LEAST, "faults": {"mute": 3.0, "cut": 3.0, "freeze": 1.0}, "weather": {"unknown": 0.2, "slow": 0.2}},
+    ),
+    Mutant(
+        "living-name-resumed",
+        "R8",
+        "a consumer takes up what its name holds, though that one lives",
+        _living_name_resumed,
+        {**AT_LEAST, "faults": {"twin": 4.0}},
+    ),
+    Mutant(
+        "release-loses-the-position",
+        "R5",
+        "a term is given up without its last mark",
+        _release_loses_position,
+        {**AT_LEAST, "faults": {"close": 1.0}, "acts": {"step_down": 2.0, "hand_over": 2.0}},
+    ),
+    Mutant(
+        "rewind-without-a-pause",
+        "C5",
+        "positions move under a holder",
+        _rewind_without_a_pause,
+        {**AT_LEAST, "faults": {"rate": 1.0}, "acts": {"rewind": 3.0}, "act_pace": 1.0},
+    ),
+    Mutant(
+        "done-out-of-turn",
+        "C3",
+        "the position goes to the end of whatever batch is done",
+        _done_out_of_turn,
+        {**AT_LEAST, "faults": {"rate": 1.0}, "out": 3, "batch": 1},
+    ),
+    Mutant(
+        "marks-ahead",
+        "C3",
+        "the mark is one record ahead of what is done",
+        _marks_what_is_given_out,
+        {**AT_LEAST, "faults": {"rate": 1.0}, "records": 20.0, "batch": 1},
+    ),
+    Mutant(
+        "no-handover-waits-for-batches",
+        "R5",
+        "a partition is handed over while its batches are out",
+        _handed_over_at_once,
+        {**AT_LEAST, "faults": {"close": 1.0}, "acts": {"step_down": 3.0, "hand_over": 3.0}, "act_pace": 1.0},
+    ),
+)
+MUTANTS: Final = {mutant.name: mutant for mutant in CONSUME}

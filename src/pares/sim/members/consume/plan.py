@@ -1,0 +1,85 @@
+"""What a seed stands for when consumers are played: see `members.plan`."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final, Literal
+
+from pares.sim.members import plan as claims
+from pares.sim.members.plan import Plan
+
+FAULTS: Final = (
+    "crash",
+    "crash_at",
+    "freeze",
+    "freeze_at",
+    "starve",
+    "starve_at",
+    "raise_at",
+    "cut",
+    "deaf",
+    "mute",
+    "one_way",
+    "nothing_back",
+    "outage",
+    "half",
+    "close",
+    "replay",
+    "trim",
+    "rate",
+    "wall",
+)
+"""All but those after which the log is not what it was: positions go with it."""
+ACTS: Final = ("hand_over", "step_down", "pause", "resume", "ask", "rewind", "move")
+
+
+class ConsumePlan(Plan, frozen=True, kw_only=True):
+    """One play. `protocol`: consume. Its members are consumers."""
+
+    delivery: Literal["at-least-once", "at-most-once"]
+    partitions: int
+    records: float
+    """How many come in each partition, in a session."""
+    batch: int
+    workers: int
+    """Tasks of each consumer's user that iterate over batches."""
+    out: int
+    """Batches that each of them has in its hands before it is done with one of them, in any order."""
+    most: tuple[int, ...] = ()
+    """Partitions that each consumer takes at most; 0: any number. Empty: all 0."""
+    greedy: tuple[bool, ...] = ()
+    whole: bool = False
+    unreadable: float = 0.0
+    """How often the topic does not answer."""
+    flushes: float = 0.0
+    """How often a worker flushes after a batch."""
+
+
+def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
+    """The plan of a seed. `bias` replaces some of it, to make a trouble likely."""
+    rng, bias = Random(f"{seed}/consume"), dict(bias or {})
+    mine = set(ConsumePlan.__struct_fields__) - set(Plan.__struct_fields__)
+    own = {name: bias.pop(name) for name in list(bias) if name in mine}
+    plain = {"faults": claims._some(rng, FAULTS, 4)}  # pyright: ignore[reportPrivateUsage]
+    plain["acts"] = claims._some(rng, ACTS, 3) if rng.random() < 0.6 else {}  # pyright: ignore[reportPrivateUsage]
+    usual: dict[str, Any] = {"seats": 1, "overlap_ms": 0, "barrier": -1.0, "barrier_raises": 0.0}
+    base = claims.draw(seed, {**usual, **plain, **bias})
+    members = base.members
+    fields: dict[str, Any] = {name: getattr(base, name) for name in Plan.__struct_fields__}
+    drawn: dict[str, Any] = {
+        "delivery": rng.choice(("at-least-once", "at-most-once")),
+        "partitions": rng.choice((1, 2, 3, 4, 6)),
+        "records": rng.choice((1.0, 5.0, 20.0)),
+        "batch": rng.choice((1, 3, 10)),
+        "workers": rng.choice((1, 1, 2)),
+        "out": rng.choice((1, 1, 3)),
+        "most": tuple(rng.choice((0, 1, 2)) for _ in range(members)) if rng.random() < 0.2 else (),
+        "greedy": tuple(rng.random() < 0.5 for _ in range(members)) if rng.random() < 0.15 else (),
+        "whole": rng.random() < 0.15,
+        "unreadable": rng.choice((0.0, 0.0, 0.05)),
+        "flushes": rng.choice((0.0, 0.0, 0.3)),
+    }
+    fields |= {"protocol": "consume", "admin": True, "starts": (False,) * members, "connect": ("now",) * members}
+    fields |= {"roles": 0, "styles": ("terms",) * members, "warm": (), "releases": ()}
+    steps = {"step_ms": base.session_ms * rng.choice((0.01, 0.05, 0.3)) if "step_ms" not in bias else base.step_ms}
+    return ConsumePlan(**{**fields, **drawn, **steps, **own})

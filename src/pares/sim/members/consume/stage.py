@@ -1,0 +1,80 @@
+"""What a play of consumers takes place on: see `members.stage`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pares.core.events import RewindTo
+from pares.sim.members.claims.acts import Act, Acts
+from pares.sim.members.claims.promises.agreement import Agreement
+from pares.sim.members.claims.promises.locks import Locks
+from pares.sim.members.claims.records.counting import Counting
+from pares.sim.members.claims.records.marks import Marks
+from pares.sim.members.claims.records.outwaited import OutWaited
+from pares.sim.members.claims.records.pauses import Pauses
+from pares.sim.members.claims.records.seats import Seats
+from pares.sim.members.claims.records.tokens import TokensInLog
+from pares.sim.members.consume.ground import ConsumeGround
+from pares.sim.members.consume.plan import ConsumePlan
+from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
+from pares.sim.members.consume.users import ConsumerUser
+from pares.sim.members.promises.exclusive import Exclusive
+from pares.sim.members.storm import Storm
+
+
+class ConsumeStage(ConsumeGround):
+    promised = (
+        Exclusive,
+        Locks,
+        OutWaited,
+        Seats,
+        Pauses,
+        Marks,
+        Counting,
+        TokensInLog,
+        Agreement,
+        AtLeastOnce,
+        AtMostOnce,
+        Fair,
+        WorkedOff,
+    )
+
+    def __init__(self, plan: ConsumePlan, *, told: bool = False) -> None:
+        super().__init__(plan, told=told)
+        self.delivered = [promise for promise in self.promises if isinstance(promise, Delivered)]
+
+    def add(
+        self, name: str | None = None, *, like: ConsumerUser | None = None, member: str | None = None
+    ) -> ConsumerUser:
+        user = ConsumerUser(self, len(self.own) if like is None else like.place, name, member)
+        self.own.append(user)
+        return user
+
+    def storm(self) -> None:
+        Storm(self)
+        ConsumeActs(self)
+
+
+class ConsumeActs(Acts):
+    """What users and administrators of consumers do."""
+
+    def _rewind(self) -> Act:
+        """Under a pause, as it must be: to somewhere below what has come by now. Now and then without, which is refused."""
+        stage, rng = self.stage, self.rng
+        assert isinstance(stage, ConsumeGround)
+        roles = rng.sample(stage.roles, rng.randint(1, len(stage.roles)))
+        ends = {role: stage.topic.ends[stage.roles.index(role)] for role in roles}
+        length, paused = 3 * stage.plan.session_ms / 1000, rng.random() < 0.8
+
+        def act(admin: Any) -> None:
+            if paused:
+                admin.pause(None, seconds=length)
+            stage.world.task().process.host.sleep(length / 2)
+            marks = {(role, 0): rng.randint(0, ends[role]) for role in roles}
+            if paused:
+                admin.rewind(marks)
+            else:  # as one would that does not look before: the log has the last word
+                requests = admin._steers._requests  # pyright: ignore[reportPrivateUsage]
+                requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(marks.items()))))
+
+        return act

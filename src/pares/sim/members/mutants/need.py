@@ -1,0 +1,133 @@
+"""Mutants of reading by need: what wakes whom, what a stamp says, and the look before a claim (R21)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from pares.core.claims import silence
+from pares.core.claims.outbox import Outbox
+from pares.core.claims.silence import Stopwatches
+from pares.core.events import Append
+from pares.core.lease import MS
+from pares.sim.log import Stamp
+from pares.sim.members.mutants.troubles import CALMLY, FROZEN, QUIET
+from pares.sim.mutant import Mutant, Patch
+from pares.sim.world.ledger import SimLedger
+
+
+def _no_look_before_a_claim() -> list[Patch]:
+    """What was known before a silence ran out is taken for what is known after it."""
+    return [(Stopwatches, "seen_until", lambda self, now: now)]
+
+
+def _stamped_too_early() -> list[Patch]:
+    """An append is stamped with the time at which its round began, before its records were handed over."""
+
+    def early(self: SimLedger) -> int:
+        process: Any = self._process  # pyright: ignore[reportPrivateUsage]
+        return process.stopwatch.read(process.world.task().waited_at)
+
+    return [(SimLedger, "_stamp", early)]
+
+
+def _any_stamp_will_do() -> list[Patch]:
+    """A stamp is believed whatever stopwatch it was read from: of another boot, or of another time namespace."""
+
+    def trusting(self: SimLedger, stamp: Stamp | None) -> int | None:
+        return None if stamp is None else stamp[1]
+
+    return [(SimLedger, "_shared", trusting)]
+
+
+def _waits_less_than_the_lease() -> list[Patch]:
+    """Half of the lease after the stamp of its last record a holder is challenged."""
+    whole = silence.shared_ns
+    return [(silence, "shared_ns", lambda session_ms, drift: whole(session_ms, drift) // 2)]
+
+
+def _all_are(urgent: bool) -> list[Patch]:
+    flush = Outbox.flush
+
+    def flushed(self: Outbox, now: int) -> Append | None:
+        append = flush(self, now)
+        return None if append is None else msgspec.structs.replace(append, urgent=urgent)
+
+    return [(Outbox, "flush", flushed)]
+
+
+def _nothing_is_urgent() -> list[Patch]:
+    """Releases and transfers wake nobody."""
+    return _all_are(False)
+
+
+def _everything_is_urgent() -> list[Patch]:
+    """Beats wake everybody."""
+    return _all_are(True)
+
+
+SHARED: Final[dict[str, Any]] = {"stamps": True, "machines": 1, "members": 3}
+PROMPT: Final[dict[str, Any]] = {
+    **QUIET,
+    **SHARED,
+    "bells": True,
+    "seats": 1,
+    "session_ms": 1000,
+    "starving": 0.0,
+    "storm": 2.0,
+    "weather": {
+        **CALMLY,
+        **dict.fromkeys(("send", "ack", "read"), (MS // 10, MS // 2)),
+        "lag": 0,
+        "late_by": (0, 0),
+        "slow_by": (0, 0),
+        "timeout": 500 * MS,
+    },
+}
+"""Everything takes a moment, so that it shows what had to be waited for."""
+
+NEED: Final = (
+    Mutant(
+        "no-look-before-a-claim",
+        "R21",
+        "a claim is not preceded by a look that began after the silence",
+        _no_look_before_a_claim,
+        {**SHARED, "faults": {"deaf": 1.0}, "acts": {}, "pace": 1.5},
+    ),
+    Mutant(
+        "stamped-too-early",
+        "R21",
+        "an append is stamped before its records are handed over",
+        _stamped_too_early,
+        {**FROZEN, **SHARED},
+    ),
+    Mutant(
+        "any-stamp-will-do",
+        "R21",
+        "a stamp of another boot or time namespace is believed",
+        _any_stamp_will_do,
+        {**QUIET, **SHARED, "machines": 2},
+    ),
+    Mutant(
+        "waits-less-than-the-lease",
+        "R21",
+        "a holder is challenged before the lease after its stamp is over",
+        _waits_less_than_the_lease,
+        {**FROZEN, **SHARED},
+    ),
+    Mutant(
+        "nothing-is-urgent",
+        "R21",
+        "an urgent record wakes nobody",
+        _nothing_is_urgent,
+        {**PROMPT, "sessions": (1000,) * 3, "roles": 3, "calm": 16.0},
+    ),
+    Mutant(
+        "everything-is-urgent",
+        "R21",
+        "beats wake everybody",
+        _everything_is_urgent,
+        {**PROMPT, "members": 6, "roles": 6, "sessions": (1000,) * 6, "calm": 20.0},
+    ),
+)
