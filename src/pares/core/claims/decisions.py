@@ -8,10 +8,10 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
 * a silent holder is challenged a session after its last record was read, or a lease after it was written where that is known
   (R21), never earlier (R3); and only when a look at the log that began after that has found nothing newer;
 * **R20** many may have died at once, and among the dead are some of those who would be next. A member of whom something was
-  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them
-  only, and of this member itself. Claims name the word that they out-wait, so several may claim and one counts: after the designated member the others
-  follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is waited for in
-  turn]
+  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them only,
+  and of this member itself. Claims name the word that they out-wait, so several may claim and one counts: after the designated
+  member the others follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is
+  waited for in turn]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
   that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
   leader hands the seat on to one of those that died with it, for its rank]
