@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pares
-from bench import on_file
+from bench import on_file, on_sources
 from bench.processes import Troupe
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
@@ -189,6 +189,16 @@ def file_appends(quick: bool) -> Iterator[Row]:
         yield Row(what, spread(values, "us" if len(values) > 1 else "a second"), target, met)
 
 
+def topics(quick: bool) -> Iterator[Row]:
+    for what, values, unit in on_sources.kept(quick):
+        yield Row(what, spread(values, unit))
+
+
+def nats_source(quick: bool) -> Iterator[Row]:
+    for what, values, unit in on_sources.nats(quick):
+        yield Row(what, spread(values, unit))
+
+
 def idle(quick: bool) -> Iterator[Row]:
     seconds = 5 if quick else 30
     for count in (3, 10):
@@ -281,6 +291,8 @@ CASES: dict[str, Callable[[bool], Iterator[Row]]] = {
     "fold": fold,
     "append": appends,
     "file-append": file_appends,
+    "topic": topics,
+    "source-nats": nats_source,
     "idle": idle,
     "thousand": thousand,
     "false": false_takeovers,

@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pares
-from bench import idle_kafka
+from bench import idle_kafka, on_sources
 from bench.cases import Row, crash, handed_over, spread, unprovoked
 from bench.hosts.cases import takeovers as across_hosts
 from pares.dev import Kafka
@@ -45,6 +45,7 @@ def cases(options: Namespace) -> Cases:
         "roundtrip": lambda _: (row for n in nodes for row in round_trips(n, 4 * rounds)),
         "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
         "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
+        "source": lambda quick: sources(nodes[0], quick),
         "witness": lambda _: across_hosts(rounds),
         "idle": lambda quick: idle_members(options.members or idle_kafka.COUNTS, options.session, quick),
         "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
@@ -152,6 +153,13 @@ def round_trips(nodes: int, rounds: int) -> Iterator[Row]:
     yield Row(f"{on(nodes)}: append and read back", spread(times["back"], digits=2))
     ratio = statistics.median(times["back"]) / statistics.median(times["read"])
     yield Row(f"{on(nodes)}: append and read back / plain client", f"{ratio:.2f} x (of medians)")
+
+
+def sources(nodes: int, quick: bool) -> Iterator[Row]:
+    """A topic's source beside a plain consumer."""
+    with cluster(nodes, 1 if quick else MANY) as kafka:
+        for what, values, unit in on_sources.kafka(kafka, quick):
+            yield Row(f"{on(nodes)}: {what}", spread(values, unit))
 
 
 # Members -------------------------------------------------------------------------------------------------------------

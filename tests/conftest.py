@@ -78,7 +78,7 @@ TIMELESS = (
     "tests/fence/test_file",
     "tests/fence/test_sql",
     "tests/ledger/conformance/test_ledger_conformance",
-    "tests/ledger/sqlite/test_ledger_localfs",
+    "tests/ledger/sqlite/test_ledger_mounts",
     "tests/ledger/test_ledger_memory",
     "tests/ledger/test_ledger_registry",
     "tests/ledger/sqlite/test_ledger_sqlite_each",
@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(TIMELESS_PROCESSES) or (item.nodeid.startswith(TIMELESS) and not alone):
             item.add_marker("timeless")
         params = getattr(getattr(item, "callspec", None), "params", {})
-        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger")]
+        kinds = [params.get(name) for name in ("stage", "served", "buses", "ledger", "origin")]
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
         if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")

@@ -14,7 +14,7 @@ from bench_run import ROOT, bench
 from bench import on_kafka
 
 KINDS = {
-    "kafka": (["--ledger", "kafka"], "no case on kafka: idle; there are roundtrip, handover, takeover, false"),
+    "kafka": (["--ledger", "kafka"], "no case on kafka: idle; there are roundtrip, handover, takeover, source, witness, false"),
     "neli": (["--protocol", "neli"], "no case on neli: idle; there are crash-goneli"),
     "allcall": (
         ["--protocol", "allcall"],

@@ -9,12 +9,14 @@ from bench_run import is_spread, measured
 @pytest.mark.brokers
 @pytest.mark.timeout(400)
 def test_a_quick_run() -> None:
-    only = [word for case in ("roundtrip", "handover", "takeover", "false") for word in ("--only", case)]
+    only = [word for case in ("roundtrip", "handover", "takeover", "source", "false") for word in ("--only", case)]
     rows = {row["what"]: row["figures"] for row in measured("--ledger", "kafka", "--nodes", "1", *only)}
-    assert len(rows) == 10
+    assert len(rows) == 14
     for what, figures in rows.items():
         assert what.startswith("1 node: ")
-        if "live leader" in what:
+        if "source" in what or "consume()" in what:
+            assert is_spread(figures, "us" if "processor time" in what else "k records/s"), figures
+        elif "live leader" in what:
             assert figures.isdigit()
         elif " / plain" not in what:
             assert is_spread(figures, "ms"), figures

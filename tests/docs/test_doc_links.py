@@ -143,11 +143,13 @@ def test_names_of_the_package_are_there() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
     others = {
         *loggers(),
+        "pares.bell",
         "pares.bus",
+        "pares.db",
         "pares.ledgers",
         "pares.log",
         "pares.terms",
-    }  # topics, subjects, a group of entry points, and a metric's name in OpenTelemetry
+    }  # topics, subjects, a file, a group of entry points, and a metric's name in OpenTelemetry
     found = {
         (page, whole)
         for page in pages

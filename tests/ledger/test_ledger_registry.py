@@ -85,8 +85,8 @@ def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("redis://localhost/x")
     assert "redis://" in str(caught.value)
-    assert "file://, kafka://, memory://, nats://, sqlite://" in str(caught.value)
-    assert schemes() == ["file", "kafka", "memory", "nats", "sqlite"]
+    assert "file://, kafka://, memory://, nats://, postgresql://, sqlite://" in str(caught.value)
+    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "sqlite"]
 
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     )
     (tmp_path / "some_ledgers.py").write_text(PLUGIN)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert schemes() == ["broken", "file", "kafka", "known", "memory", "nats", "old", "shoe", "sqlite"]
+    assert schemes() == ["broken", "file", "kafka", "known", "memory", "nats", "old", "postgresql", "shoe", "sqlite"]
     ledger = pares.ledger.open("shoe://box?colour=red")
     assert ledger.append(b"x") == 0
     ledger.close()

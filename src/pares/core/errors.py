@@ -34,7 +34,14 @@ class LedgerGap(ParesError):
     """The log no longer has the record that was asked for: it starts later (retention, or a trim).
 
     Only who reads a ledger itself meets it, and goes on at its `start`; members and observers begin anew by themselves.
+
+    `lost` is the range of offsets, from the one that was asked for to the log's start, that can't be read any more. None where
+    nobody can say.
     """
+
+    def __init__(self, message: str, *, lost: range | None = None) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 class LedgerRewound(ParesError):

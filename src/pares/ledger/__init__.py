@@ -22,13 +22,18 @@ from .base import (
 from .bell import FileBell, ring
 from .bus import Bus, Reconnecting, TailBus, as_bus, last_published
 from .handle_state import Lifetime
-from .localfs import is_local
+from .local.mounts import is_local
 from .registry import Scheme, open, open_bus, parse, partition_of, schemes
 from .retention import expire
+from .source import Fetched, HasSources, Record, Source
+from .sources import open_source
+from .topics.keyed import MAX_KEY, KeepsTopics, Topic, partition_for
+from .topics.opening import open_topic
 
 __all__ = [
     "MAX_BATCH",
     "MAX_BATCH_BYTES",
+    "MAX_KEY",
     "MAX_NAME",
     "MAX_PAYLOAD",
     "Address",
@@ -37,8 +42,11 @@ __all__ = [
     "Capabilities",
     "Checked",
     "Entry",
+    "Fetched",
     "FileBell",
     "Group",
+    "HasSources",
+    "KeepsTopics",
     "KnowsTopics",
     "Ledger",
     "Lifetime",
@@ -47,17 +55,23 @@ __all__ = [
     "Membership",
     "Options",
     "Reconnecting",
+    "Record",
     "Scheme",
+    "Source",
     "Stamped",
     "Stamping",
     "TailBus",
+    "Topic",
     "as_bus",
     "expire",
     "is_local",
     "last_published",
     "open",
     "open_bus",
+    "open_source",
+    "open_topic",
     "parse",
+    "partition_for",
     "partition_of",
     "ring",
     "schemes",

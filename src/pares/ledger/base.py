@@ -55,14 +55,15 @@ Scope: TypeAlias = Literal["process", "host", "network"]
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a handle on a ledger is and can do beyond a `Log` or a `Bus`: declared, and asked for nowhere else.
 
-    A ledger that says nothing (`Capabilities()`) works; what it declares makes it quicker, or allowed where it was not.
-    """
+    A ledger that says nothing (`Capabilities()`) works; what it declares makes it quicker, or allowed where it was not."""
 
     readonly: bool = False
     """It was opened to look on only: every append raises `CapabilityError`."""
     scope: Scope = "network"
     one_bell: bool = False
     """A bell of any partition rings for all of them."""
+    topics: bool = False
+    """Its `topic` returns a `Topic`, which keeps keys, can grow, and is consumed by sources: see `KeepsTopics`."""
     lazy_sync: bool = False
     """What is appended with `urgent=False` need not survive a power cut: see `Log.append_many`."""
     stamps: bool = False
@@ -143,7 +144,7 @@ class Log(Declaring, Protocol):
     def place(self) -> Path | None:
         """A folder on this host, next to the log, for the lock files of members, which make it.
 
-        None if the ledger has none. Whether it is on a local file system is for its user to check (`localfs`).
+        None if the ledger has none. Whether it is on a local file system is for its user to check (`is_local`).
         """
         ...
 
@@ -213,8 +214,8 @@ class Ledger(Log, Protocol):
     def topic(self, name: str, partitions: int = 4) -> Log:
         """The named log in the same ledger, made with so many partitions if it isn't there.
 
-        One that is there keeps the number it was made with: see its `partitions`. Closing a topic leaves the ledger
-        open; closing the ledger closes its topics. Raises `ConfigError` for a name or number that can't be.
+        One that is there keeps its number, or grows where `Capabilities.topics` says so. Closing the ledger closes its topics.
+        Raises `ConfigError` for a name or number that can't be.
         """
         ...
 
@@ -413,7 +414,8 @@ def gap(url: str, partition: int, offset: int, start: int) -> LedgerGap:
     """The error for a position that was trimmed away."""
     return LedgerGap(
         f"offset {offset} of partition {partition} is no longer in {url}, which starts at {start}: "
-        "start over from a snapshot, or from its start"
+        "start over from a snapshot, or from its start",
+        lost=range(offset, start),
     )
 
 

@@ -10,14 +10,17 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import base
-from pares.ledger.base import Bell, Capabilities, Entry, Log
+from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.source import Record
+from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
@@ -29,6 +32,8 @@ from .local.stamp import SHARED, not_ahead, stopwatch
 class _Partition:
     first: int = 0
     entries: list[Entry] = field(default_factory=list[Entry])
+    keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    """By offset, of the records that have one."""
     stamps: list[int] = field(default_factory=list[int])
     """Of each entry, when its append began."""
 
@@ -83,7 +88,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True, stamps=SHARED)
+    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -108,7 +113,9 @@ class MemoryLog:
         base.check_payloads(payloads)
         return self._append(payloads, partition, urgent=urgent)
 
-    def _append(self, payloads: Sequence[bytes], partition: int, *, urgent: bool) -> list[int]:
+    def _append(
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
+    ) -> list[int]:
         began = stopwatch()
         space = self._open()
         with space.changed:
@@ -119,6 +126,8 @@ class MemoryLog:
             now = time.time_ns() // 1_000_000
             log.entries.extend(Entry(first + i, now, payload) for i, payload in enumerate(payloads))
             log.stamps.extend([began] * len(payloads))
+            if keys is not None:
+                log.keys.update((first + i, key) for i, key in enumerate(keys) if key is not None)
             if payloads and urgent:
                 space.changed.notify_all()
                 for bell in space.bells:
@@ -134,12 +143,13 @@ class MemoryLog:
         self, offset: int, partition: int = 0, max_records: int = 1000
     ) -> tuple[list[Entry], list[int | None]]:
         """See `Stamped`: writer and reader are in one process, so every entry has its stamp."""
-        entries, stamps = self._find(offset, partition, max_records, 0.0)
+        entries, stamps, _ = self._find(offset, partition, max_records, 0.0)
         return entries, not_ahead(stamps)
 
     def _find(
         self, offset: int, partition: int, max_records: int, timeout: float
-    ) -> tuple[list[Entry], list[int | None]]:
+    ) -> tuple[list[Entry], list[int | None], list[bytes | None]]:
+        """What `read` returns, the stamp of each, and its key; no keys at all where no record of the partition has one."""
         base.check_records(max_records)
         deadline = time.monotonic() + timeout
         while True:
@@ -156,10 +166,11 @@ class MemoryLog:
                 if offset < log.next:
                     at = offset - log.first
                     found = base.limited(log.entries[at : at + max_records], max_records)
-                    return found, [*log.stamps[at : at + len(found)]]
+                    keys = [log.keys.get(entry.offset) for entry in found] if log.keys else []
+                    return found, [*log.stamps[at : at + len(found)]], keys
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return [], []
+                    return [], [], []
                 space.changed.wait(min(left, LISTEN))  # what is not urgent wakes nobody
 
     def start(self, partition: int = 0) -> int:
@@ -183,6 +194,8 @@ class MemoryLog:
             if before > log.next:
                 raise base.rewound(self.url, partition, before, log.next)
             if before > log.first:
+                for offset in range(log.first, before) if log.keys else ():
+                    log.keys.pop(offset, None)
                 del log.entries[: before - log.first]
                 del log.stamps[: before - log.first]
                 log.first = before
@@ -229,6 +242,55 @@ class MemoryLog:
         return partitions[partition]
 
 
+class MemoryTopic(MemoryLog):
+    """A topic: a log with keys."""
+
+    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        return self._append([payload], partition, [key], urgent=True)[0]
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
+
+    def records(
+        self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
+    ) -> list[Record]:
+        entries, _, keys = self._find(offset, partition, max_records, timeout)
+        found: list[Record] = []
+        size = 0
+        for (at, ms, payload), key in zip(entries, keys or repeat(None), strict=False):
+            size += len(payload)
+            if size > max_bytes and found:
+                break
+            found.append(Record(at, ms, key, payload))
+        return found
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
+
+    def identity(self) -> str:
+        space = self._open()
+        with space.changed:
+            self._partitions(space)  # raises if it is gone
+        return super().identity()
+
+    def _partitions(self, space: _Space) -> list[_Partition]:
+        there = space.streams.get(self._stream)
+        if there is None:
+            raise LedgerUnavailable(f"{self.url} is gone: the ledger was begun anew; ask it for the topic again")
+        return there
+
+
 class MemoryLedger(MemoryLog):
     """`memory://NAME`. Options: `retention` (seconds, or "none"), `partitions`."""
 
@@ -250,13 +312,17 @@ class MemoryLedger(MemoryLog):
         """Whether such a topic is there: asking makes none."""
         return name in self._open().streams
 
-    def topic(self, name: str, partitions: int = 4) -> Log:
+    def topic(self, name: str, partitions: int | None = None) -> MemoryTopic:
         base.check_name(name, "a topic's name")
-        base.check_partitions(partitions, f"topic {name!r}")
+        if partitions is not None:
+            base.check_partitions(partitions, f"topic {name!r}")
         space = self._open()
+        url = f"{self.url}#{quote(name, safe='')}"
         with space.changed:
-            space.streams.setdefault(name, [_Partition() for _ in range(partitions)])
-        return MemoryLog(self._name, name, f"{self.url}#{quote(name, safe='')}", self.retention, self._lifetime)
+            there = space.streams.setdefault(name, [])
+            wanted = base.grown_partitions(url, len(there), partitions) if there else partitions
+            there.extend(_Partition() for _ in range((wanted or PARTITIONS) - len(there)))
+        return MemoryTopic(self._name, name, url, self.retention, self._lifetime)
 
     def close(self) -> None:
         self._lifetime.end()

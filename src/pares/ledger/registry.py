@@ -8,7 +8,7 @@ name is the scheme, the object is called with an `Address` and its `Options` and
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ from .bus import Bus, Reconnecting, TailBus, as_bus
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+    from .source import Source
 
 GROUP: Final = "pares.ledgers"
 
@@ -64,6 +66,10 @@ class Scheme(Struct, frozen=True, kw_only=True):
     """It is spoken to by Kafka's client, and takes its settings: a process that only looks gives its brokers more time."""
     ranges: bool = False
     """Many may read different ranges of one partition at once, and each is the quicker for it."""
+    topics: bool = False
+    """Its ledgers keep topics with keys, as they declare it in their `Capabilities`."""
+    source: str = ""
+    """What opens a source of a service's topic by a URL, as "module:name"; without it the ledger is opened for that."""
     words: str = ""
     """What one is, to people; its scheme if nothing is said."""
 
@@ -77,6 +83,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         file=True,
         relative=True,
         write_lock=True,
+        topics=True,
         words="a SQLite file",
     ),
     "file": Scheme(
@@ -86,6 +93,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         scope="host",
         file=True,
         slashes=False,
+        topics=True,
         words="a folder of files",
     ),
     "kafka": Scheme(
@@ -95,6 +103,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         least_session=6.0,
         kafka_client=True,
         ranges=True,
+        source="pares.ledger.kafka.source:open_kafka",
         words="a Kafka topic",
     ),
     "nats": Scheme(
@@ -102,6 +111,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         shown=("nats://HOST:PORT/STREAM",),
         look_only=True,
         bus_without_path=True,
+        source="pares.ledger.nats.source:open_jetstream",
     ),
     "postgresql": Scheme(
         opens="pares.ledger.postgres.log:PostgresLedger",
@@ -110,7 +120,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         ranges=True,
         words="a PostgreSQL table",
     ),
-    "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process"),
+    "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
 """The ledgers that come with pares: one line is all that the rest of it knows of each."""
 
@@ -173,6 +183,16 @@ def partition_of(url: str) -> int:
 def schemes() -> list[str]:
     """The schemes that `open` knows here, those of installed packages included."""
     return sorted({*_BUILT_IN, *(found.name for found in _registered())})
+
+
+def schemes_with_topics() -> list[str]:
+    """The schemes, among those that come with pares, whose ledgers keep topics with keys."""
+    return sorted(f"{name}:" for name, scheme in _BUILT_IN.items() if scheme.topics)
+
+
+def schemes_with_sources() -> list[str]:
+    """The schemes, among those that come with pares, whose topics can be consumed."""
+    return sorted(f"{name}:" for name, scheme in _BUILT_IN.items() if scheme.topics or scheme.source)
 
 
 def open(url: str, **options: object) -> Ledger:
@@ -283,8 +303,16 @@ def _scheme(address: Address) -> Scheme:
 
 def _opener(address: Address) -> Opener:
     opens = _scheme(address).opens
-    if not isinstance(opens, str):
-        return opens
-    module, _, name = opens.partition(":")
-    opener: Opener = getattr(import_module(module), name)
-    return opener
+    return _loaded(opens) if isinstance(opens, str) else opens
+
+
+def source_opener(address: Address) -> "Callable[[Address, Options, str], Source] | None":
+    """What opens a source of a service's topic by this URL, without a ledger; None where the ledger has to be opened for it."""
+    where = _scheme(address).source
+    return _loaded(where) if where else None
+
+
+def _loaded(where: str) -> Any:
+    """What stands at "module:name"."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from core_authors import GROUP, Pen, Plain, began, token
+from core_authors import GROUP, Paper, Pen, Plain, began, token
 from core_feed import Feed, busy, last_place, snapshot
 from core_histories import Author, histories, narrow_window
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core.wire import records as R
-from pares.core.wire.reader import KEPT_PLACES, Reader, State
+from pares.core.wire.reader import KEPT_PLACES, NO_PLACE, Reader, State
 from pares.core.wire.world import World
 
 pytestmark = pytest.mark.usefixtures("short_memory")
@@ -181,6 +181,58 @@ def test_r10_a_difference_is_a_defect_reported_with_the_evidence(forged: dict[st
     assert (defect.author, defect.upto, defect.theirs) == ("a~1", upto, wrong)
     assert defect.mine == World.load(text).digest()
     assert reader.verified == -1
+
+
+def _at(paper: Paper, upto: int) -> str:
+    return Plain().read_all([entry for entry in paper.entries if entry[0] < upto]).world.dump()
+
+
+def test_r10_a_snapshot_of_what_is_no_place_to_its_reader_is_a_defect_too() -> None:
+    """Nobody takes one there in the same world."""
+    paper, (a, _) = busy()
+    between = last_place(paper)[0] + 3
+    wrong = _at(paper, between)
+    snapshot(a, between, wrong)
+    reader = Feed(paper).run()
+    (defect,) = reader.defects
+    assert (defect.author, defect.upto, defect.mine, defect.theirs) == ("a~1", between, NO_PLACE, wrong)
+    assert reader.verified == -1
+
+
+def test_r10_a_reader_that_missed_a_record_and_the_others_find_each_others_snapshots_false() -> None:
+    """The log lost its tail, and went on, before that reader read again: it counts to other places."""
+    paper, (a, b) = began("a~1", "b~1")
+    lost = paper.end
+    misled = Reader(GROUP, "b~1")
+    misled.attach(0, lost)
+    b.beat()
+    misled.feed(paper.entries)
+    del paper.entries[lost:]
+    paper.end = lost
+    c = Pen(paper, "c~1").join()  # where the lost beat stood: to the misled reader nothing of this member ever counts
+    for pen in [a, b, c] * 30:
+        pen.beat()
+    upto, text = last_place(paper)
+    snapshot(a, upto, text)
+    misled.feed([entry for entry in paper.entries if entry[0] > lost])
+    assert [(defect.author, defect.mine) for defect in misled.defects] == [("a~1", NO_PLACE)]
+    own = max(misled.places)
+    snapshot(b, own, misled.world.dump())
+    reader = Feed(paper).run()
+    assert reader.verified == upto
+    assert [(defect.author, defect.upto, defect.mine) for defect in reader.defects] == [("b~1", own, NO_PLACE)]
+
+
+def test_r10_a_snapshot_from_before_the_places_that_are_kept_is_not_judged() -> None:
+    paper, (a, _) = busy(beats=100)
+    (first, text), *_, (last, newest) = sorted(Plain().read_all(paper.entries).places.items())
+    snapshot(a, last, newest, id="new")
+    reader = Feed(paper, last).run()
+    assert reader.entered
+    snapshot(a, first, text, id="old")
+    snapshot(a, first + 1, _at(paper, first + 1), id="older")
+    reader.feed([entry for entry in paper.entries if entry[0] >= reader.position])
+    assert reader.defects == []
 
 
 def test_r10_snapshots_that_agree_are_noted_and_others_are_not_judged() -> None:

@@ -57,7 +57,7 @@ def test_stamps_go_with_their_entries(stage: Stage) -> None:
     ledger = stamped(stage)
     if not ledger.capabilities.stamps:
         return
-    topic = ledger.topic("t", 2)
+    topic = ledger.topic("t")
     stamps: list[int | None] = []
     for number in range(10):
         topic.append(b"%d" % number, 1)

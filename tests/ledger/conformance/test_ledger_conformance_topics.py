@@ -18,11 +18,25 @@ def test_topics_are_logs_of_their_own(stage: Stage) -> None:
     assert payloads(orders, partition=2) == [b"2", b"2"]
     orders.trim(1, 2)
     assert [orders.start(partition) for partition in range(3)] == [0, 0, 1]
-    same = stage.open().topic("orders", partitions=9)
+    same = stage.open().topic("orders", partitions=3)
     assert same.partitions == 3
     assert same.read(1, 2) == orders.read(1, 2)
     assert same.identity() == orders.identity() != bills.identity()
     assert payloads(ledger) == [b"ledger"]
+
+
+def test_a_topic_keeps_its_number_of_partitions_or_grows(stage: Stage) -> None:
+    ledger = stage.open()
+    orders = ledger.topic("orders", partitions=2)
+    orders.append(b"x", 1)
+    grows = ledger.capabilities.topics
+    assert stage.open().topic("orders", partitions=3).partitions == (3 if grows else 2)
+    assert orders.partitions == (3 if grows else 2)
+    assert payloads(orders, partition=1) == [b"x"]
+    if grows:
+        assert orders.append(b"y", 2) == 0
+        with pytest.raises(ConfigError, match=r"has 3 partitions and can't shrink to partitions=1"):
+            ledger.topic("orders", partitions=1)
 
 
 def test_many_partitions(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from log_tools import payloads
 
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, ForkedError
-from pares.ledger import localfs
+from pares.ledger.local import mounts
 from pares.ledger.registry import path_of
 
 
@@ -69,7 +69,7 @@ def test_what_is_there_and_is_no_ledger(tmp_path: Path) -> None:
 def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"1 1 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:5 / {tmp_path} rw - nfs4 server:/x rw\n")
-    monkeypatch.setattr(localfs, "MOUNTINFO", table)
+    monkeypatch.setattr(mounts, "MOUNTINFO", table)
     refused(tmp_path / "x", CapabilityError, "on a network file system (nfs4")
 
 

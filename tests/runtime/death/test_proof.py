@@ -352,11 +352,11 @@ def test_provers_that_compete_all_get_their_proof(tmp_path: Path, holder: Holder
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pares.ledger import localfs
+    from pares.ledger.local import mounts
 
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path}/far rw - nfs4 server:/x rw\n")
-    monkeypatch.setattr(localfs, "MOUNTINFO", mounts)
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path}/far rw - nfs4 server:/x rw\n")
+    monkeypatch.setattr(mounts, "MOUNTINFO", table)
     with pytest.raises(CapabilityError, match="local"):
         DeathLock.take(tmp_path / "far" / "locks", "a~1")
     assert not (tmp_path / "far").exists()

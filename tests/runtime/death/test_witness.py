@@ -271,19 +271,19 @@ def test_systemd_is_told_when_it_is_ready(hosts: Hosts, tmp_path: Path, monkeypa
         assert witness.wait(PATIENCE) == 0
 
 
-# Who may be one, and where -------------------------------------------------------------------------------------------
+# What may be one, and where ------------------------------------------------------------------------------------------
 
 
 def test_where_no_lock_proves_anything_there_is_no_witness(
     tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pares.ledger import localfs
+    from pares.ledger.local import mounts as mounts_of_host
 
     with pytest.raises(CapabilityError, match="lock_folder="):
         pares.Witness(memory, group="g")
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path}/far rw - nfs4 server:/x rw\n")
-    monkeypatch.setattr(localfs, "MOUNTINFO", mounts)
+    monkeypatch.setattr(mounts_of_host, "MOUNTINFO", mounts)
     with pytest.raises(CapabilityError, match="local"):
         pares.Witness(memory, group="g", lock_folder=tmp_path / "far")
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 import pytest
 
+from pares.core.wire import records
+from pares.sim.members.claims.judge import Judge
 from pares.sim.members.plan import FAULTS, STYLES, draw
 from pares.sim.members.play import Play, perform, play
+from pares.sim.world.log import SharedLog
+from pares.sim.world.simulation import World
 
 CLEAN = range(1000, 1024)
 
@@ -22,10 +27,52 @@ def test_clean_seeds_keep_every_promise(first: int) -> None:
     assert sum(outcome.records for outcome in outcomes) > 6 * 30, "nothing happened in these seeds"
 
 
+@pytest.mark.parametrize(
+    ("seed", "happens"),
+    [
+        (1070, ("the log has lost its tail", "forget of m1~")),
+        (2711, ("new36      killed", "forget of new14~")),
+        (1773, ("new15      killed", "the calm begins")),
+    ],
+)
+def test_r20_nobody_is_to_be_forgotten_by_what_is_gone_nor_sooner_than_it_may_be(
+    seed: int, happens: tuple[str, ...]
+) -> None:
+    """The last record of a member is the last that stands in the log; it is silent when it is later than it said; and nobody
+    says so while a member reads version 1 only, a dead one too (R11)."""
+    outcome = perform(seed, told=True)
+    assert outcome.what == ""
+    text = "\n".join(outcome.trace)
+    assert all(what in text for what in happens)
+    assert seed != 1773 or (draw(seed).releases and "forget of" not in text)
+
+
 def test_the_clean_seeds_meet_most_faults_and_every_style() -> None:
     plans = [draw(seed) for seed in CLEAN]
     assert len({kind for plan in plans for kind in plan.faults}) > len(FAULTS) * 3 / 4
     assert {style for plan in plans for style in plan.styles} == set(STYLES)
+
+
+def _record(kind: type[records.Record], number: int, **fields: Any) -> bytes:
+    envelope = {"v": 1, "g": "g", "m": "a~1", "n": number, "b": 7, "s": 100}
+    return msgspec.json.encode(kind(**{**envelope, **fields}))
+
+
+def test_the_judge_of_claims_goes_on_in_a_log_that_was_trimmed_and_then_lost_its_tail() -> None:
+    """The members do; and a judge to which nothing counts finds nothing broken."""
+    with World(1).playing() as world:
+        log = SharedLog("log")
+        judge, one = Judge(world, log, "g"), log.partitions[0]
+        began = [_record(records.Genesis, 1, base=7), _record(records.Join, 1, name="a", session=1000)]
+        one.append([*began, *(_record(records.Beat, number) for number in range(2, 8))], world.now)
+        assert (judge.records, judge.judge.world.members["a~1"].n) == (8, 7)
+        one.trim(4)
+        log.lose_tail(2)
+        assert (judge.records, judge.judge.world.members["a~1"].n) == (6, 5)
+        one.append([_record(records.Beat, 9)], world.now)
+        assert (judge.records, judge.judge.world.members["a~1"].n) == (7, 9)
+        log.replace()
+        assert (judge.records, judge.judge.position) == (0, 0), "of another log it knows nothing"
 
 
 def test_one_seed_is_one_history() -> None:

@@ -35,6 +35,8 @@ WINDOW: Final = 4096
 KEPT_PLACES: Final = 256
 KEPT_BAD: Final = 20
 KEPT_REFUSED: Final = 1000
+NO_PLACE: Final = "no place"
+"""What stands for the hash of a reader's world where it kept none, since to it that is no place."""
 
 EntryLike = tuple[int, int, bytes]
 
@@ -54,7 +56,8 @@ class Bad(Struct, frozen=True):
 
 
 class Defect(Struct, frozen=True):
-    """Two readers of one prefix differ: a defect of pares or of its disk. Both worlds are kept as evidence (R10)."""
+    """Two readers of one prefix differ: a defect of pares, of its disk, or of a log that lost what it had acknowledged (A1).
+    Both worlds are kept as evidence (R10)."""
 
     offset: int
     author: str
@@ -301,10 +304,12 @@ class Reader:
             self.wanted = False
 
     def _compare(self, whole: Whole) -> None:
-        """Anybody's snapshot against this reader's own world at the same place."""
-        mine = self.places.get(whole.upto)
-        if mine is None:
+        """Anybody's snapshot against this reader's own world at the same place. One from before all places kept is not judged.
+        One of no place is of another world: where places come follows from the world too. [a reader that missed a record counts
+        to other places than the rest, and neither side ever finds anything to compare]"""
+        if whole.upto < next(iter(self.places), whole.upto + 1):
             return
+        mine = self.places.get(whole.upto, NO_PLACE)
         try:
             theirs = World.load(whole.text).digest()
         except ValueError as error:

@@ -13,7 +13,7 @@ import threading
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
-from pares.ledger.base import Entry, gap, rewound
+from pares.ledger.base import MAX_READ_BYTES, Entry, gap, rewound
 from pares.ledger.file.folder import Home
 from pares.ledger.file.names import Names
 from pares.ledger.file.segment import JUMP, Altered, Segment, unavailable
@@ -146,8 +146,9 @@ class Chain:
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, most: int) -> tuple[list[Entry], list[int | None]]:
-        """Entries from that offset on, see `Log.read`, and their stamps as they stand there, see `Stamped`."""
+    def read(self, offset: int, most: int, size: int = MAX_READ_BYTES) -> tuple[list[Entry], list[int | None]]:
+        """Entries from that offset on, of `size` bytes or the first alone, see `Log.read`; and their stamps as they stand
+        there, see `Stamped`."""
         with self.lock:
             segment = tail = self.catch_up()
             end = self._end()
@@ -165,7 +166,7 @@ class Chain:
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most, self.clock)
+                        return segment.read(offset - segment.base, most, self.clock, size)
                     behind = self.names.behind(segment.base)
                     if behind is None:
                         return [], []

@@ -19,18 +19,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import (
     DEFAULT_RETENTION,
+    MAX_READ_BYTES,
     Bell,
     Capabilities,
     Entry,
-    Log,
     check_name,
     check_partitions,
     check_payload,
@@ -44,10 +47,13 @@ from pares.ledger.file.appending import Appender, Sync
 from pares.ledger.file.chain import Chain
 from pares.ledger.file.checks import checks
 from pares.ledger.file.folder import Home, begin, prepare
+from pares.ledger.file.keys import packed, unpacked
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.mounts import refuse_network
 from pares.ledger.local.stamp import SHARED, not_ahead
-from pares.ledger.localfs import refuse_network
+from pares.ledger.source import Record
+from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
 
 SEGMENT: Final = 1 << 20
 """Bytes after which a segment is sealed."""
@@ -98,6 +104,7 @@ class FileLog:
             readonly=self._shared.readonly,
             scope="host",
             one_bell=True,
+            topics=True,
             lazy_sync=self._shared.sync == "urgent",
             stamps=SHARED,
         )
@@ -139,9 +146,11 @@ class FileLog:
             return self._find(offset, partition, max_records)[0]
         return awaited(lambda: self._find(offset, partition, max_records)[0], self._shared.new_bell, timeout)
 
-    def _find(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], list[int | None]]:
+    def _find(
+        self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES
+    ) -> tuple[list[Entry], list[int | None]]:
         chain, _ = self._chain(partition)
-        found = chain.read(offset, max_records)
+        found = chain.read(offset, max_records, max_bytes)
         self._done_with(chain)
         return found
 
@@ -223,6 +232,64 @@ class FileLog:
             return self._chains[partition]
 
 
+class FileTopic(FileLog):
+    """A topic: a log with keys. A key stands before its payload in the body of the frame, see `keys`."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, topics=False)
+
+    def append(
+        self, payload: bytes, partition: int | None = None, key: bytes | None = None, *, urgent: bool = True
+    ) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        chain, appender = self._writing(partition)
+        urgent = urgent or key is not None
+        offset = appender.append((packed(key, payload),), urgent=urgent)
+        self._appended(chain, urgent)
+        return offset
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        bodies = [packed(key, payload) for key, payload in zip(keys or repeat(None), payloads, strict=False)]
+        chain, appender = self._writing(partition or 0)
+        if not bodies:
+            return []
+        urgent = urgent or keys is not None
+        first = appender.append(bodies, urgent=urgent)
+        self._appended(chain, urgent)
+        return list(range(first, first + len(bodies)))
+
+    def _find(
+        self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES
+    ) -> tuple[list[Entry], list[int | None]]:
+        found, stamps = super()._find(offset, partition, max_records, max_bytes)
+        return [Entry(at, ms, unpacked(body)[1]) for at, ms, body in found], stamps
+
+    def records(
+        self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
+    ) -> list[Record]:
+        check_records(max_records)
+
+        def look() -> list[Record]:
+            found, _ = FileLog._find(self, offset, partition, max_records, max_bytes)
+            return [Record(at, ms, *unpacked(body)) for at, ms, body in found]
+
+        return awaited(look, self._shared.new_bell, timeout)
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
+
+
 class FileLedger(FileLog):
     """`file:///FOLDER`, or `file:FOLDER` for one below the current folder; it is made when missing, in a folder that is there.
 
@@ -259,24 +326,31 @@ class FileLedger(FileLog):
         self._check()
         return Home(self._shared.root, name).there()
 
-    def topic(self, name: str, partitions: int = 4) -> Log:
+    def topic(self, name: str, partitions: int | None = None) -> FileTopic:
         check_name(name, "a topic's name")
-        check_partitions(partitions, f"topic {name!r}")
+        if partitions is not None:
+            check_partitions(partitions, f"topic {name!r}")
         self._check()
         own, home = self._home, Home(self._shared.root, name)
+        url = f"{self.url}#{quote(name, safe='')}"
         if not home.there():
-            if self._shared.readonly:
-                raise CapabilityError(
-                    f"{self.url} was opened read-only and has no topic {name!r}: open it without readonly"
-                )
+            self._may_make(f"and has no topic {name!r}")
             own.look()
             home.mode = own.mode
             try:
                 home.make_folder(home.folder)
-                begin(home, partitions, own.mode)
+                begin(home, partitions or PARTITIONS, own.mode)
             except OSError as error:
                 raise unavailable(error, home.folder, "make a topic") from error
-        return FileLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+        there = home.partitions()
+        if (wanted := grown_partitions(url, there, partitions)) > there:
+            self._may_make(f"and its topic {name!r} has {there} partitions")
+            home.grow(wanted)
+        return FileTopic(self._shared, name, url)
+
+    def _may_make(self, what: str) -> None:
+        if self._shared.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only {what}: open it without readonly")
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the files: (good, note, warning or problem, and the text)."""

@@ -194,9 +194,11 @@ class Segment:
         index = bisect_left(self._places, at)
         return self._firsts[index] if index < len(self._places) and self._places[index] == at else None
 
-    def read(self, number: int, most: int, clock: bytes) -> tuple[list[Entry], list[int | None]]:
-        """Records from that number on, at most so many and at most `MAX_READ_BYTES`, but at least one; and of each when its
-        append began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
+    def read(
+        self, number: int, most: int, clock: bytes, size: int = MAX_READ_BYTES
+    ) -> tuple[list[Entry], list[int | None]]:
+        """Records from that number on, at most so many and at most `size` bytes, but at least one; and of each when its append
+        began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
         newest = self._newest
         if newest is not None and number == self.count - 1:
             # What readers that keep up read: it was looked at when it came.
@@ -205,14 +207,14 @@ class Segment:
         index = bisect_right(self._firsts, number) - 1
         begin = self._places[index]
         stop = bisect_left(self._firsts, number + most)
-        if stop < len(self._places) and self._places[stop] - begin <= MAX_READ_BYTES:
+        if stop < len(self._places) and self._places[stop] - begin <= size:
             end = self._places[stop]
         else:
-            enough = bisect_left(self._places, begin + MAX_READ_BYTES, index + 1)
+            enough = bisect_left(self._places, begin + size, index + 1)
             end = self._places[enough] if enough < len(self._places) else self.place
         found: list[Entry] = []
         stamps: list[int | None] = []
-        size, at, first = 0, begin, self._firsts[index]
+        total, at, first = 0, begin, self._firsts[index]
         for line in self._exactly(begin, end).split(b"\n"):
             if index < len(self._places) and at == self._places[index]:
                 frame = parsed(line)
@@ -221,8 +223,8 @@ class Segment:
                 stamp = frame.stamp(clock)
                 for payload in frame.payloads():
                     if first >= number:
-                        size += len(payload)
-                        if len(found) == most or (found and size > MAX_READ_BYTES):
+                        total += len(payload)
+                        if len(found) == most or (found and total > size):
                             return found, stamps
                         found.append(Entry(self.base + first, frame.wall_us // 1000, payload))
                         stamps.append(stamp)

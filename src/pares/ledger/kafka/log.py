@@ -45,6 +45,7 @@ from pares.ledger.kafka.settings import Settings, log, take
 from pares.ledger.kafka.tail import Tails
 from pares.ledger.kafka.topic import Topic, Topics, checks
 from pares.ledger.service_log import LOOK, Known, TailedLog
+from pares.ledger.source import Source
 from pares.ledger.window import Window
 
 if TYPE_CHECKING:
@@ -280,6 +281,13 @@ class KafkaLedger(KafkaLog):
             shared.topics.settle(full, partitions)
         shared.look(full)
         return KafkaLog(shared, full, f"{self.url}#{quote(name, safe='')}")
+
+    def source(self, topic: str) -> Source:
+        """The source of a Kafka topic, named as `topic` names it; see `kafka.source`. It has clients of its own."""
+        from pares.ledger.kafka.source import KafkaSource
+
+        self._open()
+        return KafkaSource(self._shared.settings, topic)
 
     def join(
         self,

@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
@@ -63,8 +64,10 @@ class _Client:
 class Seeker:
     """Bounds, and reads at any offset. Safe to use from several threads; reads take turns."""
 
-    def __init__(self, settings: Settings, where: str) -> None:
+    def __init__(self, settings: Settings, where: str, reading: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """`reading`: settings of the client in the place of some in `READING`."""
         self._settings = settings
+        self._reading = reading
         self._where = where
         self._lock = threading.Lock()
         self._making = threading.Lock()
@@ -261,6 +264,7 @@ class Seeker:
             self._settings,
             {
                 **READING,
+                **self._reading,
                 "fetch.wait.max.ms": 5,
                 "fetch.message.max.bytes": 1 << 18,
                 "queued.min.messages": 2000,

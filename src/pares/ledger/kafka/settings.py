@@ -103,6 +103,11 @@ class Settings(Usual):
         else:
             digest = hashlib.sha256(name.encode()).hexdigest()[:20]
             full = f"{self.topic[:120]}.{_SLUG.sub('_', name)[:80]}.{digest}"
+        if not self.topic and full != self.prefix + name:
+            raise ConfigError(
+                f"kafka://{self.servers}: {name!r} is no name of a Kafka topic: use 1 to 249 letters, digits, '.', '_' and '-'"
+                "; or name a ledger's topic in the URL, beside which such a name stands for one"
+            )
         if full == self.topic:
             raise ConfigError(
                 f"the topic {name!r} is the ledger's own log, {self.topic}: use another name, or another ledger"
@@ -139,15 +144,15 @@ class Settings(Usual):
         return scrubbed(text, self.client, _SECRET)
 
 
-def take(address: Address, options: Options) -> Settings:
-    """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
+def take(address: Address, options: Options, *, bare: bool = False) -> Settings:
+    """The settings in a URL and its options. Raises `ConfigError` for whatever can't be. `bare`: it may name no topic."""
     if "@" in address.host:
         raise ConfigError(
             "a kafka:// URL has no user or password in it: give them as options={'sasl.username': ..., 'sasl.password': ...}, "
             "or in a properties file that the URL names, ?config=FILE"
         )
     servers = ",".join(hosts(address, "broker", PORT, "kafka://HOST:PORT[,HOST:PORT...]/TOPIC"))
-    topic = _topic(address)
+    topic = "" if bare and not address.path.strip("/") else _topic(address)
     for name in address.query:
         if "." in name:
             # The URL is not repeated: the value may be a secret.

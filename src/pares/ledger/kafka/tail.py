@@ -203,7 +203,7 @@ class Follower:
                 consumer.close()
 
     def _over(self) -> bool:
-        """Whether it has nothing to do any more. Whoever wants something followed after that finds no thread."""
+        """Whether it has nothing to do any more. A caller that wants something followed after that finds no thread."""
         with self._lock:
             over = self._ended or not (self._followed or self._wanted or self._renew)
             if over:

@@ -45,6 +45,7 @@ from pares.ledger.nats.settings import Settings, take
 from pares.ledger.nats.stream import Stream, Streams, stream_of, topic_of
 from pares.ledger.nats.tail import Tails
 from pares.ledger.service_log import Known, TailedLog
+from pares.ledger.source import Source
 from pares.ledger.window import Window
 
 T = TypeVar("T")
@@ -244,6 +245,13 @@ class NatsLedger(NatsLog):
             self._shared.settle(full, partitions)
             self._shared.look(full)
         return NatsLog(self._shared, full, f"{self.url}#{quote(name, safe='')}")
+
+    def source(self, topic: str) -> Source:
+        """The source of a stream, named as `topic` names it; see `nats.source`. It has a connection of its own."""
+        from pares.ledger.nats.source import JetStreamSource
+
+        self._open()
+        return JetStreamSource(self._shared.settings, topic)
 
     def publish(self, subject: str, payload: bytes) -> None:
         self._open()

@@ -71,6 +71,11 @@ class Settings(Usual):
         else:
             digest = hashlib.sha256(name.encode()).hexdigest()[:20]
             full = f"{self.stream[:100]}_{_SLUG.sub('_', name)[:70]}_{digest}"
+        if not self.stream and full != self.prefix + name:
+            raise ConfigError(
+                f"{self.where}: {name!r} is no name of a stream here: use 1 to 200 letters, digits, '_' and '-'; or name a "
+                "ledger's stream in the URL, beside which such a name stands for one"
+            )
         if full == self.stream:
             raise ConfigError(
                 f"the topic {name!r} is the ledger's own log, {self.stream}: use another name, or another ledger"

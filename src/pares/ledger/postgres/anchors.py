@@ -1,7 +1,7 @@
 """What this process has read last of each log, so that a log that lost its tail is known for another one (R12).
 
 A server that goes on from an older copy of its data, or a standby that was promoted before it had everything, gives out again
-the offsets of what is lost. Whoever had read that must not go on. Each answer says by which run of a server it was given; when
+the offsets of what is lost. A reader of that must not go on. Each answer says by which run of a server it was given; when
 that is another one than before, the last entry that was read of each log has to be there still, byte for byte.
 """
 

@@ -234,7 +234,7 @@ class Link:
         return self._stop
 
     def close(self, others: Callable[[], None]) -> None:
-        """Whoever waits for an answer need not; then `others` is called, and all is given back."""
+        """Nobody has to wait for an answer any more; then `others` is called, and all is given back."""
         os.write(self._stopping, b"!")
         others()
         with self._lock:

@@ -15,35 +15,32 @@ until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, a
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import base
 from pares.ledger.address import Address, Options
-from pares.ledger.base import Bell, Capabilities, Entry, Log
+from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.mounts import refuse_network
 from pares.ledger.local.stamp import NO_CLOCK, SHARED, clock, not_ahead, stopwatch
-from pares.ledger.localfs import refuse_network
+from pares.ledger.source import Record
 from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
-from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT, add_partitions, check_writable, create, inspect
+from pares.ledger.sqlite.schema import add_partitions, check_writable, create, inspect
+from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, fetch_stamps, insert, insert_keys
+from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+
+R = TypeVar("R", Entry, Record)
 
 _BUSY_TIMEOUT: Final = 1.0
 _TRIM_SLICE: Final = 0.004
 """Seconds for which a trim may keep others from writing, about, and for which it then lets them."""
-
-_ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
-_STAMPS: Final = "SELECT id - ?, stopwatch_ns FROM stamps WHERE id >= ? AND id <= ? AND clock = ?"
-"""Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
-
-_TRIM_STAMPS: Final = (
-    "DELETE FROM stamps WHERE id IN (SELECT id FROM stamps WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)"
-)
-"""From the lowest on: a release that knows no stamps may have trimmed before, and left those of what it trimmed."""
 
 
 class _Shared:
@@ -82,7 +79,7 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, stamps=SHARED)
+        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, topics=True, stamps=SHARED)
 
     @property
     def retention(self) -> float | None:
@@ -104,13 +101,17 @@ class SqliteLog:
         base.check_payloads(payloads)
         return self._append(payloads, partition, urgent=urgent)
 
-    def _append(self, payloads: Sequence[bytes], partition: int, *, urgent: bool) -> list[int]:
+    def _append(
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
+    ) -> list[int]:
         began = stopwatch()
         with self._file(writing=True).transaction("append") as (side, connection):
             log = self._log(side, connection, partition)
             if not payloads:
                 return []
-            first = _insert(connection, log, payloads, began, self._shared.clock)
+            first = insert(connection, log, payloads, began, self._shared.clock)
+            if keys is not None:
+                insert_keys(connection, log, first, keys)
         if urgent:
             ring(self._shared.bell_path)
         return list(range(first, first + len(payloads)))
@@ -123,21 +124,24 @@ class SqliteLog:
         with self._file(writing=True).transaction("append") as (side, connection):
             for partition, payload in payloads:
                 log = self._log(side, connection, partition)
-                offsets.append(_insert(connection, log, (payload,), began, self._shared.clock))
+                offsets.append(insert(connection, log, (payload,), began, self._shared.clock))
         if urgent:
             ring(self._shared.bell_path)
         return offsets
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         base.check_records(max_records)
-        return awaited(lambda: self._read(offset, partition, max_records), self._shared.new_bell, timeout)
+        get = partial(fetch, offset=offset, max_records=max_records)
+        return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
 
-    def _read(self, offset: int, partition: int, max_records: int) -> list[Entry]:
-        def once(side: Side, connection: sqlite3.Connection) -> list[Entry]:
+    def _read(self, offset: int, partition: int, get: Callable[[sqlite3.Connection, int], list[R]]) -> list[R]:
+        """What `get` has of that log from `offset` on. Raises as `read`, if the log begins behind it or ends before it."""
+
+        def once(side: Side, connection: sqlite3.Connection) -> list[R]:
             log = self._log(side, connection, partition)
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             while side.tails.get(log) != (version, offset):
-                entries = _fetch(connection, log, offset, max_records)
+                entries = get(connection, log)
                 if entries and entries[0].offset == offset:
                     return entries
                 # Nothing at this offset. Both bounds only grow, so they may be read after the entries were.
@@ -157,7 +161,7 @@ class SqliteLog:
         self, offset: int, partition: int = 0, max_records: int = 1000
     ) -> tuple[list[Entry], list[int | None]]:
         base.check_records(max_records)
-        entries = self._read(offset, partition, max_records)
+        entries = self._read(offset, partition, partial(fetch, offset=offset, max_records=max_records))
         return entries, not_ahead(self._stamps(entries, partition))
 
     def _stamps(self, entries: list[Entry], partition: int) -> list[int | None]:
@@ -169,11 +173,8 @@ class SqliteLog:
         def once(side: Side, connection: sqlite3.Connection) -> list[int | None]:
             if not side.has_stamps():
                 return [None] * len(entries)
-            key = self._log(side, connection, partition) << SHIFT
-            rows = connection.execute(
-                _STAMPS, (key, key + entries[0].offset, key + entries[-1].offset, clock)
-            ).fetchall()
-            stamps: dict[int, int] = dict(rows)
+            log = self._log(side, connection, partition)
+            stamps = fetch_stamps(connection, log, entries[0].offset, entries[-1].offset, clock)
             return [stamps.get(entry.offset) for entry in entries]
 
         return self._file().read(once)
@@ -230,9 +231,7 @@ class SqliteLog:
                 if spent < _TRIM_SLICE / 4:
                     rows *= 2
                 upto = min(before, first + rows)
-                key = log << SHIFT
-                connection.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (key + first, key + upto))
-                connection.execute(_TRIM_STAMPS, (key, key + upto, 2 * rows))
+                delete(connection, log, first, upto, 2 * rows)
                 first = upto
             connection.execute("UPDATE logs SET first = max(first, ?) WHERE log = ?", (first, log))
             return first < before
@@ -279,6 +278,37 @@ class SqliteLog:
         return int(row[0])
 
 
+class SqliteTopic(SqliteLog):
+    """A topic: a log with keys, which stand in a table of their own."""
+
+    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
+
+    def records(
+        self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
+    ) -> list[Record]:
+        base.check_records(max_records)
+        get = partial(fetch_keyed, offset=offset, max_records=max_records, max_bytes=max_bytes)
+        return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
+
+
 class SqliteLedger(SqliteLog):
     """`sqlite:///relative.db`, `sqlite:////absolute.db`; the file is made when missing, in a folder that is there.
 
@@ -322,14 +352,17 @@ class SqliteLedger(SqliteLog):
         """Whether such a topic is there: asking makes none."""
         return SqliteLog(self._shared, name, self.url).partitions > 0
 
-    def topic(self, name: str, partitions: int = 4) -> Log:
+    def topic(self, name: str, partitions: int | None = None) -> SqliteTopic:
         base.check_name(name, "a topic's name")
-        base.check_partitions(partitions, f"topic {name!r}")
-        topic = SqliteLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
-        if not topic.partitions:
+        if partitions is not None:
+            base.check_partitions(partitions, f"topic {name!r}")
+        topic = SqliteTopic(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+        there = topic.partitions
+        if not there or base.grown_partitions(topic.url, there, partitions) > there:
             with self._file(writing=True).transaction("make a topic") as (_, connection):
                 there = topic._count(connection)
-                add_partitions(connection, name, there, there or partitions)
+                wanted = base.grown_partitions(topic.url, there, partitions) if there else partitions
+                add_partitions(connection, name, there, wanted or PARTITIONS)
         return topic
 
     def checks(self) -> list[tuple[str, str]]:
@@ -339,21 +372,6 @@ class SqliteLedger(SqliteLog):
     def close(self) -> None:
         super().close()
         self._shared.close()
-
-
-def _insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes], began: int, clock: bytes) -> int:
-    """Within a transaction: appends to this log, with the time at which that began, by the stopwatch of this name. The first
-    offset."""
-    (first,) = connection.execute("SELECT next FROM logs WHERE log = ?", (log,)).fetchone()
-    key = (log << SHIFT) + first
-    now = time.time_ns() // 1_000_000
-    rows = [(key + i, now, payload) for i, payload in enumerate(payloads)]
-    connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-    if clock != NO_CLOCK:
-        stamps = [(key + i, clock, began) for i in range(len(payloads))]
-        connection.executemany("INSERT INTO stamps VALUES (?, ?, ?)", stamps)
-    connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
-    return int(first)
 
 
 def _path(address: Address) -> str:
@@ -386,23 +404,3 @@ def _prepare(path: str, partitions: int, *, readonly: bool, folders: bool) -> No
     inspect(path)
     if not readonly:
         check_writable(path)
-
-
-def _fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: int) -> list[Entry]:
-    if not 0 <= offset <= MAX_OFFSET:
-        return []
-    key = log << SHIFT
-    cursor = connection.execute(_ENTRIES, (key, key + offset, key + MAX_OFFSET, max_records))
-    try:
-        entries: list[Entry] = []
-        size = 0
-        for row in cursor:
-            entry = Entry._make(row)
-            size += len(entry.payload)
-            if size > base.MAX_READ_BYTES and entries:
-                break
-            entries.append(entry)
-        return entries
-    finally:
-        # An open cursor is an open read transaction, and that keeps the write-ahead log from being used from its start.
-        cursor.close()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 from pares.ledger import Ledger
-from pares.ledger.sources import Source
+from pares.ledger.sources import Source, open_source
 
 
 class Sources:
@@ -18,10 +17,7 @@ class Sources:
         try:
             for topic in topics:
                 if isinstance(topic, str):
-                    # Here: sources of one's own need none of what opens others.
-                    from pares.ledger.sources import open_source  # pyright: ignore
-
-                    opened = cast(Source, open_source(where, topic))
+                    opened = open_source(where, topic)
                     self._own.append(opened)
                     self.by_name[topic] = opened
                     continue

@@ -1,6 +1,6 @@
 """What proves a death, as a judgement over facts (R7): the same for the operating system (`lock`) and for the simulation.
 
-A lock file is looked for by the name that the member's `join` stated, opened, and tried. Whoever tries it has these facts, and
+A lock file is looked for by the name that the member's `join` stated, opened, and tried. There are these facts then, and
 nothing else: where it runs, what it has opened, whether it got the lock, and whether the name still leads to what it opened.
 Each check closes a hole:
 

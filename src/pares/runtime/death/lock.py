@@ -36,8 +36,8 @@ from typing import Final, Protocol
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import Lock
+from pares.ledger.local.mounts import is_local
 from pares.ledger.local.stamp import boot_id
-from pares.ledger.localfs import is_local
 from pares.ledger.weak_set import WeakBag
 from pares.runtime.death import evidence
 from pares.runtime.death.evidence import SUFFIX, Found

@@ -31,6 +31,9 @@ class Ground(Stage):
         self.log.renewed.append(self._renewed)
 
     def _renewed(self) -> None:
+        """The judge knows of it already."""
+        if self._unknown():
+            self.judge.begin_anew()
         for call in self.renewed:
             call()
 
@@ -46,9 +49,13 @@ class Ground(Stage):
         """What is older than so many nanoseconds is gone."""
         partition = self.log.partitions[0]
         partition.trim(partition.older_than(self.world.now - age))
-        if 0 <= self.judge.judge.world.last < partition.start and not any(self._knows(user) for user in self.own):
-            self.judge.begin_anew()  # nothing of the group is left, in the log or in a member: so nobody knows it
+        if self._unknown():
             self._renewed()
+
+    def _unknown(self) -> bool:
+        """Whether nothing of the group is left, in the log or in a member: so nobody knows it."""
+        gone = 0 <= self.judge.judge.world.last < self.log.partitions[0].start
+        return gone and not any(self._knows(user) for user in self.own)
 
     def _knows(self, user: Someone) -> bool:
         """Whether its member has read all that was trimmed, and goes on in the judge's world."""
@@ -59,7 +66,8 @@ class Ground(Stage):
             return False  # its ledger is still being opened
         binding: Any = driver.binding
         reader: Reader = binding.core.reader
-        there = reader.state is State.FOLDING and reader.position >= self.log.partitions[0].start
+        log = self.log.partitions[0]
+        there = reader.state is State.FOLDING and log.start <= reader.position <= log.end
         return there and reader.world.base == self.judge.judge.world.base
 
     def witnessed(self, process: Process, member: str, well_for: int) -> bool:

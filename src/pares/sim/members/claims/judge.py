@@ -48,6 +48,8 @@ class Judge:
         self.partition = partition
         self.judge = Reader(group)
         self.judge.attach(0, 0)  # it was there before anything was written, wherever the log begins
+        self._heard: list[tuple[EntryTuple, int]] = []
+        """All entries, and when each landed; also those that have been trimmed since."""
         self.renewed_at = -1
         """The true time at which another log came, or this one lost its tail."""
         self.folding: list[Folding] = []
@@ -63,6 +65,7 @@ class Judge:
 
     def _landed(self, entries: list[EntryTuple]) -> None:
         for entry in entries:
+            self._heard.append((entry, self.world.now))
             landed = self._fold(entry, self.world.now)
             if landed is None:
                 continue
@@ -90,18 +93,23 @@ class Judge:
         return landed
 
     def _renewed(self) -> None:
-        """What was folded is no longer what stands there: it is read anew."""
+        """What was folded is no longer what stands there: what is left of it is read anew.
+
+        A log that loses its tail goes on in the world of all that stood there before the loss, also of what had been trimmed by
+        then: so do members that had not read beyond, and those that begin with a snapshot. [a judge that reads only what still
+        stands there lacks the genesis: to it nothing counts any more, and it keeps its promises by seeing nothing]
+        """
         self.renewed_at = self.world.now
-        self.judge = Reader(self.group)
-        self.judge.attach(0, 0)
-        for promise in self.folding:
-            promise.anew()
-        partition = self.log.partitions[self.partition]
-        for entry in partition.entries():
-            self._fold(entry, partition.arrived(entry[0]) or 0)
+        end = self.log.partitions[self.partition].end  # of another log, nothing: it begins at 0
+        heard = [(entry, at) for entry, at in self._heard if entry[0] < end]
+        self.begin_anew()
+        self._heard = heard
+        for entry, at in heard:
+            self._fold(entry, at)
 
     def begin_anew(self) -> None:
         """Nothing of what was folded is left anywhere."""
+        self._heard = []
         self.judge = Reader(self.group)
         self.judge.attach(0, 0)
         for promise in self.folding:

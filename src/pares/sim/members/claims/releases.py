@@ -10,12 +10,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pares.core.wire.records import VERSION
 from pares.runtime.death import incarnation
 from pares.runtime.here import here
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
     from pares.sim.members.users import User
+    from pares.sim.world.process import Process
 
 READS: Final = "SIMULATED_READS"
 
@@ -73,3 +75,8 @@ def of_now(stage: Ground) -> dict[str, str]:
     now = stage.world.now * len(releases) // max(1, int(stage.plan.storm * stage.plan.unit))
     writes, reads = releases[min(now, len(releases) - 1)]
     return {"PARES_FORMAT": str(writes), READS: str(reads)}
+
+
+def writes(process: Process) -> int:
+    """The newest version that the release of this process writes."""
+    return int(process.env.get("PARES_FORMAT", VERSION))

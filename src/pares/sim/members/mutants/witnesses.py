@@ -49,7 +49,7 @@ def _any_boot() -> list[Patch]:
 
 
 def _another_incarnation() -> list[Patch]:
-    """Who is dead goes by the name, and not by the incarnation."""
+    """The dead are told by their names, and not by their incarnations."""
     request = tick.Living.request
 
     def careless(self: tick.Living, event: ev.Event) -> None:

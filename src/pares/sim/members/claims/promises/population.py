@@ -4,58 +4,79 @@ each name (R13, R20). And whoever is called silent has been silent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pares.core.claims.duties import standby_ms
 from pares.core.wire import forgetting
 from pares.core.wire.changes import Began, MemberLeft, SeatChanged
-from pares.core.wire.records import Forget
+from pares.core.wire.records import Forget, Snapshot
 from pares.core.wire.world import PLACE_EVERY
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Landed
-from pares.sim.members.promises.base import Promise
+from pares.sim.members.claims.records.base import OfRecords
+from pares.sim.members.claims.releases import writes
 
 if TYPE_CHECKING:
+    from pares.core.wire.states import MemberState
     from pares.sim.members.claims.ground import Ground
 
 LATE: Final = 4
 """Of the dead, whom the others may be about to forget; besides those that may still speak up beside a successor (R20)."""
 
 
-class Population(Promise):
+class Population(OfRecords):
     name = "the dead are forgotten"
 
     def __init__(self, stage: Ground) -> None:
+        self.mute_at = 0
+        """When somebody was in the group last that reads version 1 only: nobody may write that another is silent (R11)."""
         super().__init__(stage)
-        self.ground = stage
+        self.longest = max(stage.plan.sessions)
+        self.late = 4 * int(self.longest * MS / (1 - stage.plan.drift)) + 12 * stage.trip
+        """For how long a member must have been silent, and another one well, for the former to be forgotten, if it has said
+        that its next record is due within a session."""
+        self.turn = self.longest * MS // 2 + 2 * stage.trip
+        self.step = max(MS, stage.plan.unit // 4)
+        stage.judge.landed.append(self._landed)
+        self.world.after(self.step, self._look)
+
+    def anew(self) -> None:
+        """Also when the log has lost its tail: the last record of a member is the last one of those that still stand there, and
+        that is the one to be named as its last."""
         self.gave: dict[str, int] = {}
         """How many records had counted when each member last lost a seat."""
         self.forced = 0
         """How many had counted when version 2 was last not in force."""
         self.last: dict[str, tuple[int, int]] = {}
         """Each member's last counted record: its offset, and when it landed."""
-        self.late = 4 * int(max(stage.plan.sessions) * MS / (1 - stage.plan.drift)) + 12 * stage.trip
-        """For how long a member must have been silent, and another one well, for the former to be forgotten."""
-        self.turn = max(stage.plan.sessions) * MS // 2 + 2 * stage.trip
-        self.step = max(MS, stage.plan.unit // 4)
-        stage.judge.landed.append(self._landed)
-        stage.renewed.append(self._anew)
-        self.world.after(self.step, self._look)
+        self.named: tuple[int, int] = (-1, 0)
+        """The same of the member that this record would have forgotten, before it landed."""
 
-    def _anew(self) -> None:
-        self.gave.clear()
-        self.last.clear()
-        self.forced = 0
-
-    def _landed(self, landed: Landed) -> None:
-        world = self.ground.judge.judge.world
-        # Members look at fixed places, so as much later as there is between two of them (R10): that is settled at the place
-        # before, when there may have been more members.
-        memory = world.memory() + 2 * max(world.stride, PLACE_EVERY + 4 * len(world.members))
+    def landed(self, landed: Landed) -> None:
+        world, record = self.folded, landed.record
         for change in landed.changes:
             if type(change) is Began:
                 self.gave.clear()
             elif type(change) is SeatChanged and change.before is not None:
                 self.gave[change.before] = world.count
+        if isinstance(record, Forget):
+            self.named = self.last.get(record.of, (-1, 0))
+        if landed.counted and record is not None:
+            self.last[record.m] = (landed.offset, landed.at)
+        if isinstance(record, Snapshot):
+            # Of a log that was trimmed and has lost its tail, what stands before the snapshot is not told once more.
+            for member in world.members.values():
+                self.last.setdefault(member.id, (member.offset, landed.at))
+        if world.reads < 2:
+            self.mute_at = max(self.mute_at, landed.at)
+        if not world.in_force:
+            self.forced = world.count
+
+    def _landed(self, landed: Landed) -> None:
+        world = self.folded
+        # Members look at fixed places, so as much later as there is between two of them (R10): that is settled at the place
+        # before, when there may have been more members.
+        memory = world.memory() + 2 * max(world.stride, PLACE_EVERY + 4 * len(world.members))
         for member in world.members.values():
             silent = world.count - max(member.count, self.gave.get(member.id, 0))
             if silent > memory and not world.held[member.id]:
@@ -66,14 +87,12 @@ class Population(Promise):
         self._count()
         if isinstance(landed.record, Forget):
             self._forgotten(landed, landed.record)
-        if landed.counted and landed.record is not None:
-            self.last[landed.record.m] = (landed.offset, landed.at)
 
     def _forgotten(self, landed: Landed, record: Forget) -> None:
         """Of the silent: since the record that is named."""
         if not any(type(change) is MemberLeft and change.member == record.of for change in landed.changes):
             return
-        if self.last.get(record.of, (-1, 0))[0] != record.over:
+        if self.named[0] != record.over:
             raise self.broken(f"{record.m} has {record.of} forgotten, which has written since")
         user = self.ground.by_id(record.of)
         if user is not None and self.ground.healthy() and self.stage.able(user, self.late) and self.ground.quick(user):
@@ -82,21 +101,40 @@ class Population(Promise):
     def _look(self) -> None:
         """A process that dies under another name each time leaves nothing that stays (R20)."""
         self.world.after(self.step, self._look)
-        now, world = self.world.now, self.ground.judge.judge.world
-        well = any(self.stage.able(user, self.late) and self.ground.quick(user) for user in self.stage.own)
-        if not well or not self.ground.healthy():
+        now, world = self.world.now, self.folded
+        if world.reads < 2:
+            # A member that reads version 1 only counts as there until it is forgotten as release 0.1 forgets it, also when it
+            # is dead (R11); until then no record that all can read forgets anybody: `_landed` has how long that may last.
+            self.mute_at = now
+        if now < self.mute_at + self.late or not self.ground.healthy() or not self._well(self.late):
             return
-        silences = [now - self.last.get(id, (0, now))[1] for id in world.members if not world.held[id]]
+        over: list[int] = []
+        """For how long each of the silent should have been forgotten."""
+        for id, member in world.members.items():
+            silence, late = now - self.last.get(id, (0, now))[1], self._late(member, len(world.members))
+            if silence > late and not world.held[id] and self._well(late):
+                over.append(silence - late)
         # One is forgotten with each record of the member that does it: whoever died beside many others waits for its turn.
-        turns = sum(silence > self.late for silence in silences) * self.turn
-        overdue = sum(silence > self.late + turns for silence in silences)
+        overdue = sum(silence > len(over) * self.turn for silence in over)
         if overdue > forgetting.KEPT + LATE:
             raise self.broken(f"{overdue} members that hold nothing have been silent for long, and are remembered")
 
+    def _well(self, well_for: int) -> bool:
+        """Whether a member lives that may write who is silent, and that nothing has hindered for so long."""
+        return any(
+            self.stage.able(user, well_for) and self.ground.quick(user) and _says(user) for user in self.stage.own
+        )
+
+    def _late(self, silent: MemberState, members: int) -> int:
+        """`late`, for one that may have said that its next record is due later than in a session, since so many standbys were
+        there: it is out-waited for twice as long as it said, or twice as long as a standby would say now (R16, R20). A member
+        that is well looks when its own next record is due, which may be as late."""
+        budget = standby_ms(self.longest, members)
+        more = 2 * (max(silent.due_ms, budget) - self.longest) + budget - self.longest
+        return self.late + int(more * MS / (1 - self.stage.plan.drift))
+
     def _count(self) -> None:
-        world = self.ground.judge.judge.world
-        if not world.in_force:
-            self.forced = world.count
+        world = self.folded
         grace = forgetting.GRACE + 4 * len(world.names)
         # When version 2 comes into force, all that release 0.1 has kept is given its time to answer.
         if world.count - self.forced <= grace + LATE or len(world.members) <= grace + LATE:
@@ -110,3 +148,8 @@ class Population(Promise):
                 f"of {len(world.members)} members in the world {len(dead)} are dead, {held} of them with seats, and there are "
                 f"{len(names)} names"
             )
+
+
+def _says(user: Any) -> bool:
+    """Whether the release of its process writes the word for it (R11)."""
+    return writes(user.process) >= 2

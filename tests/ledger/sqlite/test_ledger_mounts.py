@@ -6,8 +6,8 @@ import pytest
 
 import pares.ledger
 from pares.core.errors import CapabilityError
-from pares.ledger import localfs
-from pares.ledger.localfs import is_local, mount_of, refuse_network
+from pares.ledger.local import mounts
+from pares.ledger.local.mounts import is_local, mount_of, refuse_network
 
 TABLE = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -80,7 +80,7 @@ def test_follows_links(tmp_path: Path) -> None:
 def test_knows_nothing_without_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert mount_of("/x", "") is None
     assert not is_local("/x", "")
-    monkeypatch.setattr(localfs, "MOUNTINFO", tmp_path / "none")
+    monkeypatch.setattr(mounts, "MOUNTINFO", tmp_path / "none")
     assert mount_of(tmp_path) is None
     assert not is_local(tmp_path)
     refuse_network(tmp_path)
@@ -96,7 +96,7 @@ def test_reads_this_systems_table(tmp_path: Path) -> None:
 def test_a_sqlite_ledger_is_refused_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path} rw - nfs4 server:/export rw\n")
-    monkeypatch.setattr(localfs, "MOUNTINFO", table)
+    monkeypatch.setattr(mounts, "MOUNTINFO", table)
     with pytest.raises(CapabilityError) as caught:
         pares.ledger.open(f"sqlite:///{tmp_path}/x.db")
     assert "network file system (nfs4 from server:/export" in str(caught.value)

@@ -1,0 +1,339 @@
+"""Reading ahead from many partitions of one topic with one client, for any number of threads.
+
+librdkafka fetches all assigned partitions in the background, as much as its own queue takes. No thread of ours does: of the
+threads that wait in `take`, one at a time polls the client, and sorts what comes into a queue for each partition; it is its
+*turn*. All that changes which records come next (another place, another client) happens in a turn too, so that no message of
+before can be on its way into a queue.
+
+**Back-pressure.** A partition that is read more slowly than it is fetched is paused when its queue is full, and resumed when a
+quarter is left. Pausing makes the client drop what it has of that partition and fetch it again later, which is why there is
+room between the two. All queues together hold `PREFETCH` bytes at most, and what one poll has brought; where there are so many
+partitions that each would get less than `_LEAST`, they get that.
+
+Two threads that fetch one partition take turns with it, and where they read at different places each moves the other's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pares.ledger.handle_state import Lifetime
+from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, NO_RIGHT, PARTITION_EOF
+from pares.ledger.kafka.seek import READING
+from pares.ledger.kafka.settings import Settings, log
+from pares.ledger.source import Fetched, Record
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+PREFETCH: Final = 32 << 20
+"""Bytes of keys and payloads that all queues hold at most."""
+COMMITTED: Final[dict[str, Any]] = {"isolation.level": "read_committed"}
+"""Users' records: those of an aborted transaction are none, and of an open one not yet."""
+_LEAST: Final = 64 << 10
+_EACH: Final = 64
+"""Bytes that a record counts for besides its key and payload."""
+_AT_ONCE: Final = 2000
+_TICK: Final = 0.001
+"""Seconds below which a client does not wait, but looks."""
+_SLICE: Final = 0.1
+"""Seconds of one poll: after that another thread may have its turn, or the client be changed."""
+_UNUSED: Final = 30.0
+"""Seconds after which a partition is no longer fetched that nobody has asked for."""
+_TIDY: Final = 1.0
+
+
+class _Queue:
+    """What was fetched of one partition: everything from `at` to below `position`."""
+
+    __slots__ = ("at", "bytes", "error", "fetching", "paused", "position", "records", "seek", "used")
+
+    def __init__(self, offset: int) -> None:
+        self.begin(offset)
+        self.seek: int | None = None
+        """Where it is to be read from, once it is somebody's turn."""
+        self.used = time.monotonic()
+
+    def begin(self, offset: int) -> None:
+        """Nothing is here, and what comes next is at `offset` or behind it."""
+        self.at = self.position = offset
+        self.records: deque[Record] = deque()
+        self.bytes = 0
+        self.paused = False
+        self.error: KafkaError | None = None
+
+    def skip(self, offset: int) -> None:
+        """Forget what is below `offset`."""
+        records = self.records
+        while records and records[0].offset < offset:
+            self.bytes -= _size(records.popleft())
+        self.at = offset
+
+    def take(self, max_records: int, max_bytes: int) -> Fetched:
+        """What is here, within these limits; at least one record, if there is one."""
+        records = self.records
+        if len(records) <= max_records and self.bytes <= max_bytes:
+            found = tuple(records)
+            records.clear()
+            self.bytes = 0
+        else:
+            count = size = total = 0
+            for record in islice(records, max_records):
+                size += len(record.payload) if record.key is None else len(record.payload) + len(record.key)
+                if size > max_bytes and count:
+                    break
+                total = size
+                count += 1
+            found = tuple([records.popleft() for _ in range(count)])
+            self.bytes -= total + count * _EACH
+        self.at = found[-1].offset + 1 if records else self.position
+        return Fetched(found, self.at)
+
+
+class Prefetch:
+    """The client, and the queues that it fills. Safe to use from several threads; `_changed` guards every field."""
+
+    def __init__(self, settings: Settings, where: str, topic: str, lifetime: Lifetime) -> None:
+        self._settings = settings
+        self._where = where
+        self._topic = topic
+        self._lifetime = lifetime
+        self._changed = threading.Condition()
+        self._fetching: dict[int, threading.Lock] = {}
+        self._queues: dict[int, _Queue] = {}
+        self._client: Any = None
+        self._busy = False
+        """Whether it is somebody's turn."""
+        self._stale = False
+        """The client is to be replaced, in the next turn."""
+        self._tidied = 0.0
+        self.generation = 0
+        """The number of the client: grows with `renew`."""
+
+    @property
+    def held(self) -> int:
+        """Bytes that the queues hold."""
+        with self._changed:
+            return sum(queue.bytes for queue in self._queues.values())
+
+    def take(
+        self, partition: int, offset: int, max_records: int, max_bytes: int, deadline: float, generation: int
+    ) -> Fetched | KafkaError | None:
+        """What there is from `offset` on, as soon as that is something; nothing at the deadline (`time.monotonic`).
+
+        What went wrong with the partition instead, if something did. None once the client is another one than that.
+        """
+        with self._changed:
+            lock = self._fetching.setdefault(partition, threading.Lock())
+        if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return Fetched((), offset)
+        try:
+            polled = False
+            while True:
+                with self._changed:
+                    self._lifetime.check()
+                    if generation != self.generation:
+                        return None
+                    found = self._found(partition, offset, max_records, max_bytes)
+                    if found is not None:
+                        return found
+                    left = deadline - time.monotonic()
+                    if left < _TICK and (polled or self._busy):
+                        return Fetched((), offset)
+                    if self._busy:
+                        self._changed.wait(left)
+                        continue
+                    self._busy = polled = True
+                self._turn(min(max(left, 0.0), _SLICE))
+        finally:
+            lock.release()
+
+    def _found(self, partition: int, offset: int, max_records: int, max_bytes: int) -> Fetched | KafkaError | None:
+        queue = self._queues.get(partition)
+        if queue is None:
+            self._begin(partition, offset)
+            return None
+        queue.used = time.monotonic()
+        if queue.seek is not None or not queue.at <= offset <= queue.position:
+            queue.seek = offset
+            return None
+        if queue.error is not None:
+            error, queue.error, queue.seek = queue.error, None, offset
+            return error
+        queue.skip(offset)
+        if queue.records:
+            found = queue.take(max_records, max_bytes)
+            if queue.paused and queue.bytes <= self._room() // 4:
+                queue.paused = False
+                self._client.resume([self._place(partition)])
+            return found
+        if queue.position > offset:
+            queue.at = queue.position
+            return Fetched((), queue.position)
+        return None
+
+    def _begin(self, partition: int, offset: int) -> None:
+        """Fetch a partition that is not fetched yet. Nothing of it can be on its way, so this needs no turn."""
+        if not self._stale and self._client is not None:  # else the next turn makes a client, for all queues
+            self._client.incremental_assign([self._place(partition, offset)])
+        self._queues[partition] = _Queue(offset)
+
+    def renew(self) -> None:
+        """Go on with a new client: the topic is another one, or the client does not find it. All that was fetched is void."""
+        with self._changed:
+            self.generation += 1
+            self._stale = True
+            self._queues.clear()
+            self._changed.notify_all()
+
+    def refresh(self) -> None:
+        """Have the client look at the topic again: it may have grown."""
+        with self._changed:
+            client = self._client
+        if client is not None:
+            try:
+                client.list_topics(self._topic, timeout=self._settings.timeout)
+            except (client_module().KafkaException, RuntimeError) as error:
+                log.debug("%s: no news of %s: %s", self._where, self._topic, error)
+
+    def close(self) -> None:
+        """Give the client back; threads that wait are told by their `lifetime`, which has ended."""
+        with self._changed:
+            self._changed.notify_all()
+            while self._busy:
+                self._changed.wait()
+            client, self._client = self._client, None
+            self._queues.clear()
+        if client is not None:
+            client.close()
+
+    # A turn ----------------------------------------------------------------------------------------------------------
+
+    def _turn(self, timeout: float) -> None:
+        try:
+            client = self._prepared()
+            first = client.poll(timeout)
+            if first is not None:
+                messages = [first, *client.consume(_AT_ONCE, timeout=0)]
+                with self._changed:
+                    if not self._stale:
+                        self._sort(messages)
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _prepared(self) -> Any:
+        """The client, with all partitions at their places."""
+        with self._changed:
+            old = None
+            if self._stale or self._client is None:
+                old, self._stale = self._client, False
+                self._client = self._made()
+                for partition, queue in self._queues.items():
+                    queue.seek = queue.at if queue.seek is None else queue.seek
+                    queue.begin(queue.seek)
+                    queue.seek = None
+                    self._client.incremental_assign([self._place(partition, queue.at)])
+            for partition, queue in self._queues.items():
+                if queue.seek is not None:
+                    # From here on nothing comes that was fetched before: the client drops it.
+                    self._leave(partition, queue)
+                    queue.begin(queue.seek)
+                    queue.seek = None
+                    self._client.incremental_assign([self._place(partition, queue.at)])
+            now = time.monotonic()
+            if now > self._tidied + _TIDY:
+                self._tidied = now
+                for partition, queue in [*self._queues.items()]:
+                    if now > queue.used + _UNUSED:
+                        self._leave(partition, queue)
+                        del self._queues[partition]
+            client = self._client
+        if old is not None:
+            old.close()
+        return client
+
+    def _leave(self, partition: int, queue: _Queue) -> None:
+        if queue.paused:
+            self._client.resume([self._place(partition)])
+        self._client.incremental_unassign([self._place(partition)])
+
+    def _sort(self, messages: list[Message]) -> None:
+        """Messages into their queues."""
+        queues, filled = self._queues, dict[int, _Queue]()
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._heed(message, error)
+                continue
+            number: Any = message.partition()
+            queue, offset = queues.get(number), message.offset() or 0
+            if queue is None or offset < queue.position:
+                continue
+            key: Any = message.key()
+            value: Any = message.value()
+            payload: bytes = value if value is not None else b""
+            queue.records.append(Record(offset, message.timestamp()[1], key, payload))
+            queue.bytes += _EACH + len(payload) + (0 if key is None else len(key))
+            queue.position = offset + 1
+            filled[number] = queue
+        room = self._room()
+        for number, queue in filled.items():
+            if not queue.paused and queue.bytes > room:
+                queue.paused = True
+                self._client.pause([self._place(number)])
+
+    def _heed(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        number: Any = message.partition()
+        if code == PARTITION_EOF:
+            queue = self._queues.get(number)
+            if queue is not None:
+                queue.position = max(queue.position, message.offset() or 0)
+            return
+        log.debug("%s: partition %s: %s", self._where, number, self._settings.scrubbed(error.str()))
+        if code == GROUP_AUTHORIZATION:
+            return  # said of a group that nobody joins
+        if code not in (*GONE, *LOST_POSITION, *NO_RIGHT) and not error.fatal():
+            return  # the connection is in trouble, and the client goes on by itself
+        for partition, queue in self._queues.items():
+            if number in (partition, -1) or number is None:
+                queue.error = error
+
+    def _room(self) -> int:
+        """Bytes that the queue of one partition may hold."""
+        return max(_LEAST, PREFETCH // max(1, len(self._queues)))
+
+    def _place(self, partition: int, offset: int | None = None) -> Any:
+        kafka = client_module()
+        if offset is None:
+            return kafka.TopicPartition(self._topic, partition)
+        return kafka.TopicPartition(self._topic, partition, offset)
+
+    def _made(self) -> Any:
+        return new_client(
+            "Consumer",
+            self._settings,
+            {
+                **READING,
+                **COMMITTED,
+                "fetch.wait.max.ms": min(250, max(10, self._settings.milliseconds // 2)),
+                "fetch.message.max.bytes": 1 << 20,
+                "queued.min.messages": 100_000,
+                "queued.max.messages.kbytes": 8192,
+                "error_cb": self._error,
+            },
+        )
+
+    def _error(self, error: KafkaError) -> None:
+        log.debug("%s: %s", self._where, self._settings.scrubbed(error.str()))
+
+
+def _size(record: Record) -> int:
+    return _EACH + len(record.payload) + (len(record.key) if record.key is not None else 0)
