@@ -7,10 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 from core_authors import Pen, began, world_of
+from core_driver import A, Solo
 from core_stage import Stage
 
+from pares.core.lease import MS, challenge_ns
 from pares.core.wire import fold, records
 from pares.core.wire.forgetting import GRACE
+from pares.core.wire.records import Claim
 from pares.core.wire.world import FORGET, World
 
 
@@ -91,3 +94,30 @@ def test_r20_many_living_members_do_not_make_a_crash_loop_be_remembered() -> Non
         most = max(most, len(world.members))
     assert world.members.keys() >= {f"l{i}~1" for i in range(250)}
     assert most < 250 + 2 * FORGET // 10
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_r20_a_living_member_leaves_no_seat_to_those_that_wrote_after_it(held: bool) -> None:
+    """What it wrote last is older than what was due of the dead holder: it lives all the same, and takes the seat at once if it
+    is the first. The other one may hold a seat of that role and not be able to take it."""
+    paper, (h, c) = began("h~1", "c~1", session=500)
+    h.role("A", seats=1 + held)
+    h.claim("A")
+    if held:
+        c.claim("A", index=1)
+    solo = Solo("A", paper=paper, session_ms=2000)
+    while "Beat" not in solo.kinds(solo.run(0.01)):
+        assert solo.now < 5000 * MS
+        h.beat()
+        c.beat()
+    last = h.beat()
+    solo.tick()
+    read_at, written = solo.now, list[Any]()
+    while not (claims := [record for record in written if isinstance(record, Claim)]):
+        assert solo.now < read_at + 2000 * MS
+        c.beat()
+        written += solo.run(0.01)
+    assert "Beat" not in solo.kinds(written)
+    assert (claims[0].over, claims[0].free) == (("h~1", last), False)
+    assert solo.now < read_at + challenge_ns(500, 0.1, 0.1) + 20 * MS
+    assert solo.world.seats[A].holder == solo.me

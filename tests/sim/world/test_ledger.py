@@ -266,6 +266,28 @@ def test_bells_ring_for_appends_of_others(bell: bool) -> None:
         assert waited[0] >= 30 * SECOND
 
 
+def test_a_log_that_lags_rings_for_each_append_once_it_can_be_read() -> None:
+    """An entry that lands while an earlier one's bell is not heard yet, and that the next read does not bring."""
+    seen: list[tuple[int, list[bytes]]] = []
+    with World(1).playing() as world:
+        log = world.log()
+        for at in (1000, 1040):
+            world.at(at * MS, log.partitions[0].append, [b"x"], at * MS)
+
+        def reader(process: Process) -> None:
+            ledger = world.ledger(process, log, Weather(lag=30 * MS))
+            bells = process.host.bells(ledger)  # type: ignore[arg-type]
+            process.host.sleep(1.05)  # the first one's has rung
+            for seconds in (0, 10):
+                bells.wait(seconds)
+                seen.append((process.world.now // MS, [entry.payload for entry in ledger.read(0)]))
+
+        world.start("reader", reader)
+        world.run(60 * SECOND)
+    assert [payloads for _, payloads in seen] == [[b"x"], [b"x", b"x"]]
+    assert seen[1][0] < 1080
+
+
 def test_a_ring_ends_a_wait_or_the_next_one() -> None:
     def main(process: Process) -> None:
         host = process.host

@@ -8,10 +8,10 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
 * a silent holder is challenged a session after its last record was read, or a lease after it was written where that is known
   (R21), never earlier (R3); and only when a look at the log that began after that has found nothing newer;
 * **R20** many may have died at once, and among the dead are some of those who would be next. A member of whom something was
-  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them
-  only. Claims name the word that they out-wait, so several may claim and one counts: after the designated member the others
-  follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is waited for in
-  turn]
+  read after the silent holder's next record was due has outlived it: if there are such survivors, placement knows of them only,
+  and of this member itself. Claims name the word that they out-wait, so several may claim and one counts: after the designated
+  member the others follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is
+  waited for in turn]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
   that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
   leader hands the seat on to one of those that died with it, for its rank]
@@ -176,7 +176,7 @@ class Moves:
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
-        crew = self._watches.survivors(holder, self.crew)
+        crew = self._survivors(holder)
         target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
         crew = crew or self.crew
         found: list[Take] = []
@@ -197,6 +197,14 @@ class Moves:
                 if self.due(at + wait, now):
                     found.append(Take(seat, over))
         return found
+
+    def _survivors(self, holder: MemberState) -> frozenset[str]:
+        """Those of the crew that have outlived the holder, for all that this member knows (R20). If there are any it is one of
+        them itself, whatever it wrote last. Stopwatches run apart, so members differ in what they read after the holder's next
+        record was due; but each of them lives, and so the first in line of all that they name knows that it is the first. [each
+        of two leaves the seat to the other, or frees what it could have taken itself]"""
+        found = self._watches.survivors(holder, self.crew)
+        return found | {self.me}.intersection(self.crew) if found else found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
         """The member that is to claim the seat at once. The one that placement wants there may hold another seat of the role

@@ -67,6 +67,8 @@ class User:
         self.draining = False
         self.barrier_time: int | None = None
         """How long its barriers take, in nanoseconds, if not as the plan has it."""
+        self.hanging: list[Process] = []
+        """Where its callback runs for so long now, once for each call."""
 
     def step_length(self) -> float:
         """How long the next step of its work takes, in seconds."""
@@ -223,19 +225,32 @@ class User:
             return
         key = (event.role, event.seat, event.token)
         length = self.rng.uniform(0, plan.barrier) * plan.session_ms / 1000
+        rest = process.host.sleep
         if self.barrier_time is not None:
-            length = self.barrier_time / 1e9
+            length, rest = self.barrier_time / 1e9, self._hangs(process)
         if isinstance(event, Acquired):
-            process.host.sleep(length)
+            rest(length)
             if plan.barrier_raises and self.rng.random() < plan.barrier_raises and not self.stage.calm:
                 raise BarrierRaised(f"for {key}")
             work.initialised.add((process, key))
             return
         running = work.begin(process, key, "barrier")
         try:
-            process.host.sleep(length)
+            rest(length)
         finally:
             work.finish(running)
+
+    def _hangs(self, process: Process) -> Callable[[float], None]:
+        """Sleeps in that process, and says so meanwhile."""
+
+        def rest(seconds: float) -> None:
+            self.hanging.append(process)
+            try:
+                process.host.sleep(seconds)
+            finally:
+                self.hanging.remove(process)
+
+        return rest
 
     # Styles ----------------------------------------------------------------------------------------------------------
 

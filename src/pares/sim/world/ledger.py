@@ -112,7 +112,9 @@ class SimLedger:
         def landed(entries: list[EntryTuple]) -> None:
             if not self._closed and not self._link(partition).reads_cut:
                 world, link = self._process.world, self._link(partition)
-                if link.log.urgent and any(not bells.heard for bells in self._bells[partition]):
+                # A bell that has rung is heard before the next read: of a log without lag that read brings these entries, too.
+                lags = link.weather.lag > 0
+                if link.log.urgent and (lags or any(not bells.heard for bells in self._bells[partition])):
                     world.after(link.weather.lag + link.trip(), self._ring, partition)
 
         return landed

@@ -73,11 +73,13 @@ class Liveness(Promise):
     def end(self) -> None:
         world = self.ground.judge.judge.world
         there = [user for user in self.stage.own if self.stage.able(user, self.patience)]
+        live = [user for user in there if user.member.state == "live" and user.member.id in world.members]
         for user in there:
-            there_too = user.member.state == "live" and user.member.id in world.members
-            if not there_too and not self._kept_out():
+            if user not in live and not self._kept_out():
                 raise self.broken(f"{user.name} never came to be in the group, though nothing hindered it")
-        if there and not self.ground.between_logs():
+        # Roles are declared by members in the group: where all of them still wait to begin a log without its origin (R12),
+        # nobody can have done it.
+        if live and not self.ground.between_logs():
             for role in self.stage.roles:
                 if role not in world.roles and not self.stage.plan.acts:
                     raise self.broken(f"the role {role} was never declared, though members that live were made with it")

@@ -109,6 +109,10 @@ class Speed(Promise):
     def _calm(self, but: Process | None = None) -> bool:
         """A healthy ledger, nothing happened lately that could still have effects, and everybody is well."""
         stage = self.stage
+        # A ledger that has lost what it had acknowledged is not healthy (A1): a member that was frozen meanwhile may live in
+        # the log of before, and hold seats there that nobody else knows of.
+        if self.ground.between_logs():
+            return False
         if not self.ground.healthy() or self.world.now < stage.disturbed_at + self.while_:
             return False
         here = [user for user in stage.own if user.running and user.process is not but]
