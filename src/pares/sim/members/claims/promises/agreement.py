@@ -66,7 +66,7 @@ class Agreement(Promise):
         self._beyond += [(one, one.world, one.position) for one in readers if one.position > partition.end]
 
     def _landed(self, landed: Landed) -> None:
-        """Whoever notices the loss gets another world, before it reads on."""
+        """A member that notices the loss gets another world, before it reads on."""
         if any(reader.world is world and reader.position > read for reader, world, read in self._beyond):
             self._misled = True
             self._beyond = []
