@@ -220,6 +220,8 @@ class Surface:
             return "()" if making is object.__init__ else "its base"
         if "__dataclass_fields__" in vars(kind) and not making.__code__.co_filename.endswith(".py"):
             return self._fields(kind)
+        if making.__module__.partition(".")[0] != "pares":
+            return "its base"  # another package's, which may say it otherwise in another version
         return self.spelling.signature(making, bound=True).partition(" -> ")[0]
 
     def _tuple(self, kind: Any) -> str:
