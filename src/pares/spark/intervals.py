@@ -124,6 +124,8 @@ CAUSES: Final = {
     reasons.DRAINED: "drain",
     reasons.NOT_READY: "drain",
     reasons.SLOW: "slow leader",
+    reasons.BEHIND: "slow leader",
+    reasons.STUCK: "slow leader",
     reasons.CLOSED: "leave",
     reasons.LEFT: "leave",
     reasons.PAUSED: "pause",
