@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import pares
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Bell, Capabilities, Entry, Ledger, Log
+from pares.ledger import Bell, Capabilities, Entry, Ledger, Log, Stamped
 from pares.runtime.here import HERE
 from pares.runtime.os_host import OsHost
 
@@ -243,6 +243,12 @@ class Faulty:
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         self._reads()
         return self._inner.read(offset, partition, max_records, timeout)
+
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        self._reads()
+        return cast(Stamped, self._inner).read_stamped(offset, partition, max_records)
 
     def start(self, partition: int = 0) -> int:
         self._reads()

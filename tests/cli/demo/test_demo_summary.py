@@ -92,6 +92,7 @@ def test_a_member_that_is_cut_off_reaches_its_ledger_by_no_way(tmp_path: Path) -
         "append_each": ([(0, b"x"), (1, b"x")],),
         "changed": ([0, 0],),
         "read": (0,),
+        "read_stamped": (0,),
         "start": (),
         "end": (),
         "identity": (),

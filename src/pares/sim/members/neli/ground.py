@@ -27,6 +27,10 @@ class NeliGround(Ground):
 
     plan: NeliPlan
 
+    def _unknown(self) -> bool:
+        """Its judge keeps what it has heard, and members read on from where they are."""
+        return False
+
     def __init__(self, plan: NeliPlan, *, told: bool = False) -> None:
         self.unwanted: set[str] = set()
         self.next_door: list[Any] = []
