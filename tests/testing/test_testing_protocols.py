@@ -190,7 +190,7 @@ def test_on_kafka_a_broker_shares_out_partitions_and_may_not_hear_a_leader() -> 
         stage.member(name, "kafka://broker:9092/pares", roles=["mail"], protocol=pares.Nele(T=9.0))
     stage.until(lambda: stage.leader("mail"))
     unheard = first(stage)
-    stage.cut(unheard, reads=False, writes=False, group=True)
+    stage.cut(unheard, writes=False, group=True)
     stage.until(lambda: len(stage.leaders("mail")) == 2, 10)
     stage.heal()
     stage.run(10)

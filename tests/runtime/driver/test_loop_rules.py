@@ -28,12 +28,11 @@ class Altered(Faulty):
 
 def test_a_read_is_judged_by_a_stopwatch_read_after_the_fetch(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """R4: a member that was stopped in the fetch must not judge what it read by the time before it."""
-    me = Crew(faulty).leader("a")
     returned: list[int] = []
     judged: list[tuple[int, int]] = []
-    read, step = faulty.read, binding(me).core.step  # pyright: ignore
+    read = faulty.read_stamped
 
-    def reads(*args: Any, **kwargs: Any) -> list[Entry]:
+    def reads(*args: Any, **kwargs: Any) -> tuple[list[Entry], list[int | None]]:
         entries = read(*args, **kwargs)
         returned.append(stopwatch())
         return entries
@@ -43,7 +42,9 @@ def test_a_read_is_judged_by_a_stopwatch_read_after_the_fetch(faulty: Faulty, mo
             judged.append((returned[-1], now))
         return step(event, now)
 
-    monkeypatch.setattr(faulty, "read", reads)
+    monkeypatch.setattr(faulty, "read_stamped", reads)
+    me = Crew(faulty).leader("a")
+    step = binding(me).core.step  # pyright: ignore
     monkeypatch.setattr(binding(me).core, "step", steps)
     until(lambda: len(judged) > 20, "it reads")
     assert all(now >= fetched for fetched, now in judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,10 +27,10 @@ def test_members_give_no_other_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     """In simulated worlds with every fault there is: each word that the table has is met, and no other one."""
     said, appended = set[str](), SimLog.append
 
-    def append(log: SimLog, payloads: Iterable[bytes], now: int, *, hole: int = 0) -> int:
+    def append(log: SimLog, payloads: Iterable[bytes], now: int, **how: Any) -> int:
         payloads = list(payloads)
         said.update(why for why in map(_why, payloads) if why)
-        return appended(log, payloads, now, hole=hole)
+        return appended(log, payloads, now, **how)
 
     monkeypatch.setattr(SimLog, "append", append)
     for seed in range(SEEDS):

@@ -40,7 +40,7 @@ def insert(connection: sqlite3.Connection, log: int, payloads: Sequence[bytes], 
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
     if clock != NO_CLOCK:
         stamps = [(key + i, clock, began) for i in range(len(payloads))]
-        connection.executemany("INSERT INTO stamps VALUES (?, ?, ?)", stamps)
+        connection.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?, ?)", stamps)
     connection.execute("UPDATE logs SET next = ? WHERE log = ?", (first + len(payloads), log))
     return int(first)
 
@@ -50,7 +50,7 @@ def insert_keys(connection: sqlite3.Connection, log: int, first: int, keys: Sequ
     rows = [((log << SHIFT) + first + i, key) for i, key in enumerate(keys) if key is not None]
     if rows:
         connection.execute(_KEYS)
-        connection.executemany("INSERT INTO keys VALUES (?, ?)", rows)
+        connection.executemany("INSERT OR REPLACE INTO keys VALUES (?, ?)", rows)
 
 
 def delete(connection: sqlite3.Connection, log: int, first: int, upto: int, stamps: int) -> None:
