@@ -10,6 +10,7 @@ Rules, each with what breaks without it:
   raised on purpose is found in it and raised as it was. [two pages of Java instead of "no broker answers"]
 * The facts are settled before anything is asked of them (`localCheckpoint`), and what is asked is asked of that. [a cached frame
   forgets its rows when a view over it is dropped, as Spark's `sql` does after each query: then every question reads the log]
+* A short log is folded by this process, by the same code. [workers take seconds to start, and the fold of a demo takes none]
 * A long Kafka log is read in several ranges at once and put in order afterwards, by offset; a short one, and a SQLite file,
   in one go, which needs no ordering. [reading from brokers takes several times as long as folding]
 """
@@ -20,11 +21,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from pares.core import errors
 from pares.core.errors import LedgerGap, ParesError
 from pares.ledger.registry import scheme_of
 from pares.spark.facts import folding as fold
-from pares.spark.logs import first_and_end, open_to_read
+from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.logs import entries_of, first_and_end, open_to_read
 from pares.spark.source import LedgerSource
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ TRIES: Final = 5
 """How often a log that loses its beginning meanwhile is read anew."""
 PER_RANGE: Final = 200_000
 """Entries from which on a further range pays: starting to read another one takes a second."""
+SMALL: Final = 20_000
+"""Up to so many entries are read and folded by this very process: Spark's workers take longer to start."""
 MOST_RANGES: Final = 8
 """In so many ranges at the most: each keeps a client of its own busy."""
 _RAISED: Final = re.compile(r"^(?:\S*\.)?pares\.core\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -63,6 +69,8 @@ class Reading:
             self.look(everywhere=induced)
             starts = {number: start for number, (start, _) in self._bounds.items()}
             try:
+                if self.entries <= SMALL:
+                    return self._here(group, starts, error_ms)
                 frame = fold.facts(self._entries(), group, starts, self._partition, error_ms)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
@@ -73,6 +81,22 @@ class Reading:
                     raise
                 raise raised from None
         raise AssertionError("the last try returns or raises")
+
+    def _here(self, group: str | None, starts: dict[int, int], error_ms: int) -> DataFrame:
+        """The same facts, folded by this process."""
+        found: list[Any] = []
+        with open_to_read(self._url, self._client) as opened:
+            for number, (low, high) in self._bounds.items():
+                share = fold.Partition(group, number, starts[number], claims=number == self._partition, error_ms=error_ms)
+                for entries in entries_of(opened.log, number, low, high):
+                    found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
+                found += [batch for name, rows in share.finish() for batch in batches(name, rows)]
+        return self._spark.createDataFrame(pa.Table.from_batches(found, arrow_schema()))
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are, holes included."""
+        return sum(end - start for start, end in self._bounds.values())
 
     @property
     def start(self) -> int:
