@@ -71,6 +71,15 @@ class Scribe:
         self._last[member] = offset
         return offset
 
+    def twin(self, member: str) -> int:
+        """Another process that has the member's id writes a record of its own, under a number that was given."""
+        beat = r.Beat(v=1, g=self.group, m=member, n=self._n[member], b=BASE, s=99)
+        return self.raw(r.encode(beat))
+
+    def skip(self, member: str, numbers: int) -> None:
+        """Records of the member that the log has lost."""
+        self._n[member] += numbers
+
     def sleep(self, ms: int) -> None:
         self.now += ms
 

@@ -33,13 +33,14 @@ from pares.spark import verdict
 from pares.spark.logs import open_to_read
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.session import out_of_memory, session
-from pares.spark.verdict import FAILS, Promise
+from pares.spark.verdict import Promise
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from pares.spark.rows import Faults
+    from pares.spark.tables import Engine
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ class AuditResult:
 
     def code(self, fail_on: Sequence[str] = ()) -> int:
         """3 if a promise was broken, or has one of the verdicts `fail_on` (of `verdict.FAILS`), else 0."""
-        if strange := set(fail_on) - set(FAILS):
-            raise ConfigError(f"{', '.join(sorted(strange))} can't be failed on: give some of {', '.join(FAILS)}")
+        verdict.check_failing(fail_on)
         return 3 if any(promise.verdict in ("broken", *fail_on) for promise in self.promises) else 0
 
     def rows(self, table: str) -> list[Row]:
@@ -144,6 +144,7 @@ def audit(
     clock_error_ms: int = 0,
     slack_ms: int = SLACK_MS,
     form: Literal["parquet", "jsonl"] = "parquet",
+    engine: Engine = "auto",
 ) -> AuditResult:
     """Audits `group` on the ledger at the URL `ledger`.
 
@@ -161,6 +162,7 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. They say the same.
 
     Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap that is
     too small, and for a group that writes a newer format than this version reads, `LedgerUnavailable` for a ledger that can't
@@ -174,7 +176,9 @@ def audit(
         place = opened.log.url, opened.partition
     spark = spark if spark is not None else session()
     with _in_memory():
-        (result,) = _audits(spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
+        (result,) = _audits(
+            spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
+        )
     if out is not None:
         result.write(out, form)
     return result
@@ -188,6 +192,7 @@ def audit_all(
     options: Mapping[str, str] | None = None,
     clock_error_ms: int = 0,
     slack_ms: int = SLACK_MS,
+    engine: Engine = "auto",
 ) -> list[AuditResult]:
     """Audits all groups on the ledger, in one pass over its log, by name; see `audit`. Groups of which the log has lost the beginning,
     and holds no snapshot, are left out. Raises `ConfigError` for a ledger without any group."""
@@ -196,7 +201,7 @@ def audit_all(
         place = opened.log.url, opened.partition
     spark = spark if spark is not None else session()
     with _in_memory():
-        return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True)
+        return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
 
 def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
@@ -235,6 +240,7 @@ def _audits(
     writes: str | Path | DataFrame | None,
     *,
     induced: bool,
+    engine: Engine,
 ) -> list[AuditResult]:
     # Only now: these need pyspark, and if it is not there, `session` has said so.
     from pares.spark import rows as rows_
@@ -248,7 +254,7 @@ def _audits(
     rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
     with tables.interpreted(spark, short=short):
-        frames = tables.of_log(facts, struck, allowed, short=short)
+        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine)
         sums = tables.sums(frames)
         heads = {row["g"]: row for row in frames["groups"].toArrow().to_pylist() if row["first_ms"] is not None}
         if not heads:

@@ -87,7 +87,9 @@ class Reading:
         found: list[Any] = []
         with open_to_read(self._url, self._client) as opened:
             for number, (low, high) in self._bounds.items():
-                share = fold.Partition(group, number, starts[number], claims=number == self._partition, error_ms=error_ms)
+                share = fold.Partition(
+                    group, number, starts[number], claims=number == self._partition, error_ms=error_ms
+                )
                 for entries in entries_of(opened.log, number, low, high):
                     found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
                 found += [batch for name, rows in share.finish() for batch in batches(name, rows)]

@@ -291,7 +291,9 @@ def _cast(rows: DataFrame, name: str, kind: str) -> str:
     if kind in ("bigint", "int") and given in ("double", "float"):
         return f"try_cast(round({column}) AS {kind})"
     if kind in ("bigint", "int") and given in ("date", "boolean"):
-        raise ConfigError(f"the column {name} is of type {given}: give whole numbers, of milliseconds where it is a time")
+        raise ConfigError(
+            f"the column {name} is of type {given}: give whole numbers, of milliseconds where it is a time"
+        )
     return f"try_cast({column} AS {kind})"
 
 

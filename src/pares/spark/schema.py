@@ -39,10 +39,24 @@ TABLES: Final[dict[str, str]] = {
 """Each table's columns in the words of Spark's SQL."""
 
 ORDER: Final = (
-    *("offset", "from_offset", "from_ms", "at_ms", "rule", "kind", "role", "seat", "token", "token_a", "token_b", "member"),
+    *(
+        "offset",
+        "from_offset",
+        "from_ms",
+        "at_ms",
+        "rule",
+        "kind",
+        "role",
+        "seat",
+        "token",
+        "token_a",
+        "token_b",
+        "member",
+    ),
     *("key", "seq"),
 )
 """In which order the rows of a table stand: by those of these columns that it has."""
+
 
 def columns(table: str) -> dict[str, str]:
     """The columns of a table: name and type, in order."""

@@ -6,19 +6,22 @@ driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, by, text, view
-from pares.spark.rules.registry import violations
+from pares.spark.rules.registry import INPUTS, plainly, violations
 from pares.spark.session import started_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+Engine: TypeAlias = Literal["auto", "spark", "python"]
+"""By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these in a short log
+and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
@@ -35,6 +38,7 @@ SELECT g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, cause
 FROM {facts} WHERE kind = 'record'
 """
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
+_WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")
 _PRESENT: Final = "SELECT DISTINCT CASE WHEN kind = 'record' THEN cause ELSE kind END AS what FROM {all}"
 _BAD: Final = "SELECT g, offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
 _FAULTS: Final = "SELECT CAST(NULL AS STRING) AS g, at_ms, member, fault FROM {faults}"
@@ -84,13 +88,15 @@ SUMS: Final = {
 }
 
 
-def of_log(facts: DataFrame, faults: DataFrame, allowed: Allowed, *, short: bool = False) -> dict[str, DataFrame]:
+def of_log(
+    facts: DataFrame, faults: DataFrame, allowed: Allowed, *, short: bool, engine: Engine
+) -> dict[str, DataFrame]:
     """All frames that follow from the log: the inputs of the rules, and the tables of `schema` but the sink's.
 
-    `short`: the log is, so that to work a table out twice costs nothing; see `_Settle`.
+    `short`: the log is, so that to work a table out twice costs nothing; see `_Settle`. `engine`: see `Engine`.
     """
     settled = _Settle(short)
-    spark, literals = facts.sparkSession, allowed.literals()
+    spark = facts.sparkSession
     frames: dict[str, DataFrame] = {
         "records": view(spark, _RECORDS, {"facts": facts}),
         "facts": settled(view(spark, _FACTS, {"facts": facts})),
@@ -108,6 +114,40 @@ def of_log(facts: DataFrame, faults: DataFrame, allowed: Allowed, *, short: bool
     frames["takeovers"] = settled(intervals.takeovers(frames["believed"]))
     frames["balance"] = intervals.balance(frames["members"], frames["believed"])
     frames["bad_records"] = view(spark, _BAD, frames)
+    by_rules = _plainly if engine == "python" or (engine == "auto" and short) else _by_sql
+    by_rules(spark, frames, raw, allowed, settled)
+    return frames
+
+
+def _plainly(
+    spark: SparkSession,
+    frames: dict[str, DataFrame],
+    raw: DataFrame,
+    allowed: Allowed,
+    settled: Callable[[DataFrame], DataFrame],
+) -> None:
+    """The rules by their oracles, here."""
+    import pyarrow as pa
+
+    found = plainly({name: frames[name].toArrow().to_pylist() for name in INPUTS}, allowed)
+    for name in ("violations", "anomalies"):
+        named = pa.schema([pa.field("g", pa.string()), *schema.arrow(name)])
+        frames[name] = spark.createDataFrame(pa.Table.from_pylist(found[name], schema=named))
+    waits = pa.schema(
+        [(n, pa.string()) for n in ("g", "role")] + [("seat", pa.int32())] + [(n, pa.int64()) for n in _WAITS]
+    )
+    frames["waits"] = spark.createDataFrame(pa.Table.from_pylist(found["waits"], schema=waits))
+
+
+def _by_sql(
+    spark: SparkSession,
+    frames: dict[str, DataFrame],
+    raw: DataFrame,
+    allowed: Allowed,
+    settled: Callable[[DataFrame], DataFrame],
+) -> None:
+    """The rules by their views."""
+    literals = allowed.literals()
     present: set[str] = {row["what"] for row in view(spark, _PRESENT, {**frames, "all": raw}).toArrow().to_pylist()}
     frames["pauses"] = settled(view(spark, text("views/pauses"), frames))
     stretches = settled(view(spark, text("views/waits"), frames, **literals))
@@ -120,7 +160,6 @@ def of_log(facts: DataFrame, faults: DataFrame, allowed: Allowed, *, short: bool
     frames["violations"] = settled(violations(spark, frames, allowed, present))
     words = ", ".join(KNOWN_FAULTS)
     frames["anomalies"] = settled(view(spark, text("views/anomalies"), frames, words=words))
-    return frames
 
 
 def shown(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -12,11 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from pares.core.errors import ConfigError
 from pares.spark.rules.base import Allowed, Row
 
 Verdict: TypeAlias = Literal["kept", "broken", "unsure", "slow", "expected", "missing", "not checked"]
 FAILS: Final = ("unsure", "slow", "missing")
 """Verdicts that make an audit fail only where that is asked for."""
+
+
+def check_failing(verdicts: Iterable[str]) -> None:
+    """Raises `ConfigError` for a verdict that an audit can't be made to fail on."""
+    if strange := set(verdicts) - set(FAILS):
+        raise ConfigError(f"{', '.join(sorted(strange))} can't be failed on: give some of {', '.join(FAILS)}")
 
 
 class Promise(NamedTuple):
@@ -110,7 +117,9 @@ def _ruled(promise: str, case: Case, rules: tuple[str, ...], looked: str) -> Pro
         if rows:
             count = sum(row["count"] for row in rows)
             first = rows[0]["worst"]
-            where = f"{_seat(first)}, {first['member_a']}, token {first['token_a']}: " if first["role"] is not None else ""
+            where = (
+                f"{_seat(first)}, {first['member_a']}, token {first['token_a']}: " if first["role"] is not None else ""
+            )
             unsure = "" if said == "broken" else " that clocks and late records may explain"
             text = f"{_count(count, 'exception')}{unsure} in {looked}; the worst: {where}{first['evidence']}"
             return Promise(promise, "broken" if said == "broken" else "unsure", text)
@@ -152,9 +161,7 @@ def _times(case: Case) -> str:
         return ""
     low, high = sudden["least_limit"], sudden["most_limit"]
     limit = _told(high) if low == high else f"{_told(low)} to {_told(high)}"
-    numbers = (
-        f"{_count(sudden['count'], 'takeover')}, p50 {_told(sudden['p50_ms'])}, longest {_told(sudden['max_ms'])}. Promised: {limit}"
-    )
+    numbers = f"{_count(sudden['count'], 'takeover')}, p50 {_told(sudden['p50_ms'])}, longest {_told(sudden['max_ms'])}. Promised: {limit}"
     if not sudden["beyond"]:
         return numbers
     allowed = f"{numbers}, and an append with its read-back, for which this audit allows {case.allowed.append_ms} ms"

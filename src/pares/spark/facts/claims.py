@@ -320,7 +320,9 @@ class History:
         if change.what == "stop":
             least = change.at + 2 * self._error_ms
             sign = max((at for at in self._lately.get(change.member, ()) if at < least), default=None)
-        fact = Fact(change.what, change.offset, at_ms, role, seat, change.token, change.member, change.member, change.at)
+        fact = Fact(
+            change.what, change.offset, at_ms, role, seat, change.token, change.member, change.member, change.at
+        )
         self._facts.append(fact._replace(cause=cause, why=change.why, sign_ms=sign))
 
     def _seat(self, change: SeatChanged, at_ms: int, sender: str) -> None:

@@ -59,9 +59,10 @@ def violation(
     members: tuple[Any, Any] = (None, None),
     span: tuple[Any, Any],
     offsets: Iterable[Any] = (),
+    evidence: str,
     seat: bool = True,
 ) -> Row:
-    """A violation as the oracles say it: all but its evidence in words."""
+    """A violation as the oracles say it."""
     return {
         "g": row["g"],
         "verdict": verdict if isinstance(verdict, str) else "certain" if verdict else "possible",
@@ -74,6 +75,7 @@ def violation(
         "from_ms": span[0],
         "to_ms": span[1],
         "offsets": list(offsets),
+        "evidence": evidence,
     }
 
 

@@ -32,8 +32,13 @@ def _pair(x: Row, y: Row, allowed: Allowed) -> Row | None:
     error = 2 * allowed.error_ms
     return {
         **{name: x[name] for name in SEAT},
-        **{"token_a": x["token"], "token_b": y["token"], "member_a": x["member"], "member_b": y["member"]},
-        **{"from_ms": begin, "to_ms": end, "offsets": [x["from_offset"], y["from_offset"]]},
+        "token_a": x["token"],
+        "token_b": y["token"],
+        "member_a": x["member"],
+        "member_b": y["member"],
+        "from_ms": begin,
+        "to_ms": end,
+        "offsets": [x["from_offset"], y["from_offset"]],
         "certain": sure is not None and sure > error + allowed.resolution_ms,
         "expected": x["overlap_ms"] > 0 and sure is not None and sure <= x["overlap_ms"] + allowed.slack_ms + error,
     }
@@ -48,6 +53,7 @@ def overlap(tables: Tables, allowed: Allowed) -> list[Row]:
             members=(row["member_a"], row["member_b"]),
             span=(row["from_ms"], row["to_ms"]),
             offsets=row["offsets"],
+            evidence=f"{row['member_a']} and {row['member_b']} may both have believed for {row['to_ms'] - row['from_ms']} ms",
         )
         for row in tables["overlaps"]
         if not row["expected"]
@@ -60,7 +66,8 @@ def two_holders(tables: Tables, allowed: Allowed) -> list[Row]:
     for rows in by(given, *SEAT).values():
         for a, b in pairwise(sorted(rows, key=lambda row: (row["from_offset"], row["token"]))):
             if a["to_offset"] is None or b["from_offset"] < a["to_offset"]:
-                found.append(_of_two(a, b, "token", "member", "gained_ms", "from_offset"))
+                text = f"the seat was given to {b['member']} at {b['from_offset']} while {a['member']} held it since {a['from_offset']}"
+                found.append(_of_two(a, b, "member", "gained_ms", "from_offset", text))
     return found
 
 
@@ -69,31 +76,46 @@ def token_fell(tables: Tables, allowed: Allowed) -> list[Row]:
     for rows in by(tables["moves"], *SEAT).values():
         for a, b in pairwise(sorted(rows, key=lambda row: row["offset"])):
             if b["token"] <= a["token"]:
-                found.append(_of_two(a, b, "token", "to_member", "at_ms", "offset"))
+                text = f"token {b['token']} at {b['offset']} came after token {a['token']} at {a['offset']}"
+                found.append(_of_two(a, b, "to_member", "at_ms", "offset", text))
     return found
 
 
-def _of_two(a: Row, b: Row, token: str, member: str, ms: str, offset: str) -> Row:
+def _of_two(a: Row, b: Row, member: str, ms: str, offset: str, evidence: str) -> Row:
     return violation(
         b,
         True,
-        tokens=(a[token], b[token]),
+        tokens=(a["token"], b["token"]),
         members=(a[member], b[member]),
         span=(a[ms], b[ms]),
         offsets=(a[offset], b[offset]),
+        evidence=evidence,
     )
 
 
-def _of_term(row: Row, verdict: bool, span: tuple[int | None, int | None], offsets: list[int | None]) -> Row:
+def _of_term(
+    row: Row, verdict: bool, span: tuple[int | None, int | None], offsets: list[int | None], evidence: str
+) -> Row:
     return violation(
-        row, verdict, tokens=(row["token"], None), members=(row["member"], None), span=span, offsets=offsets
+        row,
+        verdict,
+        tokens=(row["token"], None),
+        members=(row["member"], None),
+        span=span,
+        offsets=offsets,
+        evidence=f"{row['member']} {evidence}",
     )
+
+
+def _lasted(row: Row) -> tuple[int | None, int | None]:
+    return row["from_ms"], row["alive_ms"] if row["to_ms"] is None else row["to_ms"]
 
 
 def no_such_term(tables: Tables, allowed: Allowed) -> list[Row]:
     floors = {row["g"]: row["floor"] for row in tables["groups"]}
+    text = "says that it led by token {token}, which the log did not give to it for this seat"
     return [
-        _of_term(row, True, (row["from_ms"], row["alive_ms"] if row["to_ms"] is None else row["to_ms"]), [])
+        _of_term(row, True, _lasted(row), [], text.format(**row))
         for row in tables["terms"]
         if row["from_offset"] is None and row["from_ms"] is not None and row["token"] >= floors[row["g"]]
     ]
@@ -107,15 +129,15 @@ def before_the_log(tables: Tables, allowed: Allowed) -> list[Row]:
         early = row["gained_ms"] - row["from_ms"] - 2 * allowed.error_ms - allowed.resolution_ms
         if early > 0:
             span = (row["from_ms"], row["gained_ms"])
-            found.append(_of_term(row, early > row["step_ms"], span, [row["from_offset"]]))
+            text = f"says that it led {row['gained_ms'] - row['from_ms']} ms before the log gave it the seat"
+            found.append(_of_term(row, early > row["step_ms"], span, [row["from_offset"]], text))
     return found
 
 
 def believed_again(tables: Tables, allowed: Allowed) -> list[Row]:
+    text = "says that it led by token {token} again, after it had said that it no longer did"
     return [
-        _of_term(
-            row, True, (row["from_ms"], row["alive_ms"] if row["to_ms"] is None else row["to_ms"]), [row["from_offset"]]
-        )
+        _of_term(row, True, _lasted(row), [row["from_offset"]], text.format(**row))
         for row in tables["terms"]
         if row["revived"]
     ]
@@ -135,7 +157,11 @@ def past_lease(tables: Tables, allowed: Allowed) -> list[Row]:
         over = row["stop_ms"] - row["rest_ms"] - _lease(row, allowed)
         if over > 0:
             span = (row["rest_ms"], row["stop_ms"])
-            found.append(_of_term(row, over > row["step_ms"], span, [row["from_offset"]]))
+            text = (
+                f"says that it led up to {row['stop_ms'] - row['rest_ms']} ms after its last record before that, "
+                f"with a session of {row['session_ms']} ms"
+            )
+            found.append(_of_term(row, over > row["step_ms"], span, [row["from_offset"]], text))
     return found
 
 
@@ -173,5 +199,6 @@ def through_pause(tables: Tables, allowed: Allowed) -> list[Row]:
             if begin is None or end is None or end <= begin + _lease(term, allowed):
                 continue
             certain = end > begin + _lease(term, allowed) + term["step_ms"]
-            found.append(_of_term(term, certain, (begin, end), [pause["offset"], term["from_offset"]]))
+            text = f"led on through the pause at {pause['offset']} for {end - begin} ms"
+            found.append(_of_term(term, certain, (begin, end), [pause["offset"], term["from_offset"]], text))
     return found

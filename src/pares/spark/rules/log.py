@@ -11,7 +11,13 @@ from pares.spark.rules.base import Allowed, Row, Tables, by, violation
 def worlds_differ(tables: Tables, allowed: Allowed) -> list[Row]:
     return [
         violation(
-            row, True, members=(row["other"], None), span=(None, None), offsets=(row["offset"],), seat=False
+            row,
+            True,
+            members=(row["other"], None),
+            span=(None, None),
+            offsets=(row["offset"],),
+            evidence=f"the snapshot of {row['other']} at {row['offset']} is unlike what its place in the log decides",
+            seat=False,
         )
         for row in tables["facts"]
         if row["kind"] == "defect"
@@ -39,9 +45,11 @@ def false_death(tables: Tables, allowed: Allowed) -> list[Row]:
             said_ms = max(row["at_ms"] if row["clock_ms"] is None else row["clock_ms"] for row in words)
             certain = any(row["cause"] == "did" for row in words)
             offsets = (offset, max(row["offset"] for row in words))
+            text = f"{author} declared {dead} dead at {offset}, and {dead} wrote {len(words)} records after that"
+            span = (at_ms, said_ms)
             found.append(
                 violation(
-                    {"g": g}, certain, members=(dead, author), span=(at_ms, said_ms), offsets=offsets, seat=False
+                    {"g": g}, certain, members=(dead, author), span=span, offsets=offsets, evidence=text, seat=False
                 )
             )
     return found
@@ -106,22 +114,22 @@ class _Opinion:
         for row in self._gained:
             record = self._at.get(row["offset"])
             place = (row["role"], row["seat"])
-            if record is not None and row["token"] != record["in_force"] + row["offset"]:
-                self._say(row)
+            if record is not None and row["token"] != (right := record["in_force"] + row["offset"]):
+                self._say(row, f"its token should be {right}")
             if record is not None and (record["role"], record["seat"]) != place:
                 record = None
             if row["cause"] == "claim":
                 held = before.get((*place, row["offset"]))
-                if self._unfounded(row, record, held):
-                    self._say(row, other=held)
+                if wrong := self._unfounded(row, record, held):
+                    self._say(row, wrong, other=held)
             elif record is None or record["cause"] != "transfer" or record["other"] != row["member"]:
-                self._say(row)
+                self._say(row, "no transfer to its new holder that counts stands there")
         for row in self._lost:
             if row["cause"] != "genesis" and not self._ends(row):
-                self._say(row)
+                self._say(row, f"no {row['cause']} that could end its term stands there")
         self._kept()
 
-    def _say(self, row: Row, other: str | None = None, at: Row | None = None) -> None:
+    def _say(self, row: Row, wrong: str, other: str | None = None, at: Row | None = None) -> None:
         at = row if at is None else at
         self.wrong.append(
             violation(
@@ -131,20 +139,23 @@ class _Opinion:
                 members=(row["member"], other),
                 span=(at["at_ms"], at["at_ms"]),
                 offsets=(at["offset"],),
+                evidence=f"at {at['offset']}: {wrong}",
             )
         )
 
-    def _unfounded(self, row: Row, record: Row | None, held: str | None) -> bool:
+    def _unfounded(self, row: Row, record: Row | None, held: str | None) -> str:
         if record is None or record["cause"] != "claim" or record["member"] != row["member"]:
-            return True
+            return "no claim of its new holder that counts stands there"
         if held is None:
-            return record["other"] is not None
+            return "" if record["other"] is None else "the claim names a holder of a free seat"
         if record["other"] != held:
-            return True
+            return "the claim does not name the holder"
         named = self._at.get(record["ref"])
         if named is None or named["member"] != held:
-            return True
-        return named["next"] is not None and named["next"] < row["offset"]
+            return "the record that the claim names is none of the holder that counts"
+        if named["next"] is not None and named["next"] < row["offset"]:
+            return "the holder has written since"
+        return ""
 
     def _ends(self, row: Row) -> bool:
         record = self._at.get(row["offset"])
@@ -177,5 +188,5 @@ class _Opinion:
             for end in ends[row["member"]]:
                 ours = end["cause"] in ("leave", "obituary") or (end["role"], end["seat"], end["token"]) == place
                 if ours and end["offset"] > row["offset"] and (until is None or until > end["offset"]):
-                    self._say(row, at=end)
+                    self._say(row, f"its {end['cause']} should have ended its term", at=end)
                     break

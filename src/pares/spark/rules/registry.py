@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pares.spark import schema
-from pares.spark.rules import beliefs, log, waiting
+from pares.spark.rules import beliefs, log, oddities, waiting
 from pares.spark.rules.base import Allowed, Row, Tables, text, view
 
 if TYPE_CHECKING:
@@ -56,3 +56,32 @@ def violations(
     asked = [rule for rule in RULES if rule.needs is None or present is None or rule.needs in present]
     sql = "\nUNION ALL\n".join(answer(rule.name, rule.sql) for rule in asked)
     return view(spark, sql, frames, **allowed.literals())
+
+
+INPUTS: Final = (
+    "groups",
+    "members",
+    "terms",
+    "believed",
+    "moves",
+    "overlaps",
+    "gaps",
+    "takeovers",
+    "records",
+    "facts",
+    "faults",
+)
+"""The tables that the rules stand on."""
+
+
+def plainly(tables: Mapping[str, Sequence[Row]], allowed: Allowed) -> dict[str, list[Row]]:
+    """The violations and the anomalies as the oracles have them, from the rows of `INPUTS`."""
+    rows: dict[str, Sequence[Row]] = {**tables, "pauses": beliefs.pauses(tables), "counting": log.counting(tables)}
+    rows["waits"] = waiting.waits(rows, allowed)
+    found: list[Row] = []
+    for rule in RULES:
+        for row in rule.oracle(rows, allowed):
+            ends = row["from_ms"], row["to_ms"]
+            length = None if None in ends else ends[1] - ends[0]
+            found.append({**row, "rule": rule.name, "length_ms": length})
+    return {"violations": found, "anomalies": oddities.anomalies(rows), "waits": list(rows["waits"])}

@@ -38,8 +38,12 @@ def _takeovers(tables: Tables) -> Iterable[Row]:
         if row["limit_ms"] is not None:
             yield {
                 **{name: row[name] for name in (*SEAT, "limit_ms", "passed")},
-                **{"token_a": row["from_token"], "token_b": row["token"], "member_a": row["from_member"]},
-                **{"member_b": row["to_member"], "from_ms": row["free_ms"], "to_ms": row["at_ms"]},
+                "token_a": row["from_token"],
+                "token_b": row["token"],
+                "member_a": row["from_member"],
+                "member_b": row["to_member"],
+                "from_ms": row["free_ms"],
+                "to_ms": row["at_ms"],
                 "offsets": [row["to_offset"], row["from_offset"]],
             }
 
@@ -54,7 +58,9 @@ def _unled(tables: Tables) -> Iterable[Row]:
         if gap["g"] in limits and (gap["token_a"] is None or gap["token_b"] is None):
             yield {
                 **{name: gap[name] for name in (*SEAT, "token_a", "token_b", "member_a", "member_b", "to_ms")},
-                **{"from_ms": gap["free_ms"], "limit_ms": limits[gap["g"]], "passed": None},
+                "from_ms": gap["free_ms"],
+                "limit_ms": limits[gap["g"]],
+                "passed": None,
                 "offsets": [gap["lost_at"], gap["gained_at"]],
             }
 
@@ -112,7 +118,12 @@ class _Able:
 
     def _since(self, wait: Row, member: Row) -> int | None:
         eligible = member["eligible"] is None or wait["role"] in json.loads(member["eligible"])
-        if member["administrator"] or member["member"] == wait["member_a"] or member["joined_ms"] is None or not eligible:
+        if (
+            member["administrator"]
+            or member["member"] == wait["member_a"]
+            or member["joined_ms"] is None
+            or not eligible
+        ):
             return None
         if (wait["g"], member["member"]) in self._unfit:
             return None
@@ -129,6 +140,7 @@ def late(tables: Tables, allowed: Allowed) -> list[Row]:
             continue
         if row["to_ms"] - row["from_ms"] <= row["limit_ms"] + allowed.append_ms + 2 * allowed.error_ms:
             continue
+        who = "who could lead is not known" if row["induced"] else f"{row['fit']} others could lead"
         found.append(
             violation(
                 row,
@@ -137,6 +149,8 @@ def late(tables: Tables, allowed: Allowed) -> list[Row]:
                 members=(row["member_a"], row["member_b"]),
                 span=(row["from_ms"], row["to_ms"]),
                 offsets=row["offsets"],
+                evidence=f"{row['to_ms'] - row['from_ms']} ms without a leader, {row['limit_ms']} ms promised and {allowed.append_ms} ms "
+                f"allowed for an append; {who}",
             )
         )
     return found

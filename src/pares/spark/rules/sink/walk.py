@@ -74,9 +74,15 @@ def duplicate(rows: list[Row], allowed: Allowed) -> list[Row]:
         if len(same) > 1:
             found.append(
                 {
-                    **{"role": role, "key": key, "seq": seq, "member": None, "count": len(same) - 1},
-                    **{"seat": least(*_all(same, "held")), "token": least(*_all(same, "token"))},
-                    **{"seen": greatest(*_all(same, "token")), "at_ms": least(*_all(same, "at_ms"))},
+                    "role": role,
+                    "key": key,
+                    "seq": seq,
+                    "member": None,
+                    "count": len(same) - 1,
+                    "seat": least(*_all(same, "held")),
+                    "token": least(*_all(same, "token")),
+                    "seen": greatest(*_all(same, "token")),
+                    "at_ms": least(*_all(same, "at_ms")),
                     "position": greatest(*_all(same, "position")),
                 }
             )
