@@ -46,7 +46,7 @@ ACTS = (
         "join",
         "hand over",
     ),
-    *("unready", "second", "refused"),
+    *("unready", "second", "refused", "wait", "wait", "hand over"),
 )
 
 
@@ -59,9 +59,11 @@ def broken(seed: int) -> Scribe:
     play = _Play(log, dice, roles)
     for _ in range(3):
         play.members.append(log.join(f"m{play.number()}"))
+    # Each history has some sorts of acts only, so that there are some in which stamps never go back, and the like.
+    acts = [*dice.sample(ACTS, 12), "beat", "take", "take"]
     for _ in range(dice.randrange(15, 45)):
         log.sleep(dice.choice([1, 5, 40, 150, 400]))
-        play.act(dice.choice(ACTS))
+        play.act(dice.choice(acts))
     return log
 
 
@@ -92,6 +94,12 @@ class _Play:
                 log.sleep(dice.choice([900, 1400, 2700, 5200]))
                 for one in self.members:
                     if dice.random() < 0.8:
+                        log.beat(one)
+            case "wait":
+                # The living beat, and nobody claims anything.
+                for _ in range(dice.randrange(2, 9)):
+                    log.sleep(400)
+                    for one in dice.sample(self.members, max(1, len(self.members) - 1)):
                         log.beat(one)
             case "phantom":
                 log.lead(Truth(role, BASE + dice.randrange(len(log.entries) + 3), member))

@@ -6,7 +6,8 @@ against each other as intervals (what physically happened); the sink's rows are 
 in its favour: what it did not say is bounded by its lease.
 
     log --fold--> facts --SQL--> terms --SQL--> overlaps, gaps, takeovers, moves, balance
-    facts, terms, raw records --rules--> violations, anomalies          sink's rows --rules--> findings          all --> verdicts
+    facts, terms, raw records --rules--> violations, anomalies          sink's rows --rules--> findings          all -->
+    verdicts
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class AuditResult:
     group: str
     ledger: str
     tables: Mapping[str, pa.Table]
-    """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also sink_findings:
+    """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also
+    sink_findings:
     see `schema.TABLES`."""
     summary: Mapping[str, Any]
     promises: list[Promise]
@@ -88,7 +90,8 @@ class AuditResult:
     def write(self, out: str | Path, form: Literal["parquet", "jsonl"] = "parquet") -> list[Path]:
         """Writes each table to a file of its own in the folder `out`, and `summary.json`; returns the files.
 
-        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file is there
+        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file
+        is there
         whole or not at all. Files of an earlier audit are replaced.
         """
         folder = Path(out)
@@ -148,7 +151,8 @@ def audit(
 ) -> AuditResult:
     """Audits `group` on the ledger at the URL `ledger`.
 
-    Promised: nothing is written to the ledger or to the sink, and no setting of `spark` is changed; the log is read once; the log's
+    Promised: nothing is written to the ledger or to the sink, and no setting of `spark` is changed; the log is read
+    once; the log's
     part of the verdict is exact; what physically happened is called broken only where clocks that are off by no more than
     `clock_error_ms` can't explain it.
     Not promised: anything about what was deleted from the log, or about members that lie about their beliefs.
@@ -162,9 +166,11 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
-    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. They say the same.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. They say
+    the same.
 
-    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap that is
+    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a
+    heap that is
     too small, and for a group that writes a newer format than this version reads, `LedgerUnavailable` for a ledger that can't
     be reached, and `LedgerGap` for one whose beginning is deleted faster than it can be read.
     """
@@ -194,7 +200,8 @@ def audit_all(
     slack_ms: int = SLACK_MS,
     engine: Engine = "auto",
 ) -> list[AuditResult]:
-    """Audits all groups on the ledger, in one pass over its log, by name; see `audit`. Groups of which the log has lost the beginning,
+    """Audits all groups on the ledger, in one pass over its log, by name; see `audit`. Groups of which the log has lost
+    the beginning,
     and holds no snapshot, are left out. Raises `ConfigError` for a ledger without any group."""
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
@@ -211,7 +218,8 @@ def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
 
 
 def _induced(log: Log, group: str, partition: int) -> bool:
-    """Whether the group runs a protocol of NELI's family: by its newest record here, or in another partition if there is none."""
+    """Whether the group runs a protocol of NELI's family: by its newest record here, or in another partition if there is
+    none."""
     if known(log, group, partition):
         return runs_induced(log, group, partition)
     return any(runs_induced(log, group, other) for other in range(log.partitions) if other != partition)

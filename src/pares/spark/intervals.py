@@ -87,7 +87,8 @@ WITH t AS (
   FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop', 'held')
   GROUP BY g, role, seat, token, member),
  j AS (
-  SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.session_ms, m.drift, m.seen_offset, m.seen_ms, n.joined AS heir_joined,
+  SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.session_ms, m.drift, m.seen_offset, m.seen_ms,
+  n.joined AS heir_joined,
          -- NELI's announcements state the least time after which the group gives a silent member's partitions away: the group's
          -- session by its fastest stopwatch. A takeover may wait for it by the slowest.
          CAST(ceil(m.session_ms * CASE WHEN until_ms IS NULL THEN 1 ELSE 1 + m.drift END / (1 - m.drift)) AS BIGINT)
@@ -132,7 +133,8 @@ WITH t AS (
 SELECT g, role, seat, token, member, name, host, from_offset, to_offset, lead_ms AS from_ms, to_ms,
        coalesce(nullif(said_why, ''), nullif(ended_why, ''), ended) AS why, began, {cause} AS cause,
        to_ms IS NULL OR stop_ms IS NOT NULL AS measured, began <=> 'snapshot' AS truncated,
-       overlap_ms, session_ms, drift, step_ms, rest_ms, ended, ended_by, gained_ms, lost_ms, alive_ms, stop_ms, b_late, fault, fault_ms,
+       overlap_ms, session_ms, drift, step_ms, rest_ms, ended, ended_by, gained_ms, lost_ms, alive_ms, stop_ms, b_late,
+       fault, fault_ms,
        coalesce(fault_ms, stop_ms, CASE WHEN ended_by = member THEN lost_ms END, alive_ms, lost_ms) AS since_ms,
        fault_ms IS NOT NULL OR stop_ms IS NOT NULL OR ended_by <=> member AS since_measured,
        first_stop < last_lead AS revived, limit_ms, first_ms, last_ms
@@ -234,7 +236,8 @@ WITH i AS (SELECT * FROM {intervals} WHERE b_late > a_early),
  m AS (SELECT *, max(b_late) OVER (PARTITION BY g, role, seat ORDER BY a_early, token, member
                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach FROM i),
  c AS (SELECT *, sum(CASE WHEN reach IS NULL OR a_early >= reach THEN 1 ELSE 0 END)
-                   OVER (PARTITION BY g, role, seat ORDER BY a_early, token, member ROWS UNBOUNDED PRECEDING) AS cluster FROM m),
+                   OVER (PARTITION BY g, role, seat ORDER BY a_early, token, member ROWS UNBOUNDED PRECEDING) AS cluster
+                   FROM m),
  k AS (SELECT *, count(*) OVER (PARTITION BY g, role, seat, cluster) AS size FROM c),
  p AS (SELECT x.g, x.role, x.seat, x.token AS token_a, y.token AS token_b, x.member AS member_a, y.member AS member_b,
               greatest(x.a_early, y.a_early) AS from_ms, least(x.b_late, y.b_late) AS to_ms,
@@ -252,7 +255,8 @@ SELECT g, role, seat, token_a, token_b, from_ms, to_ms, offsets,
 FROM p
 """
 
-# The leader that came next. A holder that never believed has not led, and is passed over; a belief in a term that the log gave to
+# The leader that came next. A holder that never believed has not led, and is passed over; a belief in a term that the
+# log gave to
 # nobody, or to another, is no succession. `free_ms`: from when on nobody but the group kept the seat from being led.
 _TAKEOVERS: Final = """
 WITH t AS (SELECT *, row_number() OVER (PARTITION BY g, role, seat ORDER BY token) AS place FROM {believed} WHERE given),
@@ -260,7 +264,8 @@ WITH t AS (SELECT *, row_number() OVER (PARTITION BY g, role, seat ORDER BY toke
              OVER (PARTITION BY g, role, seat ORDER BY token) AS before FROM t WHERE a IS NOT NULL)
 SELECT g, role, seat, before.member AS from_member, member AS to_member, coalesce(before.cause, 'unknown') AS cause,
        greatest(a - before.since_ms, 0) AS ms, token, a AS at_ms, before.since_measured AS measured,
-       before.limit_ms, greatest(a - before.free_ms - before.limit_ms, 0) AS late_ms, before.free_ms, before.token AS from_token,
+       before.limit_ms, greatest(a - before.free_ms - before.limit_ms, 0) AS late_ms, before.free_ms, before.token AS
+       from_token,
        from_offset, before.to_offset, place - before.place - 1 AS passed
 FROM l WHERE before IS NOT NULL
 """

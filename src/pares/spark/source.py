@@ -42,8 +42,10 @@ _envelope = msgspec.json.Decoder(Unknown)
 class LedgerSource(DataSource):
     """Batch reads of a ledger.
 
-    Options: `url`, or the path given to `load`; `partition`: a number, several (`0,2`), or `all`; without it the one that the URL
-    names; `start` and `end`: offsets, the end exclusive, one for all partitions or one for each (default: all there is; a `start` that is no longer in the log is an error,
+    Options: `url`, or the path given to `load`; `partition`: a number, several (`0,2`), or `all`; without it the one
+    that the URL
+    names; `start` and `end`: offsets, the end exclusive, one for all partitions or one for each (default: all there is;
+    a `start` that is no longer in the log is an error,
     `LedgerGap`, and not a shorter answer); `splits`: into how many Spark partitions each log
     partition is cut (default 1, which keeps its order); `envelope`: `false` leaves the decoded columns out; `kafka.NAME`: the
     setting NAME of a Kafka ledger's clients (librdkafka's names), beside those in the file that the URL's `config` names.

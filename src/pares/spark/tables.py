@@ -1,6 +1,7 @@
 """From facts to tables: which view stands on which, and what of them comes to the driver.
 
-Each table is worked out once and settled where it was worked out; later queries plan on it and no longer on all that led to it. To the
+Each table is worked out once and settled where it was worked out; later queries plan on it and no longer on all that led
+to it. To the
 driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a million terms in the driver's memory]
 """
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Engine: TypeAlias = Literal["auto", "spark", "python"]
-"""By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these in a short log
+"""By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
+in a short log
 and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
+Settle: TypeAlias = "Callable[[DataFrame], DataFrame]"
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
@@ -29,9 +32,11 @@ ROWS: Final = 1000
 _TERMS: Final = """
 SELECT t.*, t.g AS `group`, b.a_early AS a_early_ms, b.a_late AS a_late_ms, b.b_early AS b_early_ms, b.b_late AS b_late_ms,
        -- How long it has lasted at the least: until its holder said that it was over, or was seen to die, or said its last.
-       coalesce(t.stop_ms, CASE WHEN t.fault = 'crash' THEN least(t.fault_ms, t.b_late) END, least(t.alive_ms, t.b_late), t.to_ms)
+       coalesce(t.stop_ms, CASE WHEN t.fault = 'crash' THEN least(t.fault_ms, t.b_late) END, least(t.alive_ms, t.b_late),
+       t.to_ms)
          AS sure_ms
-FROM {terms} t LEFT JOIN {believed} b ON b.g = t.g AND b.role = t.role AND b.seat = t.seat AND b.token = t.token AND b.member = t.member
+FROM {terms} t LEFT JOIN {believed} b ON b.g = t.g AND b.role = t.role AND b.seat = t.seat AND b.token = t.token AND
+b.member = t.member
 """
 _RECORDS: Final = """
 SELECT g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, cause, why, n, base, ref, counted, hash, due_ms
@@ -51,16 +56,19 @@ SELECT g, cause, count(*) AS count, CAST(bround(percentile(ms, 0.5)) AS BIGINT) 
 FROM {takeovers} GROUP BY g, cause
 """
 _GAPS: Final = """
-SELECT g, cause, count(*) AS count, CAST(bround(percentile(to_ms - from_ms, 0.5)) AS BIGINT) AS p50_ms, max(to_ms - from_ms) AS max_ms,
+SELECT g, cause, count(*) AS count, CAST(bround(percentile(to_ms - from_ms, 0.5)) AS BIGINT) AS p50_ms, max(to_ms -
+from_ms) AS max_ms,
        sum(to_ms - from_ms) AS sum_ms FROM {gaps} GROUP BY g, cause
 """
 _OVERLAPS: Final = """
-SELECT g, count(*) FILTER (WHERE certain AND NOT expected) AS certain, count(*) FILTER (WHERE NOT certain AND NOT expected) AS unsure,
+SELECT g, count(*) FILTER (WHERE certain AND NOT expected) AS certain, count(*) FILTER (WHERE NOT certain AND NOT
+expected) AS unsure,
        count(*) FILTER (WHERE expected) AS expected, max(to_ms - from_ms) FILTER (WHERE expected) AS longest_expected
 FROM {overlaps} GROUP BY g
 """
 _SUDDEN: Final = """
-SELECT g, count(*) AS count, CAST(bround(percentile(ms, 0.5)) AS BIGINT) AS p50_ms, max(ms) AS max_ms, min(limit_ms) AS least_limit,
+SELECT g, count(*) AS count, CAST(bround(percentile(ms, 0.5)) AS BIGINT) AS p50_ms, max(ms) AS max_ms, min(limit_ms) AS
+least_limit,
        max(limit_ms) AS most_limit, count(*) FILTER (WHERE ms > limit_ms) AS beyond, max(ms - limit_ms) AS most_beyond
 FROM {takeovers} WHERE cause IN ('crash', 'freeze', 'cut') AND limit_ms IS NOT NULL GROUP BY g
 """
@@ -207,7 +215,8 @@ def sums(frames: Mapping[str, DataFrame]) -> dict[str, dict[str | None, list[Row
 
 @contextmanager
 def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
-    """Without compiling each query to Java, and in one partition: a few thousand rows (`short`) take less time than the compiler. Only in
+    """Without compiling each query to Java, and in one partition: a few thousand rows (`short`) take less time than the
+    compiler. Only in
     a session that was started here: a caller's settings are the caller's.
 
     For the sink's rows it pays: a million of them take four times as long without.
@@ -231,7 +240,8 @@ def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
 
 
 class _Settle:
-    """Has the rows of a frame computed now. A table of few rows becomes a part of the plans that use it, which makes joins with it cheap;
+    """Has the rows of a frame computed now. A table of few rows becomes a part of the plans that use it, which makes
+    joins with it cheap;
     of a long log that is not tried, as it may work the table out twice."""
 
     def __init__(self, short: bool) -> None:

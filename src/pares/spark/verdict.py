@@ -51,7 +51,7 @@ class Case:
     writes: int = 0
     overlap_ms: int = 0
     """The longest overlap that a member of the group asked for; 0: the group is exclusive."""
-    allowed: Allowed = Allowed()
+    allowed: Allowed = field(default_factory=Allowed)
 
 
 _BY_RULES: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
@@ -190,7 +190,8 @@ _MILD: Final[dict[str, Verdict]] = {
     "duplicate": "missing",
     "unreadable": "missing",
 }
-"""What breaks no promise of pares by itself: what was checked in time may land after it, and what a sink lacks may never have been
+"""What breaks no promise of pares by itself: what was checked in time may land after it, and what a sink lacks may never
+have been
 written."""
 
 

@@ -84,7 +84,8 @@ class Partition:
 
 
 def facts(log: DataFrame, group: str | None, starts: dict[int, int], claims_in: int, error_ms: int = 0) -> DataFrame:
-    """The facts from the rows (offset, timestamp_ms, payload, partition) of one topic: each log partition one Spark partition, in
+    """The facts from the rows (offset, timestamp_ms, payload, partition) of one topic: each log partition one Spark
+    partition, in
     order, as the source `pares` makes it unless told to split. Runs where the data is, without a shuffle.
 
     `starts`: where each log partition begins; `claims_in`: the one in which groups run claims.

@@ -1,4 +1,5 @@
-"""A record of the claims protocol as it stands in the log, as a row: what the second opinion and the anomalies are worked out from.
+"""A record of the claims protocol as it stands in the log, as a row: what the second opinion and the anomalies are
+worked out from.
 
 Nothing here is folded. `counted` is the one word of the kernel in it: whether its fold counted the record (None: not known).
 

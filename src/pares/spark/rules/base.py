@@ -15,7 +15,8 @@ Row: TypeAlias = dict[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Row]]
 
 APPEND_MS: Final = 250
-"""What a takeover may take beyond the session for an append and its read-back. The log can't tell how long they took, so this is an
+"""What a takeover may take beyond the session for an append and its read-back. The log can't tell how long they took, so
+this is an
 assumption, and the verdict names it."""
 RESOLUTION_MS: Final = 1
 """Readings are whole milliseconds: two of them can be this much too near or too far."""

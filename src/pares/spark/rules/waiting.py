@@ -14,7 +14,8 @@ SEAT = ("g", "role", "seat")
 
 
 def waits(tables: Tables, allowed: Allowed) -> list[Row]:
-    """The stretches that were longer than promised and allowed, with `fit` and `fit_long`: see `views/waits.sql` and `able.sql`."""
+    """The stretches that were longer than promised and allowed, with `fit` and `fit_long`: see `views/waits.sql` and
+    `able.sql`."""
     groups = {row["g"]: row for row in tables["groups"]}
     able = _Able(tables)
     found: list[Row] = []
