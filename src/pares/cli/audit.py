@@ -218,7 +218,8 @@ def _counts(summary: dict[str, Any] | Any) -> list[str]:
     if writes is not None:
         lines.append(
             f"{writes['count']} writes: {writes['duplicates']} duplicates, {writes['missing']} missing, "
-            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens, {writes['early']} early, {writes['late']} late, "
+            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens, "
+            f"{writes['early']} early, {writes['late']} late, "
             f"{writes['wrong_member'] + writes['wrong_seat']} by the wrong member or seat"
         )
     return lines

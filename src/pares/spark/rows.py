@@ -303,7 +303,8 @@ def check_unit(rows: DataFrame, name: str) -> None:
     for unit, (low, high) in _UNITS.items():
         if row["middle"] is not None and low <= row["middle"] < high:
             raise ConfigError(
-                f"the column at_ms of {name} holds {unit}, as it seems (half of them are up to {row['middle']}): give milliseconds since 1970"
+                f"the column at_ms of {name} holds {unit}, as it seems (half of them are up to {row['middle']}): "
+                "give milliseconds since 1970"
             )
 
 

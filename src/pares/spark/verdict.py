@@ -105,8 +105,8 @@ def _together(case: Case) -> Promise:
         return Promise(
             promise,
             "unsure",
-            f"{_count(row['count'], 'overlap')} can't be excluded, of at most {row['longest_ms']} ms: an end was not told by its "
-            f"holder, or is nearer to the next beginning than the clocks can tell (error {case.allowed.error_ms} ms)",
+            f"{_count(row['count'], 'overlap')} can't be excluded, of at most {row['longest_ms']} ms: an end was not told by "
+            f"its holder, or is nearer to the next beginning than the clocks can tell (error {case.allowed.error_ms} ms)",
         )
     return Promise(promise, "kept", kept)
 
@@ -161,7 +161,10 @@ def _times(case: Case) -> str:
         return ""
     low, high = sudden["least_limit"], sudden["most_limit"]
     limit = _told(high) if low == high else f"{_told(low)} to {_told(high)}"
-    numbers = f"{_count(sudden['count'], 'takeover')}, p50 {_told(sudden['p50_ms'])}, longest {_told(sudden['max_ms'])}. Promised: {limit}"
+    numbers = (
+        f"{_count(sudden['count'], 'takeover')}, p50 {_told(sudden['p50_ms'])}, longest {_told(sudden['max_ms'])}."
+    )
+    numbers += f" Promised: {limit}"
     if not sudden["beyond"]:
         return numbers
     allowed = f"{numbers}, and an append with its read-back, for which this audit allows {case.allowed.append_ms} ms"

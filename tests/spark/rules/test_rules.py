@@ -1,4 +1,4 @@
-"""Every rule, by SQL and by its oracle, over random histories: none missed, none invented; and every weakened rule is found out.
+"""Every rule, by SQL and by its oracle, over random histories: none missed, none invented; every weakened rule is found out.
 
 `PARES_HISTORIES=500 pytest tests/spark/rules` plays as many histories as the audit was proved by; CI plays fewer.
 """
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import key, table_of
+from tests.spark.rules.mutants import MUTANTS
 
 from pares.spark import tables
 from pares.spark.rules.base import Allowed, text, view
 from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
-from tests.spark.rules.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

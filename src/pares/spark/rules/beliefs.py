@@ -66,7 +66,8 @@ def two_holders(tables: Tables, allowed: Allowed) -> list[Row]:
     for rows in by(given, *SEAT).values():
         for a, b in pairwise(sorted(rows, key=lambda row: (row["from_offset"], row["token"]))):
             if a["to_offset"] is None or b["from_offset"] < a["to_offset"]:
-                text = f"the seat was given to {b['member']} at {b['from_offset']} while {a['member']} held it since {a['from_offset']}"
+                text = f"the seat was given to {b['member']} at {b['from_offset']} while {a['member']} held it "
+                text += f"since {a['from_offset']}"
                 found.append(_of_two(a, b, "member", "gained_ms", "from_offset", text))
     return found
 

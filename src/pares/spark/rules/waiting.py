@@ -150,8 +150,8 @@ def late(tables: Tables, allowed: Allowed) -> list[Row]:
                 members=(row["member_a"], row["member_b"]),
                 span=(row["from_ms"], row["to_ms"]),
                 offsets=row["offsets"],
-                evidence=f"{row['to_ms'] - row['from_ms']} ms without a leader, {row['limit_ms']} ms promised and {allowed.append_ms} ms "
-                f"allowed for an append; {who}",
+                evidence=f"{row['to_ms'] - row['from_ms']} ms without a leader, {row['limit_ms']} ms promised and "
+                f"{allowed.append_ms} ms allowed for an append; {who}",
             )
         )
     return found
