@@ -1,6 +1,6 @@
-"""What a review planted in histories and the audit passed over, or had no verdict for: each a log of its own, all audited at once.
+"""What a review planted in histories and the audit passed over, or had no verdict for: each a log of its own.
 
-Each group is one story, so one pass judges all of them. What is looked for is the rule (or the kind of anomaly) and its verdict.
+Each group is one story, so one pass judges all. What is looked for is the rule (or the kind of anomaly) and its verdict.
 """
 
 from __future__ import annotations
