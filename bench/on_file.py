@@ -9,10 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, cast
+from typing import Final
 
 import pares
-from pares.ledger import LazySync
 
 PAYLOAD: Final = b'{"k":"beat","v":2,"g":"pricing","m":"a~6115ac90","n":5,"b":1795379032306905,"s":250}'
 TURNS: Final = 5
@@ -46,11 +45,10 @@ def measured(quick: bool) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="pares-bench-") as folder:
         file, sqlite = pares.open(f"file://{folder}/file"), pares.open(f"sqlite:///{folder}/bench.db")
-        lazy = cast(LazySync, file)
         place = os.open(f"{folder}/plain", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
         def reads_back() -> None:
-            (offset,) = lazy.append_many([PAYLOAD], urgent=False)
+            (offset,) = file.append_many([PAYLOAD], urgent=False)
             file.read(offset)
 
         def syncs() -> None:
@@ -59,7 +57,7 @@ def measured(quick: bool) -> dict[str, list[float]]:
 
         for _ in range(TURNS):
             for what, action, times in (
-                ("beat", lambda: lazy.append_many([PAYLOAD], urgent=False), count),
+                ("beat", lambda: file.append_many([PAYLOAD], urgent=False), count),
                 ("read back", reads_back, count),
                 ("urgent", lambda: file.append(PAYLOAD), count // 20),
                 ("write and fdatasync", syncs, count // 20),

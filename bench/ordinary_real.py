@@ -32,9 +32,9 @@ class Slow(Blind):
     def append(self, payload: bytes, partition: int = 0) -> int:
         return self.append_many([payload], partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         time.sleep(self.delay / 2)
-        offsets = self._ledger.append_many(payloads, partition)
+        offsets = self._ledger.append_many(payloads, partition, urgent=urgent)
         time.sleep(self.delay / 2)
         return offsets
 

@@ -228,14 +228,14 @@ class Faulty:
     def append(self, payload: bytes, partition: int = 0) -> int:
         return self.append_many([payload], partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         if not self.free.is_set():
             self.held.set()
             self.free.wait(PATIENCE)
         time.sleep(self.append_seconds)
         if self.break_appends is not None:
             raise self.break_appends()
-        offsets = self._inner.append_many(payloads, partition)
+        offsets = self._inner.append_many(payloads, partition, urgent=urgent)
         if self.lose_acknowledgements:
             raise LedgerUnavailable("the acknowledgement was lost, by the test", unknown=True)
         return offsets

@@ -1,5 +1,6 @@
 """`pares sim`, as its users meet it: what it prints, and how it ends."""
 
+import gc
 import json
 
 import pytest
@@ -9,6 +10,8 @@ from pares.cli.common.output import plain_errors
 from pares.cli.sim import sim
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.mutant import applied
+from pares.sim.runs import perform
+from pares.sim.world.process import Process
 
 
 def run(*arguments: str) -> int:
@@ -27,6 +30,19 @@ def test_clean_seeds_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert (answer["seeds"], answer["from"], answer["broken"]) == (3, 2000, [])
     assert answer["virtual_hours"] > 0
     assert "seed 2000, the first of 3, with:" in err, "the knobs of the first seed are shown"
+
+
+def test_what_was_played_does_not_fill_the_memory() -> None:
+    """While a world is played the collector rests: of thousands of seeds none may stay."""
+    was = gc.isenabled()
+    gc.disable()  # as it comes about while seeds are played: what is left is there to be seen
+    try:
+        for seed in range(3):
+            perform(seed)
+        assert [type(thing) for thing in gc.get_objects() if isinstance(thing, Process)] == []
+    finally:
+        if was:
+            gc.enable()
 
 
 def test_a_traced_seed_shows_all_that_happened(capsys: pytest.CaptureFixture[str]) -> None:

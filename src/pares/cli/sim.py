@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pares.sim.shrink import Shrunk
 
 MUTANT_SEEDS: Final = 1000
-PROTOCOLS: Final = ("claims", "fast-neli", "neli", "nele", "allcall")
 
 
 def sim(
@@ -53,7 +52,7 @@ def sim(
     was noticed, and with 1 when it was not.
     """
     from pares.core.errors import ConfigError
-    from pares.sim.runs import mutant_named, processors
+    from pares.sim.runs import PROTOCOLS, mutant_named, processors
 
     if protocol not in PROTOCOLS:
         raise ConfigError(f"--protocol {protocol!r} can't be simulated; those that can: {', '.join(PROTOCOLS)}")

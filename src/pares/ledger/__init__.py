@@ -7,22 +7,20 @@ from .base import (
     MAX_NAME,
     MAX_PAYLOAD,
     Bell,
-    Bus,
     Capabilities,
     Checked,
     Entry,
     Group,
     KnowsTopics,
-    LazySync,
     Ledger,
     Log,
     ManyAtOnce,
     Membership,
-    Reconnecting,
+    Stamped,
     Stamping,
 )
 from .bell import FileBell, ring
-from .bus import TailBus, as_bus, last_published
+from .bus import Bus, Reconnecting, TailBus, as_bus, last_published
 from .handle_state import Lifetime
 from .localfs import is_local
 from .registry import Scheme, open, open_bus, parse, partition_of, schemes
@@ -42,7 +40,6 @@ __all__ = [
     "FileBell",
     "Group",
     "KnowsTopics",
-    "LazySync",
     "Ledger",
     "Lifetime",
     "Log",
@@ -51,6 +48,7 @@ __all__ = [
     "Options",
     "Reconnecting",
     "Scheme",
+    "Stamped",
     "Stamping",
     "TailBus",
     "as_bus",

@@ -12,9 +12,9 @@ So a `Log` may refuse, be late, or not know what became of an append, but it mus
 A ledger knows bytes, not records. It has no opinion on time either: `Entry.timestamp_ms` is for people and for ageing,
 and no rule of the kernel looks at it.
 
-Three services, each a protocol here: `Log`, `Group` (native assignment of partitions) and `Bus` (broadcast). A ledger has
+Three services, each a protocol: `Log`, `Group` (native assignment of partitions) and, in `bus`, `Bus` (broadcast). A ledger has
 at least one of them. What else it can do is in its `capabilities` where that is a fact, and where it is something to call, one
-of the protocols at the end of this list: `ManyAtOnce`, `LazySync`, `Stamping`, `Checked`, `KnowsTopics`, `Reconnecting`.
+of the protocols at the end of this list: `ManyAtOnce`, `Stamped`, `Stamping`, `Checked`, `KnowsTopics`.
 """
 
 import unicodedata
@@ -64,7 +64,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     one_bell: bool = False
     """A bell of any partition rings for all of them."""
     lazy_sync: bool = False
-    """Its `append` and `append_many` take `urgent=False`, for what need not survive a power cut: see `LazySync`."""
+    """What is appended with `urgent=False` need not survive a power cut: see `Log.append_many`."""
+    stamps: bool = False
+    """Entries carry the stopwatch of their writers, and readers that share it may ask for that: see `Stamped`."""
     reassignment_bound: float | None = None
     """Of a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 
@@ -154,8 +156,12 @@ class Log(Declaring, Protocol):
         """
         ...
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         """Append several payloads, all or nothing, and return their offsets, which grow.
+
+        What is not `urgent` is acknowledged as soon as everybody can read it, and wakes nobody: readers find it when
+        they read next. Where the ledger syncs lazily (`Capabilities.lazy_sync`) a power cut may take it, but nothing that
+        stands before something urgent.
 
         One group commit: it costs little more than one `append`. Nobody's entries come in between on SQLite and memory.
         At most `MAX_BATCH` payloads and `MAX_BATCH_BYTES` bytes. An empty list does nothing. Errors as for `append`.
@@ -209,30 +215,6 @@ class Ledger(Log, Protocol):
 
         One that is there keeps the number it was made with: see its `partitions`. Closing a topic leaves the ledger
         open; closing the ledger closes its topics. Raises `ConfigError` for a name or number that can't be.
-        """
-        ...
-
-
-@runtime_checkable
-class Bus(Protocol):
-    """Broadcast to everybody who listens now. Nothing is kept, nothing is acknowledged; a message may be lost.
-
-    Messages of one publisher to one subject arrive in the order sent, at most once each.
-    """
-
-    def publish(self, subject: str, payload: bytes) -> None:
-        """Send to all who listen to exactly this subject, in this process and others, the sender included.
-
-        Raises `ConfigError` for a bad subject or size, `LedgerUnavailable` when it could not be sent.
-        """
-        ...
-
-    def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call `on_message(payload)` on a thread of the bus for whatever is published after this returns.
-
-        Returns what stops it; once that has returned, `on_message` is not called again (if called from within
-        `on_message`: after that call). An exception in `on_message` is reported to `threading.excepthook` and ends
-        nothing. It should return soon: one thread serves all listeners.
         """
         ...
 
@@ -298,8 +280,9 @@ class Group(Protocol):
 class ManyAtOnce(Protocol):
     """A log that does at once for several partitions what else costs a call for each."""
 
-    def append_each(self, payloads: Sequence[tuple[int, bytes]]) -> list[int]:
-        """Append each payload to the partition that is named with it, all or nothing, and return their offsets."""
+    def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
+        """Append each payload to the partition that is named with it, all or nothing, and return their offsets. `urgent`: as
+        for `append_many`."""
         ...
 
     def changed(self, offsets: Sequence[int]) -> list[int]:
@@ -308,12 +291,16 @@ class ManyAtOnce(Protocol):
         ...
 
 
-class LazySync(Log, Protocol):
-    """A log that brings to the disk what is urgent, and the rest when it comes to it: `Capabilities.lazy_sync` says so."""
+class Stamped(Log, Protocol):
+    """A log that tells when its entries were written, by a stopwatch that writer and reader share. `Capabilities.stamps`
+    says so."""
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
-        """As `Log.append_many`. What is not `urgent` is acknowledged as soon as everybody can read it; a power cut may take it,
-        but nothing that stands before something urgent."""
+    def read_stamped(
+        self, offset: int, partition: int = 0, max_records: int = 1000
+    ) -> tuple[list[Entry], list[int | None]]:
+        """As `Log.read` without waiting, and for each entry when its writer began to append it: nanoseconds of CLOCK_BOOTTIME,
+        read before anything was written. None where the writer's stopwatch is another one: another boot, another time
+        namespace, or not known."""
         ...
 
 
@@ -341,16 +328,6 @@ class KnowsTopics(Protocol):
 
     def has_topic(self, name: str) -> bool:
         """Whether such a topic is there."""
-        ...
-
-
-@runtime_checkable
-class Reconnecting(Protocol):
-    """A bus whose connection may be lost, and messages with it."""
-
-    @property
-    def epoch(self) -> int:
-        """The number of the connection; 0 while there is none. Another number: messages may have been missed."""
         ...
 
 

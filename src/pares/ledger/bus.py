@@ -1,4 +1,4 @@
-"""A bus on any log: publish is append, listen is to follow the log's end.
+"""What a bus is, and one on any log: publish is append, listen is to follow the log's end.
 
 Good for what a bus is for, many small messages to those who listen: what was published before somebody listened is not
 for him, and when the log jumps (R12) the listener goes on at its new end. It costs the disk what a log costs, so what
@@ -10,11 +10,11 @@ import itertools
 import select
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from pares.core.errors import ClosedError, ForkedError, LedgerGap, LedgerRewound, LedgerUnavailable
 
-from .base import Bus, Entry, KnowsTopics, Ledger, Log, check_name
+from .base import Entry, KnowsTopics, Ledger, Log, check_name
 from .batches import batches
 from .bell import PipeBell
 from .retention import expire
@@ -27,6 +27,40 @@ _TRIM_EVERY: Final = 256
 _LISTEN: Final = 0.1
 _POLL: Final = 0.005
 _AGAIN: Final = 0.05
+
+
+@runtime_checkable
+class Bus(Protocol):
+    """Broadcast to everybody who listens now. Nothing is kept, nothing is acknowledged; a message may be lost.
+
+    Messages of one publisher to one subject arrive in the order sent, at most once each.
+    """
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """Send to all who listen to exactly this subject, in this process and others, the sender included.
+
+        Raises `ConfigError` for a bad subject or size, `LedgerUnavailable` when it could not be sent.
+        """
+        ...
+
+    def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call `on_message(payload)` on a thread of the bus for whatever is published after this returns.
+
+        Returns what stops it; once that has returned, `on_message` is not called again (if called from within
+        `on_message`: after that call). An exception in `on_message` is reported to `threading.excepthook` and ends
+        nothing. It should return soon: one thread serves all listeners.
+        """
+        ...
+
+
+@runtime_checkable
+class Reconnecting(Protocol):
+    """A bus whose connection may be lost, and messages with it."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the connection; 0 while there is none. Another number: messages may have been missed."""
+        ...
 
 
 class _Listener(NamedTuple):

@@ -16,8 +16,8 @@ from msgspec import Struct
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options, shown
-from .base import Bus, Capabilities, Declaring, Ledger, Reconnecting, Scope
-from .bus import TailBus, as_bus
+from .base import Capabilities, Declaring, Ledger, Scope
+from .bus import Bus, Reconnecting, TailBus, as_bus
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

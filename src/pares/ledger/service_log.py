@@ -129,7 +129,7 @@ class TailedLog:
         base.check_payload(payload)
         return self._append((payload,), partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
         return self._append(payloads, partition)
 

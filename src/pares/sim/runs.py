@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -90,7 +91,9 @@ def perform(seed: int, mutant: Mutant | None = None, *, told: bool = False, prot
     """One seed. With `told` the outcome has a trace."""
     simulated = PROTOCOLS[protocol]
     with applied(mutant):
-        return simulated.play(simulated.draw(seed, mutant.bias if mutant is not None else None), told=told)
+        outcome = simulated.play(simulated.draw(seed, mutant.bias if mutant is not None else None), told=told)
+    gc.collect(1)  # the world, which was in use yet when it was unwound. [thousands of seeds fill the memory]
+    return outcome
 
 
 def smaller(seed: int, mutant: Mutant | None, *, protocol: str, seconds: float) -> Shrunk | None:

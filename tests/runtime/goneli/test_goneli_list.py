@@ -191,10 +191,10 @@ class Mute(Faulty):
 
     mute = False
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         if self.mute and not all(isinstance(decode(payload), Foreign) for payload in payloads):
             raise pares.LedgerUnavailable("cannot append, by the test", unknown=False)
-        return super().append_many(payloads, partition)
+        return super().append_many(payloads, partition, urgent=urgent)
 
 
 def test_messages_of_others_keep_nobody_leading(memory: str) -> None:

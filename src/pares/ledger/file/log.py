@@ -4,9 +4,9 @@ What it promises is `Log`'s, and how:
 
 - one total order: an append is one `write` to a descriptor opened with O_APPEND, and the kernel puts each whole behind all
   others. No process, frozen or killed, can be inside one, so nobody waits for another;
-- acknowledged records stay. What is urgent (see `LazySync`) has been synced, and with it all before it, when `append` returns,
-  so it survives a power cut; beats need not. `sync=always` syncs each append. With `sync=never` a power cut may take the
-  newest records of all kinds, though no offset is given out twice;
+- acknowledged records stay. What is urgent has been synced, and with it all before it, when `append` returns, so it survives a
+  power cut; beats need not. `sync=always` syncs each append. With `sync=never` a power cut may take the newest records of all
+  kinds, though no offset is given out twice;
 - all or nothing: `append_many` writes one frame, which passes its check whole or not at all;
 - a reader is told of appends by a bell (see `bell`) and otherwise asks, which costs two microseconds.
 

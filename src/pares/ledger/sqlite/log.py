@@ -91,7 +91,7 @@ class SqliteLog:
         base.check_payload(payload)
         return self._append((payload,), partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         base.check_payloads(payloads)
         return self._append(payloads, partition)
 
@@ -104,7 +104,7 @@ class SqliteLog:
         ring(self._shared.bell_path)
         return list(range(first, first + len(payloads)))
 
-    def append_each(self, payloads: Sequence[tuple[int, bytes]]) -> list[int]:
+    def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
         """Appends each payload to the partition that is named with it, all or nothing, for the price of one append."""
         base.check_payloads([payload for _, payload in payloads])
         offsets: list[int] = []

@@ -7,11 +7,11 @@ its identity, its ends, and the last entry that was read, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
-from pares.ledger import Entry, LazySync, Log, ManyAtOnce
+from pares.ledger import Entry, Log, ManyAtOnce
 
 CHUNK: Final = 1000
 LOOK_EVERY: Final = 500_000_000
@@ -56,12 +56,8 @@ class Follows(Protocol):
 
 
 def appender(ledger: Log) -> Callable[[Append, int], int]:
-    """What carries out an append to a partition, and returns the offset of its last record. A ledger that makes a difference
-    is told whether it is urgent."""
-    if not ledger.capabilities.lazy_sync:
-        return lambda put, partition: ledger.append_many(put.payloads, partition)[-1]
-    lazy = cast(LazySync, ledger)
-    return lambda put, partition: lazy.append_many(put.payloads, partition, urgent=put.urgent)[-1]
+    """What carries out an append to a partition, and returns the offset of its last record."""
+    return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
 class Logs:

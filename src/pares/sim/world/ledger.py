@@ -140,7 +140,7 @@ class SimLedger:
         check_payload(payload)
         return self.append_many([payload], partition)[0]
 
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0) -> list[int]:
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         process = self._process
         process.cross("append")
         check_payloads(payloads)
