@@ -291,12 +291,12 @@ def _audits(
 
 
 def _of_group(table: pa.Table, group: str) -> pa.Table:
-    import pyarrow.compute as pc
+    import pyarrow as pa
 
     if "g" not in table.column_names:
         return table
-    column = table.column("g")
-    return table.filter(pc.or_kleene(pc.is_null(column), pc.equal(column, group))).drop_columns(["g"])
+    mine = [name in (None, group) for name in table.column("g").to_pylist()]
+    return table.filter(pa.array(mine, pa.bool_())).drop_columns(["g"])
 
 
 def _quoted(text: str) -> str:

@@ -106,7 +106,7 @@ class Reading:
         """Where the log begins; of several partitions the latest beginning."""
         return max((start for start, _ in self._bounds.values()), default=0)
 
-    def nothing(self, group: str) -> str:
+    def nothing(self, group: str | None) -> str:
         """Why there is nothing of `group` to audit."""
         log = self._source().load()
         groups = [row["g"] for row in log.where("g IS NOT NULL").select("g").distinct().sort("g").limit(10).collect()]
@@ -117,6 +117,8 @@ class Reading:
                 "what its records mean can't be known. Audit before the log is trimmed, or after the next snapshot"
             )
         has = f"it has records of {', '.join(map(repr, groups))}" if groups else "it has no records of any group"
+        if group is None:
+            return f"there is no group to audit in {where}: {has}"
         return f"there is no group {group!r} in {where}: {has}"
 
     def look(self, *, everywhere: bool = False) -> None:
