@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY, start_http_server
 
 import pares
 
-SESSION = 3.0
+SESSION = 4.0
 """Above the bucket of 2.5 s that the alert on slow takeovers looks at: any takeover by silence is a slow one."""
 
 

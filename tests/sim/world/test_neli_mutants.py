@@ -14,8 +14,8 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
         "beat-from-reading": (25, "exclusive belief"),
         "no-announcement": (0, "exclusive belief"),
         "no-wait": (1, "exclusive belief"),
-        "same-term-resumes": (0, "giving up is final"),
-        "late-announcement-counts": (1, "tokens grow"),
+        "same-term-resumes": (1, "giving up is final"),
+        "late-announcement-counts": (11, "tokens grow"),
         "width-ignored": (17, "exclusive belief"),
         "budget-ignored": (0, "the budget is shared"),
         "budget-before-deadline": (1, "the budget is shared"),
@@ -35,8 +35,8 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
     },
     "nele": {
         "stop-at-once": (0, "no gap"),
-        "rival-ignored": (27, "bounded overlap"),
-        "history-counts": (4, "bounded overlap"),
+        "rival-ignored": (50, "bounded overlap"),
+        "history-counts": (7, "bounded overlap"),
     },
 }
 REFUSED = "threshold-above-session"
