@@ -50,14 +50,14 @@ def show(ledger: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.sides", description=__doc__)
-    parser.add_argument("--ledger", help="nats://HOST:PORT, say; default: a SQLite file of its own, as a bus")
+    parser.add_argument("--ledger", help="nats://HOST:PORT, say; default: files of its own, as a bus")
     parser.add_argument("--worker", metavar="NAME", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker is not None:
         worker(options.worker, options.ledger)
         return 0
     with tempfile.TemporaryDirectory(prefix="pares-sides-") as folder:
-        return show(options.ledger or f"sqlite:///{folder}/bus.db")
+        return show(options.ledger or f"file://{folder}/bus")
 
 
 if __name__ == "__main__":

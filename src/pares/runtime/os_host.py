@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import logging
 import os
-import queue
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from pares.runtime.death import lock as proof
 from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.doorbell import Doorbell
 from pares.runtime.host import Leaver
+from pares.runtime.mailbox import Mailbox
 
 log: Final = logging.getLogger("pares.member")
 
@@ -105,8 +105,8 @@ class OsHost:
     def condition(self, lock: Any = None) -> threading.Condition:
         return threading.Condition(lock)
 
-    def mailbox(self) -> queue.SimpleQueue[Any]:
-        return queue.SimpleQueue()
+    def mailbox(self) -> Mailbox[Any]:
+        return Mailbox()
 
     # The life of the process -----------------------------------------------------------------------------------------
 
