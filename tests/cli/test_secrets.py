@@ -59,6 +59,8 @@ PLACES = [
     "sqlite://me:{}@host/x.db",
     "memory://me:{}@name",
     "postgres://me:{}@host/db",
+    "redis://me:{}@127.0.0.1:1/0",
+    "redis://:{}@127.0.0.1:1/0",
     "http://me:{}@host:99999/x",
     "nats://me:{}@[::1/s",
     "nats://me:{}@ho\u2100st/s",

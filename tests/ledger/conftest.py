@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nats_stages import Server
 
 
-SERVED = ["nats", "kafka", "postgres"]
+SERVED = ["nats", "kafka", "postgres", "redis"]
 KINDS = [*sorted(STAGES), "page", *SERVED]
 """`page`: the ledger whose whole code stands in docs/internals.md."""
 NATIVE = ["nats ledger", "core nats"]
@@ -53,6 +53,10 @@ def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage
         from postgres_stages import PostgresStage
 
         return PostgresStage(folder, request.getfixturevalue("postgres"))
+    if kind == "redis":
+        from redis_stages import RedisStage
+
+        return RedisStage(folder, request.getfixturevalue("redis_server"))
     if kind == "page":
         from page_stage import PageStage, install
 

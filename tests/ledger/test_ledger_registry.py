@@ -83,10 +83,10 @@ def test_refuses_what_the_ledger_can_not_be(
 
 def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
-        pares.ledger.open("redis://localhost/x")
-    assert "redis://" in str(caught.value)
-    assert "file://, kafka://, memory://, nats://, postgresql://, sqlite://" in str(caught.value)
-    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "sqlite"]
+        pares.ledger.open("zookeeper://localhost/x")
+    assert "zookeeper://" in str(caught.value)
+    assert "file://, kafka://, memory://, nats://, postgresql://, redis://, sqlite://" in str(caught.value)
+    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "redis", "sqlite"]
 
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,19 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
     )
     (tmp_path / "some_ledgers.py").write_text(PLUGIN)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert schemes() == ["broken", "file", "kafka", "known", "memory", "nats", "old", "postgresql", "shoe", "sqlite"]
+    assert schemes() == [
+        "broken",
+        "file",
+        "kafka",
+        "known",
+        "memory",
+        "nats",
+        "old",
+        "postgresql",
+        "redis",
+        "shoe",
+        "sqlite",
+    ]
     ledger = pares.ledger.open("shoe://box?colour=red")
     assert ledger.append(b"x") == 0
     ledger.close()

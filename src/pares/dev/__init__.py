@@ -5,7 +5,8 @@
     with Kafka(nodes=3) as kafka:
         member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
 
-`Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for what is written behind a fence.
+`Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for a ledger or for what is written behind a fence, and
+`Redis(replicas=1)` a Redis and what follows it.
 
 Not for production: one machine, small servers, and data that is thrown away unless a folder is named. Nothing is imported
 before it is used.
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     from pares.dev.nats.cluster import Nats
     from pares.dev.node import Node
     from pares.dev.postgres import Postgres
+    from pares.dev.redis import Redis
 
-__all__ = ["Kafka", "Nats", "Node", "Postgres", "Security"]
+__all__ = ["Kafka", "Nats", "Node", "Postgres", "Redis", "Security"]
 
 _WHERE: Final = {
     "Kafka": "kafka.cluster",
     "Nats": "nats.cluster",
     "Node": "node",
     "Postgres": "postgres",
+    "Redis": "redis",
     "Security": "kafka.settings",
 }
 

@@ -120,6 +120,12 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         ranges=True,
         words="a PostgreSQL table",
     ),
+    "redis": Scheme(
+        opens="pares.ledger.redis.log:RedisLedger",
+        shown=("redis://HOST:PORT/DB",),
+        look_only=True,
+        words="a Redis stream",
+    ),
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
 """The ledgers that come with pares: one line is all that the rest of it knows of each."""

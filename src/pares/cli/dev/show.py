@@ -1,4 +1,4 @@
-"""What `pares dev kafka`, `pares dev nats` and `pares dev postgres` have in common: the folder, its nodes, and their end."""
+"""What the commands of `pares dev` have in common: the folder, its nodes, and their end."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ Port = Annotated[
 ]
 Remove = Annotated[bool, typer.Option("--remove", help="Remove its data too.")]
 
-TITLES = {"kafka": "Kafka", "nats": "NATS", "postgresql": "PostgreSQL"}
-COMMANDS = {"kafka": "kafka", "nats": "nats", "postgresql": "postgres"}
+TITLES = {"kafka": "Kafka", "nats": "NATS", "postgresql": "PostgreSQL", "redis": "Redis"}
+COMMANDS = {"kafka": "kafka", "nats": "nats", "postgresql": "postgres", "redis": "redis"}
 """`pares dev COMMAND`, by the scheme of its ledgers."""
 
 
@@ -217,6 +217,20 @@ def _log_of_postgres() -> str:
     return postgres.LOG
 
 
+def _ask_redis(node: Place) -> None:
+    from pares.core.errors import LedgerUnavailable
+    from pares.dev import redis
+
+    if not redis.serves(node.host, node.port):
+        raise LedgerUnavailable(f"{node.address} does not answer")
+
+
+def _log_of_redis() -> str:
+    from pares.dev import redis
+
+    return redis.LOG
+
+
 class _Node(NamedTuple):
     """What a node of one kind of cluster is asked."""
 
@@ -232,6 +246,7 @@ _NODES: Final = {
     "kafka": _Node(_ask_kafka, _log_of_kafka),
     "nats": _Node(_ask_nats, _log_of_nats),
     "postgresql": _Node(_ask_postgres, _log_of_postgres, signal.SIGINT),
+    "redis": _Node(_ask_redis, _log_of_redis),
 }
 
 

@@ -1,0 +1,175 @@
+"""A `redis://` URL taken apart, and what the client is told.
+
+`redis://[USER@]HOST[:PORT][,HOST...][/DB]?stream=pares`. Several hosts are servers of which one is the master; with
+`sentinel=NAME` they are Sentinels, which know who that is. A password stands in no URL: it comes from REDISCLI_AUTH, as for
+redis-cli, from `options={...}` or from a properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log
+line or `repr`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from pares.core.errors import ConfigError
+from pares.ledger.address import Address, Options
+from pares.ledger.base import DEFAULT_RETENTION, check_partitions
+from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed
+
+log: Final = logging.getLogger("pares.redis")
+
+PORT: Final = 6379
+SENTINEL_PORT: Final = 26379
+STREAM: Final = "pares"
+PASSWORD: Final = "REDISCLI_AUTH"
+"""The variable of the environment that redis-cli takes a password from."""
+_EXAMPLE: Final = "redis://HOST:PORT/DB"
+_STREAM: Final = re.compile(r"[A-Za-z0-9_.:{}-]{1,100}")
+_MASTER: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_SECRET: Final = re.compile(r"password")
+_TLS: Final = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname")
+_NAMES: Final = ("username", "password", "sentinel_username", "sentinel_password", "client_name", "ssl", *_TLS)
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Settings(Usual):
+    """What a Redis ledger was opened with."""
+
+    url: str
+    """The URL that opens the ledger again, but for what `options={...}` said."""
+    servers: tuple[str, ...]
+    """HOST:PORT of each server that may be the master, or of each Sentinel."""
+    sentinel: str
+    """What Sentinels call the master; empty: `servers` are none."""
+    db: int
+    user: str | None
+    stream: str
+    replicas: int
+    """How many replicas an append waits for."""
+    client: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """The ledger as messages name it: its addresses, its database, its stream."""
+        by = f" (Sentinel, {self.sentinel})" if self.sentinel else ""
+        return f"redis://{','.join(self.servers)}/{self.db}{by}, stream {self.stream}"
+
+    def told(self, server: str, *, sentinel: bool = False) -> dict[str, Any]:
+        """What the client is told to reach this server."""
+        host, _, port = server.rpartition(":")
+        prefix = "sentinel_" if sentinel else ""
+        password = self.client.get(f"{prefix}password") or (None if sentinel else os.environ.get(PASSWORD))
+        return {
+            "host": host.strip("[]"),
+            "port": int(port),
+            "db": 0 if sentinel else self.db,
+            "username": self.client.get(f"{prefix}username") or (None if sentinel else self.user),
+            "password": password or None,
+            "client_name": self.client.get("client_name", "pares"),
+            **{name: self.client[name] for name in _TLS if self.tls and name in self.client},
+        }
+
+    @property
+    def tls(self) -> bool:
+        return bool(self.client.get("ssl"))
+
+    @property
+    def authenticates(self) -> bool:
+        return bool(self.client.get("password") or os.environ.get(PASSWORD))
+
+    def scrubbed(self, text: str) -> str:
+        """`text` without the value of any setting that may be a secret."""
+        return scrubbed(text, {"password": os.environ.get(PASSWORD), **self.client}, _SECRET)
+
+    def base(self, topic: str) -> str:
+        """How the keys of a log begin: that of partition 0 is no longer than that."""
+        return f"{self.stream}:topic:{quote(topic, safe='')}" if topic else self.stream
+
+    def meta(self, topic: str) -> str:
+        """The key with what is known of a log."""
+        return f"{self.base(topic)}:log"
+
+    def key(self, topic: str, partition: int) -> str:
+        """The key of a partition's stream."""
+        return f"{self.base(topic)}:{partition}" if partition else self.base(topic)
+
+    def channel(self, topic: str, partition: int) -> str:
+        """Where it is told that something urgent has come. Channels belong to no database."""
+        return f"{self.base(topic)}:bell:{self.db}:{partition}"
+
+
+def take(address: Address, options: Options) -> Settings:
+    """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
+    user, at, servers = address.host.rpartition("@")
+    if ":" in user:
+        raise ConfigError(
+            f"{address.shown} has a password in it, which no ledger's URL may: put it into {PASSWORD}, or give it as "
+            "options={'password': ...} or in config=FILE"
+        )
+    if at and not user:
+        raise ConfigError(f"{address.shown} names no user before the @: write redis://USER@HOST:PORT/DB")
+    sentinel = _named(address, options, "sentinel", _MASTER, "") or ""
+    port = SENTINEL_PORT if sentinel else PORT
+    found = hosts(Address(address.url, "", servers, "", {}), "server", port, _EXAMPLE)
+    number = address.path[1:] or "0"
+    if not (number.isascii() and number.isdigit() and len(number) < 6):
+        raise ConfigError(
+            f"{address.shown} names no database: write its number, {_EXAMPLE}, and the log as ?stream=NAME"
+        )
+    stream = _named(address, options, "stream", _STREAM, STREAM)
+    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+    partitions = options.whole("partitions")
+    if partitions is not None:
+        check_partitions(partitions, address.shown)
+    replicas = options.whole("replicas", least=0) or 0
+    patience = options.seconds("timeout", None)
+    readonly = options.flag("readonly")
+    client, path = client_settings(options, "password")
+    options.finish()
+    client = {name: _checked(name, value) for name, value in client.items()}
+    if user and "username" in client:
+        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
+    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    return Settings(
+        partitions=partitions,
+        replication=None,
+        retention=retention,
+        timeout=patience or TIMEOUT,
+        connect=patience or CONNECT,
+        prefix="",
+        readonly=readonly,
+        url=f"redis://{user}{at}{','.join(found)}/{int(number)}{text}",
+        servers=tuple(found),
+        sentinel=sentinel,
+        db=int(number),
+        user=unquote(user) or None,
+        stream=stream,
+        replicas=replicas,
+        client=client,
+    )
+
+
+def _named(address: Address, options: Options, name: str, form: re.Pattern[str], default: str) -> str:
+    value = options.take(name)
+    text = default if value is None else str(value)
+    if value is not None and form.fullmatch(text) is None:
+        raise ConfigError(f"{address.shown}: {name}={text} is no such name: use up to 100 letters, digits and _ . -")
+    return text
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A client setting as the client takes it: in a properties file all are text."""
+    if name not in _NAMES:
+        raise ConfigError(f"unknown client setting {name}: a redis:// ledger knows {', '.join(_NAMES)}")
+    if name not in ("ssl", "ssl_check_hostname") or isinstance(value, bool):
+        return value
+    known = _FLAGS.get(str(value).lower())
+    if known is None:
+        raise ConfigError(f"the client setting {name} is neither true nor false")
+    return known
