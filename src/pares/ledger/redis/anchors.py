@@ -1,7 +1,7 @@
 """What this process has seen last of each log, so that a log that lost its tail is known for another one (R12).
 
-Every request names it, and the server compares: see `redis.scripts`. So no reader goes on in a log that a failover, a restart or
-a restored copy has shortened, not even if it is longer again by then; and no writer adds to one.
+Every request names it, and the server compares: see `redis.scripts`. So no reader goes on in a log that a failover, a
+restart or a restored copy has shortened, not even if it is longer again by then; and no writer adds to one.
 """
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ from typing import Final
 from pares.ledger.redis.settings import Settings
 
 GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
-LOST: Final = "two members may then believe in one role for up to a session, members begin anew, and tokens still rise: use a fence"
+LOST: Final = (
+    "two members may then believe in one role for up to a session, members begin anew, and tokens still rise: "
+    "use a fence"
+)
 """What becomes of the promises when a server lacks what another one, or itself, has acknowledged."""
 
 

@@ -40,8 +40,8 @@ class Link:
 
     @contextmanager
     def wire(self, doing: str) -> Generator[Wire]:
-        """The connection for requests. It is dropped after whatever leaves it in doubt; what the caller does not make of `Broken`
-        and `Refused` itself becomes `LedgerUnavailable`, of something that did not happen."""
+        """The connection for requests. It is dropped after whatever leaves it in doubt; what the caller does not make of
+        `Broken` and `Refused` itself becomes `LedgerUnavailable`, of something that did not happen."""
         if not self._lock.acquire(timeout=self.settings.timeout):
             self._lifetime.check()
             raise self.unavailable(doing, "another thread of this process still waits for the server")

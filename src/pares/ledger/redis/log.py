@@ -2,14 +2,14 @@
 
 What it promises is `Log`'s, and how:
 
-- one total order: an append is one script, which the server carries out alone (see `redis.scripts`). Offsets are integers of our
-  own, contiguous but for a hole where the server was started again or failed over;
+- one total order: an append is one script, which the server carries out alone (see `redis.scripts`). Offsets are integers of
+  our own, contiguous but for a hole where the server was started again or failed over;
 - all or nothing: `append_many` is one script, too;
 - **acknowledged records stay** as far as the server keeps them, which a Redis says by its settings. Replication is behind: a
   failover may lose what was acknowledged, and so may a restart without `appendonly`, or a loss of power with
-  `appendfsync everysec`. That breaks A1. Opening warns of it, `pares doctor` says it. What holds then: each process that had read,
-  or appended, what is gone notices at its next request (R12) and begins anew; no offset is given out twice, so tokens rise and
-  a fence refuses the older term. What doesn't: two members may believe in one role until the older one's lease ends;
+  `appendfsync everysec`. That breaks A1. Opening warns of it, `pares doctor` says it. What holds then: each process that had
+  read, or appended, what is gone notices at its next request (R12) and begins anew; no offset is given out twice, so tokens
+  rise and a fence refuses the older term. What doesn't: two members may believe in one role until the older one's lease ends;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still happen while the server works off
   what it has been sent. It is never sent again from here;
 - a log that is gone (a server that restarts empty, a key that was evicted or deleted) is made anew when a member looks which
@@ -89,22 +89,33 @@ class _Shared:
 
     def heed(self, answer: _Answer, topic: str, partition: int, anchor: Anchor) -> None:
         if answer.status == "gone":
-            self.partitions.pop(topic, None)
-            self.anchors.forget(topic)
-            what = f"the topic {topic!r}" if topic else "the log"
-            raise LedgerUnavailable(
-                f"{self.settings.where}: {what} is gone: the server was started again without its data, or somebody has deleted "
-                "or evicted it; a member that looks for it makes it anew"
-            )
+            raise self.gone(topic)
         self.partitions[topic] = answer.partitions
         if answer.status == "none":
             raise base.no_such_partition(partition, answer.partitions, self.settings.url)
         if answer.status == "lost":
             self.anchors.lost((topic, partition), anchor)
             raise LedgerUnavailable(
-                f"{self.settings.where}: the server lacks entries that were seen here: a failover, a restart or a restored copy "
-                "has lost them; it is another log from now on"
+                f"{self.settings.where}: the server lacks entries that were seen here: a failover, a restart or a restored "
+                "copy has lost them; it is another log from now on"
             )
+
+    def look(self, topic: str) -> _Answer:
+        """What the server says of a log, whatever that is; what is lost of it is noted."""
+        anchor = self.anchors.of((topic, 0))
+        answer = _Answer(self.link.run(BOUNDS, self._keys(topic, 0), [0, *anchor], "look at the log"))
+        if answer.status == "lost":
+            self.anchors.lost((topic, 0), anchor)
+        return answer
+
+    def gone(self, topic: str) -> LedgerUnavailable:
+        self.partitions.pop(topic, None)
+        self.anchors.forget(topic)
+        what = f"the topic {topic!r}" if topic else "the log"
+        return LedgerUnavailable(
+            f"{self.settings.where}: {what} is gone: the server was started again without its data, or somebody has "
+            "deleted or evicted it; a member that looks for it makes it anew"
+        )
 
     def _keys(self, topic: str, partition: int) -> list[str]:
         return [self.settings.meta(topic), self.settings.key(topic, partition)]
@@ -270,17 +281,13 @@ class RedisLog:
         """By the server, each time. A log that is gone is made anew here, unless this handle only looks on: the service that it
         is for must not wait until somebody opens it again."""
         shared = self._open()
-        for _ in range(2):
-            anchor = shared.anchors.of((self._topic, 0))
-            answer = _Answer(shared.link.run(BOUNDS, shared._keys(self._topic, 0), [0, *anchor], "look at the log"))
-            if answer.status == "lost":
-                shared.anchors.lost((self._topic, 0), anchor)
-            if answer.status != "gone" or shared.settings.readonly:
-                break
+        answer = shared.look(self._topic)
+        if answer.status == "gone" and not shared.settings.readonly:
             if shared.make(self._topic, self._had):
                 log.warning("%s: the log was gone, and was made anew: it is another one", shared.settings.where)
+            answer = shared.look(self._topic)
         if answer.status == "gone":
-            shared.heed(answer, self._topic, 0, anchor)
+            raise shared.gone(self._topic)
         self._had = shared.partitions[self._topic] = answer.partitions
         return shared.anchors.identity(self._topic, answer.log)
 
@@ -322,14 +329,14 @@ class RedisLedger(RedisLog):
     """A database of a Redis 6.2 or newer (Valkey too), and in it the keys that begin with the stream's name; made when they are
     missing.
 
-    Options: `stream` (`pares`), `sentinel` (what Sentinels call the master; then the hosts are Sentinels), `replicas` (how many of
-    them an append waits for; 0), `partitions` (grows an existing log), `retention` (seconds, or "none"), `timeout` (seconds that
-    the server may be silent before a request is given up; 1), `readonly` (to look on only: it makes nothing, and needs no right
-    to write), `config` (a properties file with client settings) and `options` (the same as a dictionary): `username`, `password`,
-    `ssl` with `ssl_ca_certs` and others of redis-py's, `sentinel_username`, `sentinel_password`.
+    Options: `stream` (`pares`), `sentinel` (what Sentinels call the master; then the hosts are Sentinels), `replicas` (how
+    many of them an append waits for; 0), `partitions` (grows an existing log), `retention` (seconds, or "none"), `timeout`
+    (seconds that the server may be silent before a request is given up; 1), `readonly` (to look on only: it makes nothing,
+    and needs no right to write), `config` (a properties file with client settings) and `options` (the same as a dictionary):
+    `username`, `password`, `ssl` with `ssl_ca_certs` and others of redis-py's, `sentinel_username`, `sentinel_password`.
 
-    Opening warns (logger `pares.redis`) of what the server may lose. Raises `CapabilityError` for a node of a Redis Cluster and for
-    a server that is too old.
+    Opening warns (logger `pares.redis`) of what the server may lose. Raises `CapabilityError` for a node of a Redis Cluster
+    and for a server that is too old.
     """
 
     def __init__(self, address: Address, options: Options) -> None:

@@ -1,21 +1,23 @@
 """What the server does by itself: Lua, each script from its first line to its last without anybody in between.
 
-**Places.** Entry n of a partition stands at the id `(n+1)-0` of its stream. So offsets are integers of our own, which begin at 0
-and leave no holes, and a place is found as quickly as any id; ids that the server makes up, of its clock, could do neither.
-The next offset stands in a hash, the *log key*, with what else there is to know of the log. An entry's fields: `t`, the server's
-microseconds; `x`, a random word that its append has brought along; `l`, the offset and the word of the entry before it; `p`.
+**Places.** Entry n of a partition stands at the id `(n+1)-0` of its stream. So offsets are integers of our own, which begin
+at 0 and leave no holes, and a place is found as quickly as any id; ids that the server makes up, of its clock, could do
+neither. The next offset stands in a hash, the *log key*, with what else there is to know of the log. An entry's fields: `t`,
+the server's microseconds; `x`, a random word that its append has brought along; `l`, the offset and the word of the entry
+before it; `p`.
 
-**Epochs.** A server that was started again, or that was a replica until now, may lack what its predecessor acknowledged. The log
-key says by which run of which server the last entry came. The first append by another run leaves a hole: it goes on at the
-microseconds since the log was made, and at least a million further. Offsets never run ahead of these microseconds, so what may
-have been lost had lower ones, and no offset, and with it no token, is given out twice; not if a thousand entries were lost, and
-not if ten million were. (As everywhere, the promoted server's clock must not be behind the other's.)
+**Epochs.** A server that was started again, or that was a replica until now, may lack what its predecessor acknowledged. The
+log key says by which run of which server the last entry came. The first append by another run leaves a hole: it goes on at the
+microseconds since the log was made, and at least a million further. No log takes an entry each microsecond, so what may have
+been lost had lower offsets, however much it was, and no offset is given out twice, and with it no token. (As with a log that
+is made anew, the promoted server's clock must not be behind the other's.)
 
-**Anchors.** A request says what its handle has seen last: the log's id, an offset, the word there. If that is not in the log, and
-was not trimmed either, the script does nothing and answers `lost` (R12).
+**Anchors.** A request says what its handle has seen last: the log's id, an offset, the word there. If that is not in the
+log, and was not trimmed either, the script does nothing and answers `lost` (R12).
 
-**All or nothing.** An error in a script leaves what it has written so far. So what may fail comes first: the notice is published,
-and the log key is written as it was. From there on the user has the rights, memory is not looked at again, and the entries go in.
+**All or nothing.** An error in a script leaves what it has written so far. So what may fail comes first: the notice is
+published, and the log key is written as it was. From there on the user has the rights, memory is not looked at again, and
+the entries go in.
 """
 
 from __future__ import annotations

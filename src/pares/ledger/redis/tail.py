@@ -1,11 +1,11 @@
 """Bells: a connection that is subscribed to the logs' channels, and a thread that rings when something is published.
 
 Why not XREAD that blocks: it wakes its reader for every entry, and beats must wake nobody (R21). An append that is urgent is
-published by the very script that appends it. The notice is empty: what came is read from the stream, so nobody who may publish can
-put anything into a log.
+published by the very script that appends it. The notice is empty: what came is read from the stream, so nobody who may
+publish can put anything into a log.
 
-A connection delivers in order, and the server ends one that it can't deliver to. So nothing is missed on a connection that still
-answers a PING; after a new one has been subscribed, everything rings once.
+A connection delivers in order, and the server ends one that it can't deliver to. So nothing is missed on a connection that
+still answers a PING; after a new one has been subscribed, everything rings once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger.bell import PipeBell
@@ -171,16 +171,17 @@ class Tails:
                     wire.send("PING")
 
     def _take(self, message: Any) -> None:
-        if not isinstance(message, list) or message[0] not in (b"message", b"subscribe"):
+        words = cast(list[Any], message) if isinstance(message, list) else [message]
+        if words[0] not in (b"message", b"subscribe"):
             return
         with self._changed:
-            channel = self._channels.get(message[1].decode())
+            channel = self._channels.get(words[1].decode())
             if channel is None:
                 return
-            again = message[0] == b"subscribe" and not channel.listens.is_set()
+            first = words[0] == b"subscribe" and not channel.listens.is_set()
             channel.listens.set()
-            if again:
-                return  # what came before it was asked for
+            if first:
+                return  # nobody has relied on it yet
             channel.news += 1
             _ring(channel)
             self._changed.notify_all()
