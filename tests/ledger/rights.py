@@ -3,6 +3,7 @@ somebody who has them, or lacks one, does with a ledger."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ def rights_of(heading: str) -> list[Right]:
             if found:
                 break
             continue
-        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        cells = [cell.strip().strip("`").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
         if len(cells) == 6 and {*cells[2:5]} <= {"needed", "better", ""}:
             found.append(Right(cells[0], cells[1], dict(zip(WHO, cells[2:5], strict=True)), cells[5]))
     assert found, f"no table of rights under {heading}"

@@ -103,11 +103,16 @@ def test_a_shorter_log_is_noticed_without_an_append(pair: Redis) -> None:
 def test_tokens_rise_across_a_failover_that_lost_the_leaders_claim(pair: Redis) -> None:
     """What is not promised then is that only one believes. The fence knows which of them is the older."""
     fence = SqlFence()
-    with closing(sqlite3.connect(":memory:")) as sink, closing(ledger_on(pair)) as ledger:
+    with (
+        closing(sqlite3.connect(":memory:")) as sink,
+        closing(ledger_on(pair)) as ledger,
+        pares.Member(pair.url, group="g", roles=["r"], eligible=[], name="other") as other,
+    ):
         sink.executescript(fence.ddl)
-        ledger.append(b"no record of anybody: the log is there, and the replica has it")
+        until(lambda: other.state == "live")
         until(lambda: caught_up(pair))
         pair.freeze(2)
+        ledger.append_many([b"so that the claim stands far above where the replica's log ends"] * 50)
         with pares.Member(pair.url, group="g", roles=["r"], session=2.0, name="a") as member:
             assert member.wait("r", HANG)
             had = member.term("r")

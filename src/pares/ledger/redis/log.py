@@ -381,9 +381,9 @@ class RedisLedger(RedisLog):
         entries = 0
         fsync: str | None = None
         with shared.link.wire("look over the server") as wire:
-            for partition in range(shared.partitions[""]):
-                entries += wire.ask("XLEN", shared.settings.key("", partition))
             try:
+                for partition in range(shared.partitions[""]):
+                    entries += wire.ask("XLEN", shared.settings.key("", partition))
                 fsync = wire.ask("CONFIG", "GET", "appendfsync")[1].decode()
             except Refused:
                 pass  # many services allow it to nobody

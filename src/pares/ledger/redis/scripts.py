@@ -162,7 +162,7 @@ MAKE: Final = _script(
     if not whole and redis.call('EXISTS', KEYS[1]) == 1 then return {{'foreign', KEYS[1]}} end
     if m[1] and m[1] ~= '{LAYOUT}' then return {{'newer', m[1]}} end
     for p = 0, there - 1 do
-      local last = redis.call('HGET', KEYS[1], 'last:' .. p)
+      local last = redis.call('HMGET', KEYS[1], 'last:' .. p)[1]
       if last ~= '' and redis.call('EXISTS', key(p)) == 0 then whole = false end
     end
     if there > 0 and not whole then

@@ -71,7 +71,7 @@ class Settings(Usual):
             "db": 0 if sentinel else self.db,
             "username": self.client.get(f"{prefix}username") or (None if sentinel else self.user),
             "password": password or None,
-            "client_name": self.client.get("client_name", "pares"),
+            "client_name": self.client.get("client_name"),
             **{name: self.client[name] for name in _TLS if self.tls and name in self.client},
         }
 

@@ -154,7 +154,11 @@ def refusal(error: Exception, settings: Settings) -> Refused:
     # From within a script the code stands further on, in some versions.
     for known in ("NOPERM", "OOM", "READONLY", "WRONGTYPE", "MISCONF", "NOREPLICAS"):
         code = known if known in text and code in ("", _CODE) else code
-    if "can't run this command or subcommand" in text or "No permissions to" in text or "ACL failure" in text:
+    if (
+        "can't run this command or subcommand" in text
+        or "No permissions to" in text
+        or "executing the script can't" in text
+    ):
         code = "NOPERM"
     elif "command not allowed when used memory" in text:
         code = "OOM"
