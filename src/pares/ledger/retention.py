@@ -64,7 +64,10 @@ class Trimming:
 
     def trim(self, before: int, partition: int) -> bool:
         """What may go below `before`, or a part of it; whether there may be more. Raises as `expire`."""
-        most = self._log.start(partition) + AT_ONCE
+        first = self._log.start(partition)
+        # Before its first entry a log may have a hole that is wider than what goes at once.
+        found = self._log.read(first, partition, max_records=1)
+        most = (found[0].offset if found else first) + AT_ONCE
         return expire(self._log, min(before, most), partition, now_ms=self._wall_us() // 1000) >= most
 
     def hasten(self) -> None:

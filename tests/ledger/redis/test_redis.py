@@ -21,6 +21,7 @@ from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Redis
 from pares.ledger import Ledger, expire
 from pares.ledger.redis.scripts import JUMP
+from pares.ledger.retention import Trimming
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +294,19 @@ def test_a_log_with_a_hole_is_trimmed_behind_it(server: Redis) -> None:
     assert expire(ledger, place + 3, now_ms=now + 101_000) == place + 3 == ledger.start()
     with pytest.raises(LedgerGap):
         ledger.read(7)
+    ledger.close()
+
+
+def test_a_member_trims_a_log_across_a_hole(server: Redis) -> None:
+    """A part at a time, of which the hole is none."""
+    ledger = opened(server, retention=100)
+    ledger.append_many([b"x"] * 5)
+    server.restart(1, timeout=HANG)
+    append_again(ledger, b"y")
+    end = ledger.append_many([b"z"] * 5)[-1] + 1
+    trimming = Trimming(ledger, lambda: 0, lambda: time.time_ns() // 1000 + 200_000_000)
+    until(lambda: not trimming.trim(end, 0) and ledger.start() == end)
+    assert ledger.read(end) == []
     ledger.close()
 
 
