@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from process_beliefs import Belief, beliefs
-from process_judge import Write
+from process_judge import Write, falling_tokens, overlaps, zombie_writes
 
 import pares
 import pares.ledger
@@ -253,3 +253,17 @@ class Troupe:
                 worker.process.terminate()
         for worker in self.workers:
             worker.end()
+
+
+def no_promise_is_broken(troupe: Troupe) -> None:
+    """By all that its members believed and wrote, and by what the log has decided."""
+    beliefs, writes = troupe.all_beliefs(), troupe.writes()
+    assert overlaps(beliefs) == []
+    assert falling_tokens(beliefs) == []
+    assert zombie_writes(writes) == []
+    log = troupe.tokens_in_log()
+    for belief in beliefs:
+        assert log.get((troupe.roles[belief.role], belief.token)) == belief.member, belief
+    assert {(write.role, write.token) for write in writes} <= log.keys()
+    accepted = [event for event in troupe.all_events("zombie") if event["outcome"] != "refused"]
+    assert accepted == []
