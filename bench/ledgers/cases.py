@@ -16,7 +16,7 @@ from typing import Final
 import pares
 from bench.cases import Row, crash, handed_over, spread
 from bench.processes import Troupe
-from pares.dev import Kafka, Nats, Postgres
+from pares.dev import Kafka, Nats, Postgres, Redis
 from pares.runtime.clock import stopwatch
 
 BEGIN, END = "<!-- figures on ledgers -->", "<!-- end of figures on ledgers -->"
@@ -56,6 +56,13 @@ def _postgres() -> Iterator[NewUrl]:
         yield lambda: server.table_url(_name())
 
 
+@contextmanager
+def _redis() -> Iterator[NewUrl]:
+    """It syncs each append, as the others do."""
+    with Redis({"appendfsync": "always"}) as server:
+        yield lambda: server.stream_url(_name())
+
+
 def _name() -> str:
     return f"bench_{uuid.uuid4().hex[:8]}"
 
@@ -64,6 +71,7 @@ LEDGERS: Final = {
     "file": lambda: _folder("file://{}"),
     "sqlite": lambda: _folder("sqlite:///{}.db"),
     "postgres": _postgres,
+    "redis": _redis,
     "nats": _nats,
     "kafka": _kafka,
 }

@@ -26,7 +26,7 @@ from pares.runtime.death import exit_hooks
 from pares.runtime.work import hang_watcher
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka, Nats, Postgres
+    from pares.dev import Kafka, Nats, Postgres, Redis
 
 CHECKED = (
     "README.md",
@@ -142,6 +142,7 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
             "topic": '"prices"',
             "nats_at": "nats://localhost:4222",
             "dsn": '"dbname=shop"',
+            "redis_at": "redis://localhost:6379/0",
         }[old]
         assert old in text
         text = text.replace(old, new)
@@ -164,7 +165,7 @@ def those(note: str) -> list[Any]:
 
 
 def test_every_block_is_taken_care_of() -> None:
-    known = {"", "environment", "postgres", "kafka", "nats core", "pytest"}
+    known = {"", "environment", "postgres", "kafka", "nats core", "redis", "pytest"}
     assert {s.note for s in ALL if not s.note.startswith("compiled only: ")} <= known
     assert len(ALL) > 15
     for snippet in ALL:
@@ -220,6 +221,12 @@ def test_it_runs_on_kafka(snippet: Snippet, yours: Yours, kafka: Kafka) -> None:
 @pytest.mark.parametrize("snippet", those("nats core"))
 def test_it_runs_on_core_nats(snippet: Snippet, yours: Yours, nats: Nats) -> None:
     play(snippet, yours, nats_at=nats.url.rpartition("/")[0])
+    assert yours.calls
+
+
+@pytest.mark.parametrize("snippet", those("redis"))
+def test_it_runs_on_redis(snippet: Snippet, yours: Yours, redis_server: Redis) -> None:
+    play(snippet, yours, redis_at=redis_server.url)
     assert yours.calls
 
 
