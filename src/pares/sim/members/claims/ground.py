@@ -118,8 +118,8 @@ class Ground(Stage):
 
     @property
     def handed_over(self) -> int:
-        """How long a seat may be empty because its leader gives it up: for the barrier, for the record by which it does, and for
-        a record of its heir that the heir reads back, each of which may meet trouble once."""
+        """How long a seat may be empty because its leader gives it up: for the barrier, for the record by which it does, and
+        for one of its heir that the heir reads back, each of which may meet trouble once."""
         return self.plan.barrier_timeout_ns + 4 * self.trip + 2 * self._trouble
 
     @property
