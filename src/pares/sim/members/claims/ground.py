@@ -181,9 +181,8 @@ class Ground(Stage):
         return any(lock is not None and lock.lost_at is not None for lock in locks)
 
     def between_logs(self) -> bool:
-        """Until members look for it, and a lease longer."""
-        if any(partition.lost for partition in self.log.partitions):
-            return True  # offsets are given out again: two may live in two worlds until one finds out
+        """Until members look for it, and a lease longer. That a log has lost its tail a member finds when it reads on: until
+        then nothing renews its beliefs."""
         renewed = self.judge.renewed_at
         session = max(self.plan.sessions)
         longest = look_every(session) + (session + self.plan.overlap_ms) * MS
