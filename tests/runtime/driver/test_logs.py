@@ -86,8 +86,8 @@ class Reads(Follower):
 
 
 def in_a_log_that_loses(*, anchors: bool, still: float) -> list[Any]:
-    """What a reader of b"one", b"two" is told that stands still for so many sessions, while the log loses b"two" and goes on with
-    b"other", b"more"."""
+    """What a reader of b"one", b"two" is told that stands still for so many seconds, while the log loses b"two" and goes on
+    with b"other", b"more"."""
     told: list[Any] = []
 
     def main(process: Process) -> None:
