@@ -79,7 +79,7 @@ def test_a_wrong_password_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert right.append(b"x") == 0
         assert not leaks(right.url)
         right.close()
-        with pytest.raises(LedgerUnavailable, match="it wants a password: put it into REDISCLI_AUTH") as none:
+        with pytest.raises(LedgerUnavailable, match="wants a password: put it into REDISCLI_AUTH") as none:
             pares.ledger.open(server.url)
         with pytest.raises(LedgerUnavailable, match="look whether it and the user are right") as wrong:
             pares.ledger.open(server.url, options={"password": SECRET[::-1]})
