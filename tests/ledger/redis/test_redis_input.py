@@ -15,7 +15,7 @@ from redis_stages import RedisStage
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.dev import Redis
-from pares.ledger.redis import link, wire
+from pares.ledger.redis import link, settings, wire
 from planted_secret import SECRET, leaks
 
 
@@ -142,7 +142,7 @@ def test_a_node_of_a_cluster_is_refused() -> None:
 def test_without_the_client_its_extra_is_named(stage: RedisStage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis.connection", None)
     with pytest.raises(CapabilityError, match=r"pip install 'pares\[redis\]'"):
-        wire.connect(pares.ledger.redis.settings.take(*_parts(stage.server.url)), "127.0.0.1:1", 1.0)
+        wire.connect(settings.take(*_parts(stage.server.url)), "127.0.0.1:1", 1.0)
 
 
 def _parts(url: str) -> tuple[pares.ledger.Address, pares.ledger.Options]:
