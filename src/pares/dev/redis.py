@@ -6,6 +6,7 @@ differ from a stock server's in little:
 | setting | here | stock | why |
 |---|---|---|---|
 | `appendonly` | yes | no | what is acknowledged survives a crash of the server, as pares asks of one |
+| `appendfsync` | always | everysec | the same: with everysec the server may answer before it writes |
 | `save` | none | snapshots | the log of appends is enough |
 | `repl-diskless-sync-delay` | 0 | 5 s | a replica follows at once |
 """
@@ -121,6 +122,7 @@ class Redis(LocalCluster):
         data.mkdir(exist_ok=True)
         chosen: dict[str, str | int] = {
             "appendonly": "yes",
+            "appendfsync": "always",
             "save": "",
             "repl-diskless-sync-delay": 0,
             **self.settings,

@@ -15,14 +15,16 @@ LOST: Final = (
 """What becomes of the promises when a server lacks what another one, or itself, has acknowledged."""
 
 
-def kept(info: Mapping[str, str], settings: Settings) -> Iterator[tuple[str, str]]:
-    """(level, text) of what the server's own settings promise."""
+def kept(info: Mapping[str, str], settings: Settings, fsync: str | None) -> Iterator[tuple[str, str]]:
+    """(level, text) of what the server's own settings promise. `fsync`: how it syncs, None if the user may not ask for it."""
     if info.get("aof_enabled") != "1":
         yield (
             PROBLEM,
             "appendonly is off: a restart of the server loses all that came after its last snapshot, or everything; "
             f"{LOST}. Set `appendonly yes`",
         )
+    else:
+        yield from _synced(fsync)
     policy, most = info.get("maxmemory_policy", ""), int(info.get("maxmemory", "0") or 0)
     if policy.startswith("allkeys"):
         yield (
@@ -48,12 +50,10 @@ def kept(info: Mapping[str, str], settings: Settings) -> Iterator[tuple[str, str
 def looked_over(
     info: Mapping[str, str], settings: Settings, fsync: str | None, entries: int
 ) -> Iterator[tuple[str, str]]:
-    """All there is to say. `fsync`: the server's setting, None if the user may not ask for it."""
+    """All there is to say."""
     size = int(info.get("used_memory", "0") or 0) / 1e6
     yield GOOD, f"Redis {info.get('redis_version', '')}, {entries} entries in {settings.stream}, {size:.1f} MB in use"
-    yield from kept(info, settings)
-    if info.get("aof_enabled") == "1":
-        yield from _synced(fsync)
+    yield from kept(info, settings, fsync)
     most = int(info.get("maxmemory", "0") or 0)
     if most and size * 1e6 > 0.9 * most:
         yield (
@@ -71,14 +71,15 @@ def _synced(fsync: str | None) -> Iterator[tuple[str, str]]:
     if fsync is None:
         yield (
             NOTE,
-            "this user may not ask for appendfsync (CONFIG GET): unless it is `always`, a loss of power loses a second",
+            "this user may not ask for appendfsync (CONFIG GET): unless it is `always`, a crash of the server may lose "
+            "two seconds",
         )
     elif fsync == "always":
         yield GOOD, "what is acknowledged is on the server's disk (appendfsync=always)"
     else:
-        much = (
-            "up to two seconds of acknowledged records"
-            if fsync == "everysec"
-            else "as much as the system has not written"
+        # With everysec the server answers before it writes while the sync before that is still under way.
+        much = "up to two seconds of acknowledged records" if fsync == "everysec" else "what the system has not written"
+        yield (
+            WARNING,
+            f"appendfsync={fsync}: a crash of the server, or a loss of power, loses {much}; {LOST}. Set `always`",
         )
-        yield WARNING, f"appendfsync={fsync}: a loss of power (not a crash of the server) loses {much}; {LOST}"

@@ -6,7 +6,7 @@ What it promises is `Log`'s, and how:
   our own, contiguous but for a hole where the server was started again or failed over;
 - all or nothing: `append_many` is one script, too;
 - **acknowledged records stay** as far as the server keeps them, which a Redis says by its settings. Replication is behind: a
-  failover may lose what was acknowledged, and so may a restart without `appendonly`, or a loss of power with
+  failover may lose what was acknowledged, and so may a restart without `appendonly`, or a crash with
   `appendfsync everysec`. That breaks A1. Opening warns of it, `pares doctor` says it. What holds then: each process that had
   read, or appended, what is gone notices at its next request (R12) and begins anew; no offset is given out twice, so tokens
   rise and a fence refuses the older term. What doesn't: two members may believe in one role until the older one's lease ends;
@@ -119,6 +119,14 @@ class _Shared:
 
     def _keys(self, topic: str, partition: int) -> list[str]:
         return [self.settings.meta(topic), self.settings.key(topic, partition)]
+
+    def fsync(self) -> str | None:
+        """How the server syncs; None if that can't be asked for: many services allow it to nobody."""
+        with self.link.wire("look over the server") as wire:
+            try:
+                return wire.ask("CONFIG", "GET", "appendfsync")[1].decode()
+            except (Refused, IndexError):
+                return None
 
     # Making ----------------------------------------------------------------------------------------------------------
 
@@ -351,7 +359,7 @@ class RedisLedger(RedisLog):
             there = shared.partitions[""]
             if (wanted := base.grown_partitions(self.url, there, settings.partitions)) > there:
                 shared.make("", wanted, grow=True)
-            for level, text in kept(shared.link.server, settings):
+            for level, text in kept(shared.link.server, settings, shared.fsync()):
                 if level in (WARNING, PROBLEM):
                     log.warning("%s: %s", settings.where, text)
         except BaseException:
@@ -379,15 +387,13 @@ class RedisLedger(RedisLog):
         shared = self._open()
         info = shared.link.info("look over the server")
         entries = 0
-        fsync: str | None = None
         with shared.link.wire("look over the server") as wire:
             try:
                 for partition in range(shared.partitions[""]):
                     entries += wire.ask("XLEN", shared.settings.key("", partition))
-                fsync = wire.ask("CONFIG", "GET", "appendfsync")[1].decode()
             except Refused:
-                pass  # many services allow it to nobody
-        return [*looked_over(info, shared.settings, fsync, entries)]
+                pass  # it can be done without
+        return [*looked_over(info, shared.settings, shared.fsync(), entries)]
 
     def close(self) -> None:
         super().close()
