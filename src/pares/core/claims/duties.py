@@ -16,7 +16,11 @@ from pares.core.wire.world import World
 STANDBY_BUDGET: Final = 200
 """Beats a second that all standbys of a group together stay within (R16)."""
 EAGER: Final = 16
-"""Members up to which beats wake readers, on a ledger that does not stamp them (R21)."""
+"""Members up to which beats wake readers, on a ledger that does not stamp them, and up to which each notices at once that
+another is overdue (R21)."""
+GATHER_US: Final = 100
+"""Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
+many write at once (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -31,6 +35,12 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
         return max(1, session_ms // 4)
     standbys = sum(1 for id in alive if not world.held.get(id))
     return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
+
+
+def gather_ns(alive: int, session_ms: int) -> int:
+    """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
+    to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]"""
+    return 0 if alive <= EAGER else min(alive * GATHER_US * 1000, session_ms * MS // 40)
 
 
 def standby_ms(least: int, standbys: int) -> int:

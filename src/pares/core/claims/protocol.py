@@ -96,6 +96,11 @@ class Claims:
         return self.living.pace.slow_until
 
     @property
+    def alive(self) -> int:
+        """How many members are alive, for all that this one knew at its last tick."""
+        return len(self.living.moves.alive)
+
+    @property
     def largest_token(self) -> int:
         """No token that this process has seen, in this incarnation or before, is greater (R9)."""
         return max(self.config.seen, self.reader.largest, self.reader.world.base + self.reader.world.last)
