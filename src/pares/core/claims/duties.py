@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Final
+from zlib import crc32
 
 from pares.core.lease import MS
 from pares.core.wire.records import Lock
@@ -41,6 +42,14 @@ def gather_ns(alive: int, session_ms: int) -> int:
     """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
     to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]"""
     return 0 if alive <= EAGER else min(alive * GATHER_US * 1000, session_ms * MS // 40)
+
+
+def spread_ns(me: str, members: int, session_ms: int) -> int:
+    """For how long a joiner of a group that has so many members already lets others go first: a part of a millisecond for each,
+    which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
+    placed for, by all the others by itself]"""
+    most = 0 if members <= EAGER else min(members * MS, session_ms * MS // 4)
+    return most * crc32(me.encode()) >> 32
 
 
 def standby_ms(least: int, standbys: int) -> int:
