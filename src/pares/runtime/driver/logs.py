@@ -1,7 +1,7 @@
 """Reading the partitions of a log, in order, and noticing when it is another one than before (R12).
 
-Before going on with a log that was out of reach, or from time to time anyway, it is looked at whether it is still the same one:
-its identity, its ends, and the last entry that was read, byte for byte.
+Once a session, and before going on with a log that was out of reach, the reader looks at the log's identity; after an outage
+also at its start, and whether the last entry that was read is still there, byte for byte.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CHUNK: Final = 1000
 
 
 def look_every(session_ms: int) -> int:
-    """Nanoseconds from one look whether the log is still the same one to the next: a session, as it may cost a round trip.
-    After trouble a member looks at once."""
+    """Nanoseconds between two looks at the log's identity: a session, as a look may cost a round trip. After trouble a member
+    looks at once."""
     return session_ms * 1_000_000
 
 
@@ -45,42 +45,42 @@ class Follows(Protocol):
     def enters(self, partition: int, start: int, end: int) -> Any: ...
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it is to hear that there is nothing new."""
+        """Whether it wants a read event when a partition has nothing new."""
         ...
 
     def reads(
         self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
     ) -> tuple[Any, int | None]:
-        """The event, and by which time it is judged (None: by that at which it is handed over). `began` and `stamps`: as in
-        `events.Read`."""
+        """The event for these entries, and the time to judge it by (None: the time when it is handed over). `began` and
+        `stamps`: as in `events.Read`."""
         ...
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
-        """Whether there is nothing behind these, for now."""
+        """Whether this partition is read far enough for now. `entries`: those read last."""
         ...
 
     def jumps(self, partition: int, why: str) -> Any: ...
 
 
 def appender(ledger: Log) -> Callable[[Append, int], int]:
-    """What carries out an append to a partition, and returns the offset of its last record."""
+    """A function that carries out an append to a partition, and returns the offset of its last record."""
     return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
 def urgently(puts: list[Append]) -> list[Append]:
-    """The same appends, so that all of them wake readers."""
+    """The same appends, all made urgent, so that they wake readers."""
     return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
 def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:
-    """What reads from an offset of a partition on, with the stamps of what it finds where the ledger has them."""
+    """A function that reads entries from an offset of a partition on, and their stamps where the ledger has them."""
     if ledger.capabilities.stamps:
         return partial(cast(Stamped, ledger).read_stamped, max_records=CHUNK)
     return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
 
 
 class Logs:
-    """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
+    """See `binding.Source`. Each event that it yields is handed to the protocol before it reads on."""
 
     proves_reach = True
 
@@ -91,7 +91,7 @@ class Logs:
         self._look_every = look_every(session_ms)
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
-        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
+        """Says which partitions have something new, in one look for all, where the ledger has that."""
         self.read_at = now()
         self._away = False
         self.begin_anew()
@@ -100,7 +100,7 @@ class Logs:
         self._identity = ""
         self._looked_at = 0
         self._doubted: set[int] = set()
-        """Partitions whose last entry is to be read again before going on."""
+        """Partitions whose last entry is to be read again before reading on."""
 
     def lost(self) -> None:
         self._away, self._doubted = True, set(self._follows.partitions)
@@ -150,7 +150,7 @@ class Logs:
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:
-            # By the identity first: else a log that is another one is found out twice, and is begun anew the second time.
+            # First by the identity: otherwise a replaced log would be noticed twice, and the member begin anew twice.
             replaced = False
             for jump in self._look_now(self._now()):
                 replaced = True
@@ -159,11 +159,11 @@ class Logs:
                 yield follows.jumps(number, str(error)), None
 
     def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
-        """After it was out of reach: the last entry that was read is to be there, byte for byte."""
+        """After the log was out of reach: yields a jump unless the last entry that was read is there, byte for byte."""
         anchor = self._follows.anchor(number)
         if anchor is not None:
             offset, payload = anchor
-            # One that is gone by retention says nothing: a gap shows later.
+            # An entry that retention has taken proves nothing: if entries are missing, reading on raises `LedgerGap`.
             if offset >= self._ledger.start(number):
                 entries = self._ledger.read(offset, number, 1)
                 if not entries or entries[0].offset != offset or entries[0].payload != payload:
