@@ -35,7 +35,7 @@ from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
 from pares.ledger.sqlite.schema import add_partitions, check_writable, create, inspect
 from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, fetch_stamps, insert, insert_keys
-from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+from pares.ledger.topics.keyed import PARTITIONS, KeyedAppends
 
 R = TypeVar("R", Entry, Record)
 
@@ -284,25 +284,8 @@ class SqliteLog:
         return int(row[0])
 
 
-class SqliteTopic(SqliteLog):
+class SqliteTopic(KeyedAppends, SqliteLog):
     """A topic: a log with keys, which stand in a table of their own."""
-
-    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
-        check_record(payload, key)
-        if partition is None:
-            partition = 0 if key is None else self.partition_of(key)
-        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
-
-    def append_many(
-        self,
-        payloads: Sequence[bytes],
-        partition: int | None = None,
-        *,
-        keys: Sequence[bytes | None] | None = None,
-        urgent: bool = True,
-    ) -> list[int]:
-        check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
@@ -310,9 +293,6 @@ class SqliteTopic(SqliteLog):
         base.check_records(max_records)
         get = partial(fetch_keyed, offset=offset, max_records=max_records, max_bytes=max_bytes)
         return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
-
-    def partition_of(self, key: bytes) -> int:
-        return partition_for(key, self.partitions)
 
 
 class SqliteLedger(SqliteLog):
