@@ -1,8 +1,8 @@
 """A ledger inside one process, for tests and for trying things: `memory://NAME`.
 
 Handles with one name share one log, which lives as long as the process (or until `drop`), so that a member that is
-closed and opened again finds what it wrote. It keeps every promise of `Log`, and has a switch for the faults that
-real ledgers have: `MemoryLedger.cut`.
+closed and opened again finds what it wrote. It keeps every promise of `Log`, and can be made to fail as real ledgers do:
+`MemoryLedger.cut`.
 """
 
 import os

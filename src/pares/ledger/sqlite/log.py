@@ -8,8 +8,8 @@ What it promises is `Log`'s, and how:
 - all or nothing: `append_many` is one transaction;
 - a reader is told of appends by a bell (see `bell`) and otherwise asks; asking when nothing is new costs microseconds.
 
-What it does not promise: to get on with a writer that was frozen inside its transaction. That one blocks all others
-until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, and nothing was appended.
+What it does not promise: appends while a writer is frozen inside its transaction. That writer blocks all others until it goes
+on or dies; their appends raise `LedgerUnavailable` after the busy timeout, and nothing was appended.
 """
 
 import os
@@ -219,7 +219,7 @@ class SqliteLog:
         return self._file().read(once)
 
     def trim(self, before: int, partition: int = 0) -> None:
-        # Many short transactions: one long one would keep everybody's beats from the log, and cost leaders their leases.
+        # Many short transactions: a long one would keep all beats out of the log, and cost leaders their leases.
         while self._trim_some(before, partition):
             time.sleep(_TRIM_SLICE)
         while self._file(writing=True).give_back():
