@@ -32,8 +32,8 @@ ALIKE: Final = (
     "mute",
     "one_way",
 )
-"""Faults that befall members of every protocol on a log. Other plans begin their faults with them, in this order: a seed draws by
-it."""
+"""Faults that befall members of every protocol on a log. The faults of other plans begin with these, in this order, as a seed
+draws by it."""
 FAULTS: Final = (
     *ALIKE,
     "outage",
