@@ -6,33 +6,15 @@ import errno
 import os
 import select
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lock_holder import Holder
+from proof_tools import Holder, next_dead
 
 from pares.runtime.death.closings import Closings
 from pares.runtime.death.watcher import DeathWatch
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def holder(tmp_path: Path) -> Iterator[Holder]:
-    holder = Holder(tmp_path)
-    yield holder
-    holder.close()
-
-
-def proven(watch: DeathWatch) -> list[str]:
-    """Those that are found dead once the watch is woken, as a loop asks that waits for nothing else."""
-    for _ in range(1000):
-        pause = watch.poll_interval()
-        assert select.select(watch.filenos(), [], [], 30 if pause is None else min(pause, 30))[0] or pause is not None
-        if dead := watch.check():
-            return dead
-    return []
 
 
 def test_a_witness_is_woken_where_no_process_can_be_watched(
@@ -46,7 +28,7 @@ def test_a_witness_is_woken_where_no_process_can_be_watched(
     assert watch.poll_interval(1) == pytest.approx(10)
     os.kill(holder.process.pid, signal.SIGKILL)
     assert select.select(watch.filenos(), [], [], 30)[0]
-    assert proven(watch) == ["a~1"]
+    assert next_dead(watch, within=30) == ["a~1"]
     watch.close()
 
 
@@ -63,7 +45,7 @@ def test_a_witness_that_is_told_of_no_more_files_watches_the_process(
     assert watch.poll_interval() is None, "it will be woken"
     os.kill(holder.process.pid, signal.SIGKILL)
     assert select.select(watch.filenos(), [], [], 30)[0]
-    assert proven(watch) == ["a~1"]
+    assert next_dead(watch, within=30) == ["a~1"]
     watch.close()
 
 

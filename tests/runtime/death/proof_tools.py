@@ -1,14 +1,19 @@
-"""A process that holds a death lock, whose end a test decides."""
+"""What tests of proofs of death stand on: a process that holds a lock, and waits for its end."""
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from pares.core.wire.records import Lock
+from pares.runtime.death.lock import prove
+from pares.runtime.death.watcher import DeathWatch
 
 HOLDER = """
 import os, sys, time
@@ -39,3 +44,26 @@ class Holder:
     def close(self) -> None:
         self.kill()
         self.lines.close()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def next_dead(watch: DeathWatch, within: float) -> list[str]:
+    """Turns as a member's loop does, until somebody is proven dead or `within` seconds have passed."""
+    end = time.monotonic() + within
+    dead = watch.check()
+    while not dead and (left := end - time.monotonic()) > 0:
+        pause = watch.poll_interval()
+        select.select(watch.filenos(), [], [], left if pause is None else min(pause, left))
+        dead = watch.check()
+    return dead
+
+
+def until_proven(folder: Path, member: str, statement: Lock) -> float:
+    began = time.monotonic()
+    while not prove(folder, member, statement):
+        assert time.monotonic() - began < 30
+        time.sleep(0.001)
+    return time.monotonic() - began
