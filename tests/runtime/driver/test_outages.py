@@ -15,7 +15,7 @@ from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, ids, un
 import pares
 from pares.core.errors import ClosedError, LedgerUnavailable, ParesError
 from pares.runtime.driver.event_log import Journal
-from pares.runtime.here import HERE
+from pares.runtime.here import here
 
 
 @contextlib.contextmanager
@@ -293,7 +293,7 @@ def test_a_ledger_that_comes_and_goes_is_told_of_once(faulty: Faulty, caplog: py
 
 
 def test_a_problem_that_comes_again_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    journal = Journal(HERE)
+    journal = Journal(here())
     for _ in range(120):
         journal.problem("seats", "too many")
     journal.problem("seats", "too few")

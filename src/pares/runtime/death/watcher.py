@@ -188,12 +188,12 @@ class DeathWatch:
                     watched.closing = self._closings.add(candidate.descriptor)
                     self._files[watched.closing] = watched
             # Also for a witness that the kernel tells of no more files.
-            pids = self._epoll is not None and hasattr(os, "pidfd_open") and watched.closing < 0
-            if candidate is not None and pids and _holds_lock(statement):
+            hears = self._epoll if hasattr(os, "pidfd_open") and watched.closing < 0 else None
+            if candidate is not None and hears is not None and _holds_lock(statement):
                 with contextlib.suppress(OSError):
                     watched.pidfd = os.pidfd_open(statement.pid)
                     # Once: having fired, it would fire for ever, and has nothing more to say.
-                    self._epoll.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
+                    hears.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
                     self._pids[watched.pidfd] = watched
                     watched.deaf = False
             self._watched[member] = watched
