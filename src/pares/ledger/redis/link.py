@@ -20,6 +20,8 @@ from pares.ledger.redis.wire import OLDEST, Wire, connect, pairs
 
 _BREATH: Final = 0.05
 """Seconds between two attempts to find a master."""
+_GRACE: Final = 0.5
+"""Seconds for which `close` leaves a request that is under way to its answer."""
 
 
 class Link:
@@ -36,7 +38,6 @@ class Link:
         self._again_at = 0.0
         self._why = ""
         self._finding = threading.Lock()
-        self._closed = False
 
     @contextmanager
     def wire(self, doing: str) -> Generator[Wire]:
@@ -205,9 +206,11 @@ class Link:
 
     def close(self) -> None:
         """Nobody has to wait for an answer any more, and the connection is given back."""
-        self._closed = True
-        wire = self._wire
-        if wire is not None:
-            wire.close()
-        with self._lock:
-            self._drop()
+        # What is under way is about to be answered; an append that was cut off here would be of unknown outcome.
+        if not self._lock.acquire(timeout=_GRACE):
+            wire = self._wire
+            if wire is not None:
+                wire.close()
+            self._lock.acquire()
+        self._drop()
+        self._lock.release()
