@@ -419,12 +419,15 @@ class Living:
         if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
             known = promised > AT_ONCE and self.outbox.due_ms > AT_ONCE
             self.routine = self.outbox.quiet and known and not (waiting or shows or fading or self.pace.slow)
-            marks = self._new_marks()
-            for i in range(0, max(1, len(marks)), MARKS):
-                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            self._write_marks(now)
             self.outbox.urgent |= shows
             at = now + due_ms * MS
         wakes.append(at)
+
+    def _write_marks(self, now: int, least: int = 1) -> None:
+        marks = self._new_marks()
+        for i in range(0, max(least, len(marks)), MARKS):
+            self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
 
     def _new_marks(self) -> list[tuple[str, int, int, int]]:
         """The marks of terms that last, as far as the world does not show them; the others are forgotten here (R15)."""
