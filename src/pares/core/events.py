@@ -301,8 +301,8 @@ class Lead(Struct, frozen=True, gc=False):
 
 
 class Begins(Struct, frozen=True, gc=False):
-    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin. `ahead`: what is
-    done above that position (C9)."""
+    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin. `ahead`:
+    what is done above that position (C9)."""
 
     seat: Seat
     token: int

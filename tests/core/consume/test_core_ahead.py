@@ -6,7 +6,7 @@ import pytest
 from core_authors import Paper, Pen, began, world_of
 from hypothesis import given
 from hypothesis import strategies as st
-from test_core_consuming import LABELS, P0, ROLES, consumer, told, token
+from test_core_consuming import LABELS, P0, ROLES, consumer, token, told
 
 from pares.core import events as ev
 from pares.core.consume.progress import Progress, Span
@@ -53,10 +53,12 @@ def test_c9_a_record_says_what_is_above_its_position_and_nothing_else(state: Ahe
 
 
 @given(st.lists(st.integers(0, 2**53 - 1), max_size=12), st.integers(0, 2**53 - 1), st.data())
-def test_c9_whatever_numbers_a_record_has_the_world_gets_runs_in_order(done: list[int], mark: int, data: st.DataObject) -> None:
+def test_c9_whatever_numbers_a_record_has_the_world_gets_runs_in_order(
+    done: list[int], mark: int, data: st.DataObject
+) -> None:
     small = data.draw(st.lists(st.integers(0, 3), max_size=12))
     tries = data.draw(st.lists(st.tuples(st.integers(0, 2**53 - 1), st.integers(0, 3)), max_size=5))
-    state = state_of(R.Ahead(**ENVELOPE, mark=mark, done=tuple([*small, *done]), tries=tuple(tries)))
+    state = state_of(R.Ahead(**ENVELOPE, mark=mark, done=(*small, *done), tries=tuple(tries)))
     edges = [edge for run in state.done for edge in run]
     assert edges == sorted(set(edges)), "in order, none empty, and none touches the next"
     assert all(mark <= edge < R.MAX_INT for edge in edges)
@@ -203,7 +205,7 @@ def test_c5_a_rewind_forgets_what_was_done_above() -> None:
 
 
 def test_c9_a_snapshot_carries_it_and_worlds_that_differ_in_it_differ() -> None:
-    paper, b = holding_with(AheadState(((5, 9),), ((4, 2),)))
+    paper, _b = holding_with(AheadState(((5, 9),), ((4, 2),)))
     world = world_of(paper)
     again = World.load(world.dump())
     assert again.ahead == world.ahead != {}

@@ -48,6 +48,11 @@ class Progress:
         """The first offset of the span that the position waits for; `next` if it waits for none."""
         return self.next if self._first is None else self._first.first
 
+    def waits_for(self, offset: int) -> bool:
+        """Whether the position waits for what is done with this offset."""
+        first = self._first
+        return first is not None and first.first <= offset < first.next
+
     def was_done(self, offset: int) -> bool:
         """Whether it was done before this term began."""
         at = bisect_right(self._known, (offset, offset)) if self._known else 0
@@ -102,8 +107,8 @@ class Progress:
         self.runs -= 1
 
     def skip(self, upto: int) -> bool:
-        """What lies before `upto` is not there, or was done before: a hole, or taken away by retention. Whether the position has
-        moved."""
+        """What lies before `upto` is not there, or was done before: a hole, or taken away by retention. Whether the position
+        has moved."""
         return upto > self.next and self.done(self.open(upto))
 
     def ahead(self) -> tuple[Run, ...]:

@@ -44,7 +44,8 @@ class Consuming(Living):
         self.taking: dict[Seat, ev.Took] = {}
         """Takes that are not known to have had their effect."""
         self.ahead: dict[Seat, ev.Marked] = {}
-        """What is done above positions, as far as the world does not show it; the one that was not written for longest first."""
+        """What is done above positions, as far as the world does not show it; the one that was not written for longest
+        first."""
 
     def request(self, event: ev.Event) -> None:
         if type(event) is ev.Willing:
@@ -69,8 +70,8 @@ class Consuming(Living):
         super()._write_marks(now, 0 if any(written) else least)
 
     def _write_ahead(self, seat: Seat, now: int) -> bool:
-        """C9. What the world shows already, or can't be of use any more, is forgotten here; so is it where a member of the group
-        would not count such a record (R11), which costs no more than repetition. Whether it was written."""
+        """C9. What the world shows already, or can't be of use any more, is forgotten here; so is it where a member of the
+        group would not count such a record (R11), which costs no more than repetition. Whether it was written."""
         said, world = self.ahead[seat], self.reader.world
         state = world.seats.get(seat)
         held = state is not None and state.holder == self.me and state.token == said.token

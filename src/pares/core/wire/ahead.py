@@ -1,7 +1,8 @@
 """What is done above a position (C9), and how often records were given out (C10): as a record has it, and as the world does.
 
 A record counts from its position: so it stays small, however large offsets are. Whatever a record says, the world gets runs in
-order that do not touch; a run of no offsets, one beyond what an offset can be, and a last number without its partner say nothing.
+order that do not touch; a run of no offsets, one beyond what an offset can be, and a last number without its partner say
+nothing.
 """
 
 from __future__ import annotations

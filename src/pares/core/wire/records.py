@@ -14,11 +14,11 @@ depend on how deep the reader's own stack happens to be.
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
 
-Version 2 added four kinds, `ready` (R19), `forget` (R20), `asked` (R11) and `ahead` (C9), and a field of `join`, `ready`. In a record of
-version 1 they are what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a record
-above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an unknown
-kind does, because a reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a mixed log
-alike; and what else version 2 changes is in force only from the place on at which a record of version 2 has counted
+Version 2 added four kinds, `ready` (R19), `forget` (R20), `asked` (R11) and `ahead` (C9), and a field of `join`, `ready`. In a
+record of version 1 they are what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a
+record above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an
+unknown kind does, because a reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a
+mixed log alike; and what else version 2 changes is in force only from the place on at which a record of version 2 has counted
 (`World.in_force`)."""
 
 from __future__ import annotations
