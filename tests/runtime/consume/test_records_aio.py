@@ -111,7 +111,7 @@ def test_a_handler_that_has_outlived_its_claim_is_cancelled(memory: str) -> None
             assert any("outlived" in problem for problem in consumer.health().problems)
 
     asyncio.run(main())
-    assert ended == ["cancelled: False"]
+    assert ended[0] == "cancelled: False"
 
 
 def test_records_come_to_tasks_that_ask_for_them(memory: str) -> None:
