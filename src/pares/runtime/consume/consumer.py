@@ -12,7 +12,7 @@ from pares.core.consume.lanes import Order
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
-from pares.ledger.sources import Source
+from pares.ledger.sources import Record, Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
@@ -152,6 +152,13 @@ class Consumer:
     def ended(self) -> bool:
         """Whether no batch will come any more."""
         return self._closing or self.state in ("closed", "failed")
+
+    def reject(self, batch: Batch, record: Record, why: str, deliveries: int) -> None:
+        """Writes one record of a batch to the dead-letter stream; the batch is done when the user says so. Raises as
+        `Item.reject`."""
+        if self._letters is None:
+            raise ConfigError(f"{batch!r} has nowhere to go to: make the consumer with dead_letter=")
+        self._letters.write(batch.term, record, self._member.group, why, deliveries)
 
     def put_back(self, batch: Batch) -> None:
         """Nobody has seen this batch, which `next_batch` has returned: it goes to whoever asks next."""

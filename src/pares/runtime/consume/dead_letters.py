@@ -8,13 +8,15 @@ from typing import Final, Protocol
 
 import msgspec
 
+from pares.core.consume.names import Partition
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Ledger
 from pares.ledger.base import MAX_PAYLOAD
+from pares.ledger.sources import Record
 from pares.ledger.topics.keyed import Topic
 from pares.ledger.topics.opening import open_topic
-from pares.runtime.consume.item import Item
 from pares.runtime.host import Host
+from pares.runtime.term import Term
 
 VERSION: Final = 1
 MOST_WHY: Final = 2000
@@ -70,11 +72,12 @@ class DeadLetters:
         self._own.append(host.open(url))
         return self._own[-1]
 
-    def write(self, item: Item, group: str, member: str, why: str) -> None:
-        """Returns when it stands there. Raises what the ledger raises."""
-        record, partition = item.entry.value[0], item.tenancy.partition
+    def write(self, term: Term, record: Record, group: str, why: str, deliveries: int) -> None:
+        """A record that was given out in that term. Returns when it stands there. Raises what the ledger raises."""
+        partition = Partition.of(term.role)
+        assert partition is not None, "the term of a consumer is a partition's"
         place = (group, partition.topic, partition.tag, partition.number, record.offset, record.timestamp_ms)
-        end = (why[:MOST_WHY], item.deliveries, member, item.token)
+        end = (why[:MOST_WHY], deliveries, term.member, term.token)
         payload = msgspec.json.encode(Letter(*place, record.key, record.payload, *end))
         if len(payload) > MAX_PAYLOAD:
             payload = msgspec.json.encode(Letter(*place, record.key, None, *end))

@@ -254,7 +254,8 @@ class Desk:
         if item.settled or self.lost(item):
             return self.done(item)  # which says so
         try:
-            self._letters.write(item, self.member.group, self.member.id, why)
+            record = item.entry.value[0]
+            self._letters.write(item.tenancy.term, record, self.member.group, why, item.deliveries)
         except Exception:
             if not self.once:
                 self._settle(item, lambda item: self._again(item, self._pause(item)))

@@ -283,7 +283,10 @@ class Feeder:
         def done(batch: Batch) -> bool:
             return self.shelf.done(tenancy, batch)
 
-        return Batch(partition.topic, partition.number, tenancy.term, span, records, done)
+        def lost() -> bool:
+            return not self.member.has(tenancy.role, tenancy.term.token)
+
+        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 

@@ -114,9 +114,13 @@ def _handed_over_at_once() -> list[Patch]:
 
 
 def _ahead_of_any_term() -> list[Patch]:
+    whole = fold.EFFECTS[Ahead]
+
     def ahead(world: Any, offset: int, member: Any, record: Ahead, changes: Any) -> None:
-        if record.seat in world.seats:
+        seat = world.seats.get(record.seat)
+        if seat is not None and (seat.holder, seat.token) != (member.id, record.token):
             world.keep(record.seat, state_of(record))
+        whole(world, offset, member, record, changes)
 
     return [(fold.EFFECTS, Ahead, ahead)]  # type: ignore[list-item]
 
@@ -164,7 +168,7 @@ def _done_before_it_is_parked() -> list[Patch]:
     def reject(self: Any, item: Any, why: str) -> bool:
         counts = self._settle(item, self._is_done)
         self.member.perform(ev.Flush())
-        self._letters.write(item, self.member.group, self.member.id, why)
+        self._letters.write(item.tenancy.term, item.entry.value[0], self.member.group, why, item.deliveries)
         return counts
 
     return [(Desk, "reject", reject)]
