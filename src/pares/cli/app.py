@@ -9,7 +9,6 @@ import typer
 from pares.cli.audit import audit
 from pares.cli.common.output import plain_errors
 from pares.cli.common.usage import Consuming, Family, Plain, Wrapping
-from pares.cli.consume import consume
 from pares.cli.demo import demo
 from pares.cli.dev.app import dev
 from pares.cli.doctor import doctor
@@ -21,6 +20,7 @@ from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
+from pares.cli.topics.consume import consume
 from pares.cli.watch import watch
 from pares.cli.witness import witness
 

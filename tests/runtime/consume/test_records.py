@@ -140,10 +140,11 @@ def test_c9_after_a_crash_what_the_last_beats_have_told_is_not_repeated(make: Ma
     assert len(items) == 3
     items[2].done()
     one.flush()
-    with_hole = one._member.world.ahead
+    member = one._member
+    with_hole = member.world.ahead
     assert [known.done for known in with_hole.values()] == [((2, 3),)]
     assert [known.tries for known in with_hole.values()] == [((0, 1), (1, 1))]
-    one._member._loop.abandon()  # it ends without a word
+    member._loop.abandon()  # it ends without a word
     two = make(topic, "b", concurrency=10, order="none")
     found: list[Any] = []
     until(lambda: bool(found.extend(two.next_records(10, 0.2)) or len(found) == 5), "it takes over")
@@ -344,7 +345,8 @@ def test_c4_what_was_taken_and_is_not_given_out_is_reported(make: Make) -> None:
     topic.append(*"abcd")
     one = make(topic, delivery="at-most-once", concurrency=4, order="partition")
     [item] = one.next_records(1, 30)
-    until(lambda: one._member.world.seats[(item.tenancy.role, 0)].taken == 4, "all four were taken")
+    member = one._member
+    until(lambda: member.world.seats[(item.tenancy.role, 0)].taken == 4, "all four were taken")
     one.close()
     assert any("not-given-out" in problem for problem in one.health().problems)
     two = make(topic, "b", delivery="at-most-once")

@@ -44,7 +44,7 @@ class Consumer:
     The consumers of a group share out the partitions of its topics. A partition is claimed by one at a time, and moves, with
     its position, when one dies, closes, falls behind or comes new.
 
-    Promised, "at-least-once": no position passes a record that was not done, by `batch.done()`, in the consumer that gave it
+    Promised, "at-least-once": no position passes a record that was not done, by `done()`, in the consumer that gave it
     out (but for what a rewind or the topic's own retention skips); after a crash is given out again at most what was done
     since the last beat (a quarter of `session`) or `flush()`. "at-most-once": no record is given out twice, by whatever
     consumers, unless a rewind goes back to it; what a dead consumer had taken is not given out at all. Both rest on the
@@ -59,6 +59,13 @@ class Consumer:
     shared out within one. `release_if_behind`: hands a partition to another consumer when its own work on it falls behind
     three times, or stands still with work waiting. `start`: where a partition begins that no consumer of the group has ever
     held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done. Others: as of `pares.Member`.
+
+    For records one by one (`records`, `run`): `concurrency` of them are out at most; `order`: which of a partition wait for
+    those before them: all, those of the same key (records without a key are in no order), or none. What is done above a record
+    that is not done stands in the log, with beats, and is not given out again (C9). `retries`: how often a record that fails is
+    given out again before it is rejected; `backoff`: seconds before the first time, then twice as long, a minute at most.
+    `dead_letter`: where rejected records are written to: a topic of the source's ledger by its name, the URL of a log, or
+    anything with ``append(payload)``; without it they stay, and are tried once a minute.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what a ledger can't carry, `LedgerUnavailable`
     when one can't be opened or a topic can't be looked at.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import traceback
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final, Protocol
 
 from pares.core.errors import ConfigError
 from pares.runtime.consume.item import Handler, Item
+from pares.runtime.consume.settings import Delivery
 from pares.runtime.host import Host
-
-if TYPE_CHECKING:
-    from pares.runtime.consume.consumer import Consumer
 
 log: Final = logging.getLogger("pares.consumer")
 
@@ -19,7 +18,21 @@ STEP: Final = 0.5
 """Seconds after which the calling thread, which waits for the others, can be interrupted everywhere."""
 
 
-def handle_all(consumer: Consumer, handler: Handler, threads: int, host: Host) -> None:
+class Gives(Protocol):
+    """A consumer, as far as its handlers need it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+    def records(self) -> Iterator[Item]: ...
+
+    def problem(self, kind: str, text: str) -> None: ...
+
+
+def handle_all(consumer: Gives, handler: Handler, threads: int, host: Host) -> None:
     """Until the consumer has ended. Raises what ended one of the threads, but for what a handler raises."""
     errors: list[BaseException] = []
 
@@ -38,7 +51,7 @@ def handle_all(consumer: Consumer, handler: Handler, threads: int, host: Host) -
         raise errors[0]
 
 
-def handle(consumer: Consumer, handler: Handler, item: Item) -> None:
+def handle(consumer: Gives, handler: Handler, item: Item) -> None:
     """One record. An exception of the handler's ends nothing."""
     try:
         handler(item)
@@ -50,7 +63,7 @@ def handle(consumer: Consumer, handler: Handler, item: Item) -> None:
             item.done()
 
 
-def failed(consumer: Consumer, item: Item, error: BaseException) -> None:
+def failed(consumer: Gives, item: Item, error: BaseException) -> None:
     """What follows for its record (C10). Nothing is raised: what can't be written to the dead-letter stream now comes again."""
     if item.settled:
         consumer.problem("failed", f"the handler of {item!r} has settled it, and failed: {error!r}")
