@@ -1,8 +1,8 @@
 """A ledger inside one process, for tests and for trying things: `memory://NAME`.
 
 Handles with one name share one log, which lives as long as the process (or until `drop`), so that a member that is
-closed and opened again finds what it wrote. It keeps every promise of `Log`, and has a switch for the faults that
-real ledgers have: `MemoryLedger.cut`.
+closed and opened again finds what it wrote. It keeps every promise of `Log`, and can be made to fail as real ledgers do:
+`MemoryLedger.cut`.
 """
 
 import os
@@ -20,11 +20,12 @@ from pares.ledger import base
 from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.source import Record
-from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+from pares.ledger.topics.keyed import PARTITIONS, KeyedAppends
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
 from .bell import LISTEN, PipeBell
+from .local.anchor import still_there
 from .local.stamp import SHARED, not_ahead, stopwatch
 
 
@@ -88,7 +89,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED)
+    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED, anchors=True)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -145,6 +146,10 @@ class MemoryLog:
         """See `Stamped`: writer and reader are in one process, so every entry has its stamp."""
         entries, stamps, _ = self._find(offset, partition, max_records, 0.0)
         return entries, not_ahead(stamps)
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        """See `Anchored`."""
+        return still_there(self, offset, payload, partition)
 
     def _find(
         self, offset: int, partition: int, max_records: int, timeout: float
@@ -242,25 +247,8 @@ class MemoryLog:
         return partitions[partition]
 
 
-class MemoryTopic(MemoryLog):
+class MemoryTopic(KeyedAppends, MemoryLog):
     """A topic: a log with keys."""
-
-    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
-        check_record(payload, key)
-        if partition is None:
-            partition = 0 if key is None else self.partition_of(key)
-        return self._append([payload], partition, [key], urgent=True)[0]
-
-    def append_many(
-        self,
-        payloads: Sequence[bytes],
-        partition: int | None = None,
-        *,
-        keys: Sequence[bytes | None] | None = None,
-        urgent: bool = True,
-    ) -> list[int]:
-        check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
@@ -274,9 +262,6 @@ class MemoryTopic(MemoryLog):
                 break
             found.append(Record(at, ms, key, payload))
         return found
-
-    def partition_of(self, key: bytes) -> int:
-        return partition_for(key, self.partitions)
 
     def identity(self) -> str:
         space = self._open()

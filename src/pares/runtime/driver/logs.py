@@ -1,7 +1,9 @@
 """Reading the partitions of a log, in order, and noticing when it is another one than before (R12).
 
-Before going on with a log that was out of reach, or from time to time anyway, it is looked at whether it is still the same one:
-its identity, its ends, and the last entry that was read, byte for byte.
+Once a session, and before going on with a log that was out of reach, the reader looks at the log's identity. What follows the
+last entry that it has read continues that log only if that entry is still there, byte for byte. A log that answers without a
+round trip is asked for the entry each time something was read; other logs after trouble, and when this reader itself stood
+still for so long that trouble may have passed unseen.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ import msgspec
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
-from pares.ledger import Entry, Log, ManyAtOnce, Stamped
+from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Stamped
 
 CHUNK: Final = 1000
 
 
 def look_every(session_ms: int) -> int:
-    """Nanoseconds from one look whether the log is still the same one to the next: a session, as it may cost a round trip.
-    After trouble a member looks at once."""
+    """Nanoseconds between two looks at the log's identity: a session, as a look may cost a round trip. After trouble a member
+    looks at once."""
     return session_ms * 1_000_000
 
 
@@ -45,42 +47,46 @@ class Follows(Protocol):
     def enters(self, partition: int, start: int, end: int) -> Any: ...
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it is to hear that there is nothing new."""
+        """Whether it wants a read event when a partition has nothing new."""
         ...
 
     def reads(
         self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
     ) -> tuple[Any, int | None]:
-        """The event, and by which time it is judged (None: by that at which it is handed over). `began` and `stamps`: as in
-        `events.Read`."""
+        """The event for these entries, and the time to judge it by (None: the time when it is handed over). `began` and
+        `stamps`: as in `events.Read`."""
         ...
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
-        """Whether there is nothing behind these, for now."""
+        """Whether this partition is read far enough for now. `entries`: those read last."""
         ...
 
     def jumps(self, partition: int, why: str) -> Any: ...
 
 
 def appender(ledger: Log) -> Callable[[Append, int], int]:
-    """What carries out an append to a partition, and returns the offset of its last record."""
+    """A function that carries out an append to a partition, and returns the offset of its last record."""
     return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
 def urgently(puts: list[Append]) -> list[Append]:
-    """The same appends, so that all of them wake readers."""
+    """The same appends, all made urgent, so that they wake readers."""
     return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
 def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:
-    """What reads from an offset of a partition on, with the stamps of what it finds where the ledger has them."""
+    """A function that reads entries from an offset of a partition on, and their stamps where the ledger has them."""
     if ledger.capabilities.stamps:
         return partial(cast(Stamped, ledger).read_stamped, max_records=CHUNK)
     return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
 
 
+def _gone(offset: int, partition: int) -> str:
+    return f"entry {offset} of partition {partition} is not what it was: it is another log, or it lost its tail"
+
+
 class Logs:
-    """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
+    """See `binding.Source`. Each event that it yields is handed to the protocol before it reads on."""
 
     proves_reach = True
 
@@ -91,7 +97,8 @@ class Logs:
         self._look_every = look_every(session_ms)
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
-        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
+        """Says which partitions have something new, in one look for all, where the ledger has that."""
+        self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False
         self.begin_anew()
@@ -100,13 +107,15 @@ class Logs:
         self._identity = ""
         self._looked_at = 0
         self._doubted: set[int] = set()
-        """Partitions whose last entry is to be read again before going on."""
+        """Partitions whose last entry is to be read again before reading on."""
 
     def lost(self) -> None:
         self._away, self._doubted = True, set(self._follows.partitions)
 
     def new(self) -> Iterator[tuple[Any, int | None]]:
         follows, me = self._follows, self._follows.me
+        if self._anchored is None and self._now() - self.read_at > self._look_every // 2:
+            self._doubted = set(follows.partitions)
         yield from self._look()
         if follows.me != me:
             return
@@ -146,11 +155,13 @@ class Logs:
                 self.read_at = self._now()
                 if not entries and not follows.heeds_silence(number, self.read_at):
                     break
+                if entries and (lost := self._lost(number)):
+                    raise LedgerRewound(lost)
                 yield follows.reads(number, entries, self.read_at, began, stamps)
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:
-            # By the identity first: else a log that is another one is found out twice, and is begun anew the second time.
+            # First by the identity: otherwise a replaced log would be noticed twice, and the member begin anew twice.
             replaced = False
             for jump in self._look_now(self._now()):
                 replaced = True
@@ -158,15 +169,22 @@ class Logs:
             if not replaced and follows.me == me:
                 yield follows.jumps(number, str(error)), None
 
+    def _lost(self, number: int) -> str:
+        """Why what was just read does not follow what was read before; "" if it does. Asked after the fetch: a loss in between
+        shows now, and one that comes later shows the next time."""
+        anchor = self._follows.anchor(number)
+        if self._anchored is None or anchor is None or self._anchored.has(*anchor, number):
+            return ""
+        return _gone(anchor[0], number)
+
     def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
-        """After it was out of reach: the last entry that was read is to be there, byte for byte."""
+        """After the log was out of reach: yields a jump unless the last entry that was read is there, byte for byte."""
         anchor = self._follows.anchor(number)
         if anchor is not None:
             offset, payload = anchor
-            # One that is gone by retention says nothing: a gap shows later.
+            # An entry that retention has taken proves nothing: if entries are missing, reading on raises `LedgerGap`.
             if offset >= self._ledger.start(number):
                 entries = self._ledger.read(offset, number, 1)
                 if not entries or entries[0].offset != offset or entries[0].payload != payload:
-                    why = f"entry {offset} of partition {number} is not what it was: it is another log, or it lost its tail"
-                    yield self._follows.jumps(number, why), None
+                    yield self._follows.jumps(number, _gone(offset, number)), None
         self._doubted.discard(number)
