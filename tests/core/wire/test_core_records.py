@@ -69,6 +69,13 @@ FIELDS: dict[type[R.Record], dict[str, st.SearchStrategy[Any]]] = {
     R.Obituary: {"of": ids},
     R.Forget: {"of": ids, "over": integers},
     R.Ready: {"ready": st.booleans(), "why": text},
+    R.Ahead: {
+        "seat": seats,
+        "token": integers,
+        "mark": integers,
+        "done": st.lists(integers, max_size=6).map(tuple),
+        "tries": st.lists(st.tuples(integers, integers), max_size=4).map(tuple),
+    },
     R.Asked: {"roles": st.lists(st.tuples(names, st.integers(1, R.MAX_SEATS)), max_size=5).map(tuple)},
     R.Ask: {"seat": st.none() | seats, "to": st.none() | ids, "drain": st.none() | ids},
     R.Role: {
