@@ -191,7 +191,7 @@ def test_a_known_kind_without_its_fields_or_with_another_one_is_bad_or_of_anothe
     full: dict[str, Any] = {
         "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1, "over": 1,
         "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "",
-        "ready": False, "roles": [["A", 2]],
+        "ready": False, "roles": [["A", 2]], "mark": 1,
     }  # fmt: skip
     fields = {name: full[name] for name in required}
     for version in (0, 1, 2):
