@@ -1,4 +1,4 @@
-"""A client whose threads don't get to run: what it owes an answer to is answered for it, in plain words. No broker is needed."""
+"""A client whose threads don't get to run: that is said in plain words. No broker is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Starved:
 
 
 def test_a_client_that_answers_nothing_in_time_is_a_ledger_out_of_reach() -> None:
-    address = parse("kafka://127.0.0.1:1/group?connect=0.1")
+    address = parse("kafka://127.0.0.1:1/group?timeout=0.2")
     topics = Topics(take(address, Options(address.url, address.query)), "kafka://127.0.0.1:1/group")
     topics._client = Starved()  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(LedgerUnavailable, match=r"no broker answers at 127\.0\.0\.1:1"):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
-from pares.core.claims.duties import EAGER
+from pares.core.claims.duties import EAGER, gather_ns
 from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
@@ -124,6 +124,10 @@ class ClaimsBinding(Binding):
     @property
     def unread(self) -> bool:
         return not self.core.outbox.quiet
+
+    @property
+    def rest_ns(self) -> int:
+        return gather_ns(self.core.alive, self.session_ms)
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 

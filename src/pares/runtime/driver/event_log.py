@@ -15,6 +15,8 @@ from pares.runtime.host import Empty, Host, Mailbox
 log: Final = logging.getLogger("pares.member")
 
 MAX_PROBLEMS: Final = 20
+TOLD: Final = frozenset(10**power for power in range(9))
+"""At which times the same problem in a row is logged."""
 MAX_EVENTS: Final = 10_000
 """The most events that are kept for an iterator that is not read; later ones are dropped, with a warning."""
 
@@ -73,14 +75,24 @@ class Journal:
         """How many of these ended because the lease ran out."""
         self.restarts = 0
         self.problems: tuple[str, ...] = ()
+        self._last = ("", 0)
+        """The last problem, and how often it has come in a row."""
         self._listeners: WeakBag[Events] = WeakBag()
         self._over = False
         self._error: ParesError | None = None
 
     def problem(self, kind: str, text: str) -> None:
-        """Notes something that a person should know, for `health()` and the log."""
-        log.warning("%s: %s", kind, text)
-        self.problems = (*self.problems[1 - MAX_PROBLEMS :], f"{kind}: {text}")
+        """Notes something that a person should know, for `health()` and the log. What comes again and again
+        is counted, and logged the first, the tenth, the hundredth time."""
+        problem, again = f"{kind}: {text}", self._last[1] + 1
+        if problem != self._last[0]:
+            again = 1
+        self._last = problem, again
+        said = problem if again == 1 else f"{problem} ({again} times)"
+        if again in TOLD:
+            log.warning("%s", said)
+        before = self.problems[:-1] if again > 1 else self.problems[1 - MAX_PROBLEMS :]
+        self.problems = (*before, said)
 
     def fenced(self, why: str) -> None:
         self.fences += 1

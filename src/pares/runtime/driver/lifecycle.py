@@ -149,8 +149,10 @@ class Life:
     def _renewed(self, until: int, before: int, lapsed: list[Term]) -> None:
         if before:
             self.measures.renews(before, until, self._now())
+        if lapsed:
+            more = f" and {len(lapsed) - 1} more" if len(lapsed) > 1 else ""
+            log.warning("%s: the lease of %r%s ran out before it was renewed", self.id, lapsed[0].role, more)
         for term in lapsed:
-            log.warning("%s: the lease of %r ran out before it was renewed", self.id, term.role)
             self._lapsed(Lapsed((term.role, term.seat), term.token))
 
     def _follow(self, effect: Follow) -> None:

@@ -34,6 +34,8 @@ BREATH: Final = 0.00005
 its next records."""
 MOST_TICKS: Final = 100
 """The most ticks in one round."""
+QUIET: Final = 10
+"""Seconds for which it is not said again that the ledger is out of reach, if it was back in between."""
 OVER: Final = "the member's loop has ended"
 
 
@@ -65,6 +67,7 @@ class Driver:
         self.unreachable: str | None = None
         self._unwritten: str | None = None
         """Why the last append failed."""
+        self._quiet_until = self._unsaid = 0
         self.each_round: Callable[[], None] | None = None
         self._wake = 0
         self._rested_at = self.now()
@@ -317,11 +320,20 @@ class Driver:
         self._fresh = True
 
     def _out_of_reach(self, error: Exception) -> None:
-        self._life.unreached_at = self.now()
+        self._life.unreached_at = now = self.now()
         if self.unreachable is None and self._unwritten is None:
-            log.warning("%s: the ledger is out of reach: %s", self.binding.me, error)
+            self._say_unreached(now, error)
         self.unreachable = str(error)
         self.binding.source.lost()
+
+    def _say_unreached(self, now: int, error: Exception) -> None:
+        """A ledger that comes and goes is told of once in a while, with a count."""
+        if now < self._quiet_until:
+            self._unsaid += 1
+            return
+        more = f" (and {self._unsaid} times since this was last said)" if self._unsaid else ""
+        log.warning("%s: the ledger is out of reach: %s%s", self.binding.me, error, more)
+        self._quiet_until, self._unsaid = now + QUIET * SECOND, 0
 
     def _ledger_closed(self) -> None:
         self._abandoned = True
