@@ -201,10 +201,9 @@ class Living:
                 break
             if tenure.tried and not again:
                 continue
-            tenure.tried = True
+            tenure.tried, seat, mark = True, tenure.seat, self._mark_of(tenure)
             heir = self.moves.heir(world, tenure, now)
-            fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "down": tenure.down}
-            fields["mark"] = self._mark_of(tenure)
+            fields: dict[str, Any] = {"seat": seat, "token": tenure.token, "mark": mark, "down": tenure.down}
             if heir is None:
                 self._write(records.Release, now, **fields, why=tenure.why)
             else:
