@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos pgbouncer outbox web shop beat fresh sim lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos pgbouncer outbox consume web shop beat fresh sim lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -103,6 +103,9 @@ chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of t
 
 outbox: $(VENV)/.ready-examples ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
 	$(BIN)/python -m examples.outbox $(ARGS)
+
+consume: $(VENV)/.ready-demo ## orders in a topic, workers that share it out while they are killed and frozen, who has what and how far behind
+	@$(BIN)/python -m examples.consume $(ARGS)
 
 web: $(VENV)/.ready-examples ## workers of gunicorn, uvicorn and FastAPI of which one has the scheduler, deployed again and again
 	$(BIN)/python -m examples.web $(ARGS)

@@ -8,7 +8,7 @@ import typer
 
 from pares.cli.audit import audit
 from pares.cli.common.output import plain_errors
-from pares.cli.common.usage import Family, Plain, Wrapping
+from pares.cli.common.usage import Consuming, Family, Plain, Wrapping
 from pares.cli.demo import demo
 from pares.cli.dev.app import dev
 from pares.cli.doctor import doctor
@@ -20,6 +20,7 @@ from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
 from pares.cli.run import SETTINGS, run
 from pares.cli.sim import sim
+from pares.cli.topics.consume import consume
 from pares.cli.watch import watch
 from pares.cli.witness import witness
 
@@ -56,6 +57,7 @@ SEE, STEER, WORK, CHECK = "See", "Steer", "Work", "Check"
 
 app.command(rich_help_panel=WORK, cls=Plain)(demo)
 app.command(rich_help_panel=WORK, cls=Wrapping, context_settings={**HELP, **SETTINGS})(run)
+app.command(rich_help_panel=WORK, cls=Consuming)(consume)
 app.command(rich_help_panel=WORK, cls=Plain)(witness)
 app.command(rich_help_panel=SEE, cls=Plain)(watch)
 app.command(rich_help_panel=SEE, cls=Plain)(history)

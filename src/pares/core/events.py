@@ -26,6 +26,7 @@ from msgspec import Struct
 from pares.core.wire.changes import Change
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import Lock, Seat
+from pares.core.wire.states import NOTHING_AHEAD, AheadState
 
 # Events ----------------------------------------------------------------------------------------------------------------
 
@@ -188,11 +189,13 @@ class RewindTo(Struct, frozen=True, gc=False):
 
 
 class Marked(Struct, frozen=True, gc=False):
-    """The holder of the term `token` has come so far: the next offset to consume (R15)."""
+    """The holder of the term `token` has come so far: the next offset to consume (R15). `ahead`: what is done above it (C9);
+    None: as was said before."""
 
     seat: Seat
     token: int
     mark: int
+    ahead: AheadState | None = None
 
 
 class Took(Struct, frozen=True, gc=False):
@@ -298,12 +301,14 @@ class Lead(Struct, frozen=True, gc=False):
 
 
 class Begins(Struct, frozen=True, gc=False):
-    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin."""
+    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin. `ahead`:
+    what is done above that position (C9)."""
 
     seat: Seat
     token: int
     position: int
     first: bool
+    ahead: AheadState = NOTHING_AHEAD
 
 
 class Taken(Struct, frozen=True, gc=False):

@@ -28,13 +28,13 @@ class Topic:
             self.logs.append([])
             self.begin.append(0)
 
-    def append(self, *payloads: bytes | str, partition: int = 0, skip: int = 0) -> int:
+    def append(self, *payloads: bytes | str, partition: int = 0, skip: int = 0, key: bytes | None = None) -> int:
         """`skip`: a hole of so many offsets before the first. The offset of the last one."""
         with self._changed:
             for payload in payloads:
                 data = payload.encode() if isinstance(payload, str) else payload
                 offset = self.stop(partition) + skip
-                self.logs[partition].append(Record(offset, 0, None, data))
+                self.logs[partition].append(Record(offset, 0, key, data))
                 skip = 0
             self._changed.notify_all()
             return self.stop(partition) - 1
@@ -112,3 +112,55 @@ class Worker:
     def join(self, timeout: float = 30.0) -> None:
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the worker goes on"
+
+
+class Handler:
+    """A handler that remembers what it was called with, and may be held up: by record, until `go` lets it on."""
+
+    def __init__(self, *, stuck: Callable[[Any], bool] = lambda item: False) -> None:
+        self.calls: list[Any] = []
+        self.ended: list[Any] = []
+        self.go = threading.Event()
+        self._stuck = stuck
+        self._lock = threading.Lock()
+        self._busy: dict[object, int] = {}
+        self.most: dict[object, int] = {}
+        """By key: how many were handled at once at the most; under "all" those of any key."""
+
+    def __call__(self, item: Any) -> None:
+        with self._lock:
+            self.calls.append(item)
+            for each in (item.key, "all"):
+                self._busy[each] = self._busy.get(each, 0) + 1
+                self.most[each] = max(self.most.get(each, 0), self._busy[each])
+        try:
+            if self._stuck(item):
+                assert self.go.wait(60), "nobody lets it on"
+        finally:
+            with self._lock:
+                self.ended.append(item)
+                for each in (item.key, "all"):
+                    self._busy[each] -= 1
+
+    def offsets(self, partition: int = 0) -> list[int]:
+        return [item.offset for item in list(self.calls) if item.partition == partition]
+
+
+class Running:
+    """`Consumer.run` on a thread of its own."""
+
+    def __init__(self, consumer: Any, handler: Callable[[Any], object]) -> None:
+        self.error: BaseException | None = None
+        self._consumer, self._handler = consumer, handler
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._consumer.run(self._handler)
+        except BaseException as error:
+            self.error = error
+
+    def join(self, timeout: float = 30.0) -> None:
+        self._thread.join(timeout)
+        assert not self._thread.is_alive(), "run goes on"

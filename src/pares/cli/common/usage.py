@@ -63,5 +63,12 @@ class Wrapping(_Legible, TyperCommand):
         return ["--role ROLE", "[OPTIONS]", "-- CMD [ARGS]..."]
 
 
+class Consuming(_Legible, TyperCommand):
+    """`consume`: a topic, and a command. Options may stand before and behind the topic."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return ["[OPTIONS]", "TOPIC", "-- CMD [ARGS]..."]
+
+
 class Family(_Legible, TyperGroup):
     """A command that has commands."""

@@ -201,15 +201,13 @@ class Living:
                 break
             if tenure.tried and not again:
                 continue
-            tenure.tried = True
+            tenure.tried, seat, mark = True, tenure.seat, self._mark_of(tenure)
             heir = self.moves.heir(world, tenure, now)
-            mark = self._mark_of(tenure)
+            fields: dict[str, Any] = {"seat": seat, "token": tenure.token, "mark": mark, "down": tenure.down}
             if heir is None:
-                fields: dict[str, Any] = {"seat": tenure.seat, "token": tenure.token, "mark": mark, "down": tenure.down}
                 self._write(records.Release, now, **fields, why=tenure.why)
             else:
-                fields = {"seat": tenure.seat, "token": tenure.token, "to": heir, "mark": mark, "down": tenure.down}
-                self._write(records.Transfer, now, **fields, pin=tenure.pin, why=tenure.why)
+                self._write(records.Transfer, now, **fields, to=heir, pin=tenure.pin, why=tenure.why)
             tenure.sent_to = self.outbox.next_ticket
 
     def _mark_of(self, tenure: Tenure) -> int | None:
@@ -422,12 +420,15 @@ class Living:
         if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
             known = promised > AT_ONCE and self.outbox.due_ms > AT_ONCE
             self.routine = self.outbox.quiet and known and not (waiting or shows or fading or self.pace.slow)
-            marks = self._new_marks()
-            for i in range(0, max(1, len(marks)), MARKS):
-                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
+            self._write_marks(now)
             self.outbox.urgent |= shows
             at = now + due_ms * MS
         wakes.append(at)
+
+    def _write_marks(self, now: int, least: int = 1) -> None:
+        marks = self._new_marks()
+        for i in range(0, max(least, len(marks)), MARKS):
+            self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]) or None)
 
     def _new_marks(self) -> list[tuple[str, int, int, int]]:
         """The marks of terms that last, as far as the world does not show them; the others are forgotten here (R15)."""

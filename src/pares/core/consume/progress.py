@@ -1,14 +1,20 @@
-"""How far the work of one term has come (C3): a run of spans that are done without a gap, from where the term began.
+"""How far the work of one term has come (C3, C9): what is done in a run from where the term began, and what is done above that.
 
-A span is what one fetch covers: from the offset that was asked for up to the next one to ask for, with whatever holes lie
-between. Spans are given out in order and may be done in any; the position passes a span only when all before it are done.
+A span is what is done as a whole: a batch, or one record, with the holes that lie before or behind it. Spans are given out in
+order and may be done in any; the position passes a span only when all before it are done. What is done above the position is
+kept as runs: spans that are done and touch become one, so that a record that takes its time costs one run, however much is done
+behind it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_right
+from collections.abc import Iterable
 
 from msgspec import Struct
+
+Run = tuple[int, int]
+"""From the first offset to before the second."""
 
 
 class Span(Struct, eq=False, gc=False):
@@ -20,37 +26,112 @@ class Span(Struct, eq=False, gc=False):
 
 
 class Progress:
-    """Of one term."""
+    """Of one term. `known`: runs above the position that were done before the term began, in order."""
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, known: Iterable[Run] = ()) -> None:
         self.position = position
         """Everything before it, from where the term began, is done: what a mark says."""
         self.next = position
         """What to fetch next."""
-        self._open: deque[Span] = deque()
+        self.unfinished = 0
+        """Spans that were opened and are not done."""
+        self._known = list(known)
+        self._first: _Node | None = None
+        self._last: _Node | None = None
+        self._nodes: dict[int, _Node] = {}
+        """Of spans that are not done, by their first offsets."""
+        self.runs = 0
+        """Of what is done above the position and below `next`."""
 
     @property
-    def unfinished(self) -> int:
-        """How many spans were opened and are not passed by the position."""
-        return len(self._open)
+    def head(self) -> int:
+        """The first offset of the span that the position waits for; `next` if it waits for none."""
+        return self.next if self._first is None else self._first.first
+
+    def waits_for(self, offset: int) -> bool:
+        """Whether the position waits for what is done with this offset."""
+        first = self._first
+        return first is not None and first.first <= offset < first.next
+
+    def was_done(self, offset: int) -> bool:
+        """Whether it was done before this term began."""
+        at = bisect_right(self._known, (offset, offset)) if self._known else 0
+        return any(first <= offset < upto for first, upto in self._known[max(0, at - 1) : at + 1])
 
     def open(self, upto: int) -> Span:
         """What lies from `next` to before `upto` is about to be given out. Raises ValueError for what goes backwards."""
         if upto <= self.next:
             raise ValueError(f"a span up to {upto} does not go on from {self.next}")
         span = Span(self.next, upto)
+        node = _Node(span.first, upto, self._last)
+        if self._last is None:
+            self._first = node
+        else:
+            self._last.after = node
+        self._last = self._nodes[span.first] = node
         self.next = upto
-        self._open.append(span)
+        self.unfinished += 1
         return span
 
     def done(self, span: Span) -> bool:
         """The span is done. Whether the position has moved by that. Done twice is done once."""
+        if span.done:
+            return False
         span.done = True
-        before = self.position
-        while self._open and self._open[0].done:
-            self.position = self._open.popleft().next
-        return self.position > before
+        node = self._nodes.pop(span.first)
+        node.done = True
+        self.unfinished -= 1
+        self.runs += 1
+        if node.after is not None and node.after.done:
+            self._join(node, node.after)
+        if node.before is not None and node.before.done:
+            self._join(node.before, node)
+        first = self._first
+        if first is None or not first.done:
+            return False
+        self.position, self._first = first.next, first.after  # what touches it is not done
+        self.runs -= 1
+        if self._first is None:
+            self._last = None
+        else:
+            self._first.before = None
+        return True
+
+    def _join(self, one: _Node, two: _Node) -> None:
+        """Both are done, and touch."""
+        one.next, one.after = two.next, two.after
+        if two.after is None:
+            self._last = one
+        else:
+            two.after.before = one
+        self.runs -= 1
 
     def skip(self, upto: int) -> bool:
-        """What lies before `upto` is not there: a hole, or taken away by retention. Whether the position has moved."""
+        """What lies before `upto` is not there, or was done before: a hole, or taken away by retention. Whether the position
+        has moved."""
         return upto > self.next and self.done(self.open(upto))
+
+    def ahead(self) -> tuple[Run, ...]:
+        """The runs that are done above the position."""
+        found: list[Run] = []
+        node = self._first
+        while node is not None:
+            if node.done:
+                found.append((node.first, node.next))
+            node = node.after
+        for first, upto in self._known:
+            if upto > self.next:
+                first = max(first, self.next)
+                joins = bool(found) and found[-1][1] == first
+                found[-1:] = [(found[-1][0], upto)] if joins else [*found[-1:], (first, upto)]
+        return tuple(found)
+
+
+class _Node(Struct, eq=False):
+    """A span that is not done, or several in a run that are."""
+
+    first: int
+    next: int
+    before: _Node | None = None
+    after: _Node | None = None
+    done: bool = False

@@ -1,15 +1,19 @@
-"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5).
+"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9).
 
 It adds two words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
 when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
 `take` of this member was read back and had its effect. The runtime gives nothing out at most once before that.
 
-Marks and takes travel with what the member writes anyway: all takes of a round in one append, marks with beats.
+Marks and takes travel with what the member writes anyway: all takes of a round in one append, marks with beats. What is done
+above a position goes before the beat with the mark, and before the record that gives the term up, in the same append: so the
+next holder knows of it when it knows that it holds the seat.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from pares.core import events as ev
 from pares.core.claims.config import Config
@@ -17,13 +21,15 @@ from pares.core.claims.outbox import Outbox
 from pares.core.claims.protocol import Claims
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
-from pares.core.claims.tick import MARKS, Living
+from pares.core.claims.tick import Living
 from pares.core.consume.names import Partition
 from pares.core.consume.shares import Shares
 from pares.core.wire import records
+from pares.core.wire.ahead import above, clipped, fields_of, resumed
 from pares.core.wire.changes import Change, SeatChanged
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import Seat
+from pares.core.wire.states import NOTHING_AHEAD
 
 
 class Consuming(Living):
@@ -37,24 +43,55 @@ class Consuming(Living):
         self.moves.willing = frozenset(role.name for role in config.roles)
         self.taking: dict[Seat, ev.Took] = {}
         """Takes that are not known to have had their effect."""
+        self.ahead: dict[Seat, ev.Marked] = {}
+        """What is done above positions, as far as the world does not show it; the one that was not written for longest
+        first."""
 
     def request(self, event: ev.Event) -> None:
         if type(event) is ev.Willing:
             self.moves.willing = frozenset(event.roles)
-        else:
-            super().request(event)
+            return
+        if type(event) is ev.Marked and event.ahead is not None:
+            self.ahead[event.seat] = replace(event, ahead=clipped(event.ahead))
+        super().request(event)
 
     def _serve_one(self, request: ev.Event, now: int, effects: list[ev.Effect]) -> None:
         if isinstance(request, ev.Took):
             self._take(request, now)
         elif isinstance(request, ev.Flush):
-            marks = self._new_marks()
-            for i in range(0, len(marks), MARKS):
-                self._write(records.Beat, now, marks=tuple(marks[i : i + MARKS]))
+            self._write_marks(now, 0)
         elif isinstance(request, ev.Unhealthy):
             self._pass_on(request, now, effects)
         else:
             super()._serve_one(request, now, effects)
+
+    def _write_marks(self, now: int, least: int = 1) -> None:
+        written = [self._write_ahead(seat, now) for seat in list(self.ahead)]
+        super()._write_marks(now, 0 if any(written) else least)
+
+    def _write_ahead(self, seat: Seat, now: int) -> bool:
+        """C9. What the world shows already, or can't be of use any more, is forgotten here; so is it where a member of the
+        group would not count such a record (R11), which costs no more than repetition. Whether it was written."""
+        said, world = self.ahead[seat], self.reader.world
+        state = world.seats.get(seat)
+        held = state is not None and state.holder == self.me and state.token == said.token
+        if state is None or not held or said.ahead is None or min(world.reads, self.outbox.writes) < 2:
+            del self.ahead[seat]
+            return False
+        position = max(said.mark, state.mark, state.taken)
+        if above(said.ahead, position) == above(world.ahead.get(seat, NOTHING_AHEAD), position):
+            del self.ahead[seat]
+        elif self.outbox.room():
+            self._write(records.Ahead, now, seat=seat, token=said.token, **fields_of(said.ahead, said.mark))
+            return True
+        return False
+
+    def _give_up(self, now: int, *, again: bool = True) -> None:
+        for tenure in self.tenures.ready_to_give():
+            said = self.ahead.get(tenure.seat)
+            if said is not None and said.token == tenure.token and (again or not tenure.tried):
+                self._write_ahead(tenure.seat, now)
+        super()._give_up(now, again=again)
 
     def led(self, seat: Seat, token: int) -> Tenure | None:
         """The term of that token, while it is believed in."""
@@ -111,8 +148,10 @@ class Consume(Claims):
     def _begins(self, lead: ev.Lead) -> ev.Begins:
         """C2: nobody but this member moves mark or taken of the seat any more, for as long as it holds it by this token."""
         seat = self.reader.world.seats[lead.seat]
-        position = max(seat.mark, seat.taken)
-        return ev.Begins(lead.seat, lead.token, position, position == 0 and lead.seat in self.living.moves.first)
+        known = self.reader.world.ahead.get(lead.seat, NOTHING_AHEAD)
+        position, known = resumed(known, max(seat.mark, seat.taken))
+        first = position == 0 and lead.seat in self.living.moves.first
+        return ev.Begins(lead.seat, lead.token, position, first, known)
 
     def _forget_first(self, changes: list[Change]) -> None:
         """Somebody else has held it, so it is not the first time any more."""

@@ -24,6 +24,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from pares.core.wire import records
+from pares.core.wire.ahead import state_of
 from pares.core.wire.changes import (
     Began,
     Change,
@@ -173,8 +174,7 @@ def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -
         if seat is None:
             continue
         if seat.holder is None and (role.removed or index >= role.seats):
-            del world.seats[seat.seat]
-            world.changed(("seats", seat.seat))
+            world.drop(seat.seat)
         else:
             left += 1
     if left == 0:
@@ -186,9 +186,8 @@ def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -
 def _held_by(world: World, member: MemberState, seat: Seat, token: int) -> SeatState | None:
     """The seat, if the member holds it by this very term: records of another term have no effect (R5)."""
     state = world.seats.get(seat)
-    if state is not None and state.holder == member.id and state.token == token:
-        return state
-    return None
+    same = state is not None and state.holder == member.id and state.token == token
+    return state if same else None
 
 
 def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
@@ -228,7 +227,7 @@ def _genesis(world: World, offset: int, record: records.Genesis, changes: list[C
             _free(world, offset, world.seats[key], record, changes)
         changes.append(MemberLeft(offset, member.id, member.name, "reset"))
     world.members, world.seats, world.roles, world.pauses, world.gone = {}, {}, {}, {}, {}
-    world.unready, world.followed = {}, {}
+    world.unready, world.followed, world.ahead = {}, {}, {}
     world.base, world.last, world.count, world.placed, world.highest = record.base, offset, 1, 0, record.v
     world.refresh()
     changes.append(Began(offset, record.base))
@@ -402,14 +401,20 @@ def _done(world: World, offset: int, member: MemberState, record: records.Done, 
         _raise_mark(world, seat, record.last + 1)
 
 
+def _ahead(world: World, offset: int, member: MemberState, record: records.Ahead, changes: list[Change]) -> None:
+    seat = _held_by(world, member, record.seat, record.token)
+    if seat is not None and record.v >= 2:
+        _raise_mark(world, seat, record.mark)
+        world.keep(seat.seat, state_of(record))
+
+
 def _rewind(world: World, offset: int, member: MemberState, record: records.Rewind, changes: list[Change]) -> None:
     if not member.administrator:
         return
     for role, index, mark in record.marks:
         seat = world.seats.get((role, index))
         if seat is not None and seat.holder is None and world.paused(role):
-            seat.mark = seat.taken = mark
-            world.marked(seat.seat)
+            world.rewound(seat, mark)
 
 
 def _did(world: World, offset: int, member: MemberState, record: records.Did, changes: list[Change]) -> None:
@@ -440,5 +445,6 @@ EFFECTS: Final[dict[type, Effect]] = {
     records.Snapshot: _nothing,
     records.Ready: _ready,
     records.Forget: _forget,
+    records.Ahead: _ahead,
 }
 """One effect a kind; a kind that is not here (and `Unknown`) counts and has none."""

@@ -14,11 +14,11 @@ depend on how deep the reader's own stack happens to be.
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
 
-Version 2 added three kinds, `ready` (R19), `forget` (R20) and `asked` (R11), and a field of `join`, `ready`. In a record of
-version 1 they are what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a record
-above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an unknown
-kind does, because a reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a mixed log
-alike; and what else version 2 changes is in force only from the place on at which a record of version 2 has counted
+Version 2 added four kinds, `ready` (R19), `forget` (R20), `asked` (R11) and `ahead` (C9), and a field of `join`, `ready`. In a
+record of version 1 they are what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a
+record above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an
+unknown kind does, because a reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a
+mixed log alike; and what else version 2 changes is in force only from the place on at which a record of version 2 has counted
 (`World.in_force`)."""
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ MAX_ROLES: Final = 10_000
 MAX_MEMBERS: Final = 10_000
 MAX_PAUSES: Final = 1000
 MAX_NAME: Final = 200
+MAX_RUNS: Final = 500
+"""Runs of what is done above a position (C9)."""
+MAX_TRIES: Final = 500
+"""Records of a partition of which it is kept how often they were given out (C10)."""
 
 Int: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_INT)]
 Base: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_BASE)]
@@ -242,6 +246,19 @@ class Done(Record, tag="done"):
     last: Int
 
 
+class Ahead(Record, tag="ahead"):
+    """What is done of this seat's source above the position `mark`, which rises to it: `done` has how many offsets are not done
+    from there, how many are done then, and so on (C9). `tries`: (offset above `mark`, times) that records which are not done
+    were given out (C10). Since version 2."""
+
+    urgent: ClassVar[bool] = False
+    seat: _Seat
+    token: Int
+    mark: Int
+    done: Annotated[tuple[Int, ...], Meta(max_length=2 * MAX_RUNS)] = ()
+    tries: Annotated[tuple[tuple[Int, Int], ...], Meta(max_length=MAX_TRIES)] = ()
+
+
 class Rewind(Record, tag="rewind"):
     """An administrator moves marks, also backwards: only of free seats under a pause (R15)."""
 
@@ -302,11 +319,12 @@ AnyRecord: TypeAlias = (
     | Ready
     | Forget
     | Asked
+    | Ahead
 )
 
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 """The kinds that this version knows."""
-SINCE: Final = {"ready": 2, "forget": 2, "asked": 2}
+SINCE: Final = {"ready": 2, "forget": 2, "asked": 2, "ahead": 2}
 """Kinds that came after version 1: in a record of a version before, they are unknown."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -65,6 +65,23 @@ class SeatState(Struct, forbid_unknown_fields=True):
 def new_seat(role: str, index: int) -> SeatState:
     """A seat that nobody has held yet."""
     return SeatState(role, index, None, 0, 0, 0, False, None, None, None)
+
+
+class AheadState(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a seat's source above the position (C9, C10)."""
+
+    done: tuple[tuple[Int, Int], ...] = ()
+    """Runs that are done, each from its first offset to before its second one: in order, and none touches the next."""
+    tries: tuple[tuple[Int, Int], ...] = ()
+    """(offset, how often it was given out) of records that are not done, in order."""
+
+    @property
+    def upto(self) -> int:
+        """Nothing is known of what is there from this offset on."""
+        return max(self.done[-1][1] if self.done else 0, self.tries[-1][0] + 1 if self.tries else 0)
+
+
+NOTHING_AHEAD: Final = AheadState()
 
 
 class RoleState(Struct, forbid_unknown_fields=True):

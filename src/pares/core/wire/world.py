@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Int, Seat, Text
+from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState
+from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, SeatState
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -47,6 +47,7 @@ class _Two(Struct, forbid_unknown_fields=True):
     elders: Int
     noted: tuple[Int, Int]
     followed: dict[str, tuple[Int, Int]]
+    ahead: list[tuple[str, Index, AheadState]]
 
 
 class _Frozen(Struct, forbid_unknown_fields=True):
@@ -74,6 +75,7 @@ class World:
         "_hashes",
         "_silences",
         "_still",
+        "ahead",
         "base",
         "count",
         "elders",
@@ -123,6 +125,8 @@ class World:
         """A place, as (`count`, offset), from which the elders will be counted next."""
         self.followed: dict[str, tuple[int, int]] = {}
         """Incarnations that have a successor (version 2): `count` and the offset of the join that they are to answer (R20)."""
+        self.ahead: dict[Seat, AheadState] = {}
+        """What is done above the positions of seats, where anything is (version 2, C9)."""
         self.held: dict[str, set[Seat]] = {}
         self.names: dict[str, list[str]] = {}
         """The incarnations of each name, in the order of their joins."""
@@ -146,6 +150,35 @@ class World:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
         self._dirty.add(("seats", seat))
         self.version += 1
+        if self.ahead:
+            known, state = self.ahead.get(seat), self.seats[seat]
+            if known is not None and known.upto <= max(state.mark, state.taken):
+                self._set_ahead(seat, NOTHING_AHEAD)
+
+    def keep(self, seat: Seat, known: AheadState) -> None:
+        """The fold calls this with what is done above the position of a seat now (C9)."""
+        self._set_ahead(seat, known)
+        self.marked(seat)
+
+    def rewound(self, seat: SeatState, position: int) -> None:
+        """The fold calls this to move a position in either direction: what was done above it is to be done again (C5)."""
+        seat.mark = seat.taken = position
+        self._set_ahead(seat.seat, NOTHING_AHEAD)
+        self.marked(seat.seat)
+
+    def drop(self, seat: Seat) -> None:
+        """The fold calls this for a seat that its role no longer has."""
+        del self.seats[seat]
+        self._set_ahead(seat, NOTHING_AHEAD)
+        self.changed(("seats", seat))
+
+    def _set_ahead(self, seat: Seat, known: AheadState) -> None:
+        if known == NOTHING_AHEAD:
+            if self.ahead.pop(seat, None) is None:
+                return
+        else:
+            self.ahead[seat] = known
+        self._dirty.add(("ahead", seat))
 
     @property
     def in_force(self) -> bool:
@@ -259,7 +292,7 @@ class World:
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
-        self.changed(*(("followed", k) for k in self.followed))
+        self.changed(*(("followed", k) for k in self.followed), *(("ahead", k) for k in self.ahead))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -299,7 +332,8 @@ class World:
             gone=self.gone,
         )
         if self.in_force:
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed)
+            ahead = [(*seat, self.ahead[seat]) for seat in sorted(self.ahead)]
+            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -323,6 +357,7 @@ class World:
             two = frozen.two
             world.unready, world.stride, world.elders = two.unready, two.stride, two.elders
             world.noted, world.followed = two.noted, two.followed
+            world.ahead = {(role, index): known for role, index, known in two.ahead}
         _cross_check(world)
         world.refresh()
         return world
@@ -340,6 +375,8 @@ def _cross_check(world: World) -> None:
             held.add((seat.holder, seat.role))
     if (world.unready.keys() | world.followed.keys()) - world.members.keys():
         raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
+    if world.ahead.keys() - world.seats.keys():
+        raise ValueError("not a world: something is done of a seat that is not in it")
     if world.members.keys() & world.gone.keys():
         raise ValueError("not a world: a member is in it and gone at once")
 

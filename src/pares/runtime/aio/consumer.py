@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pares.core.errors import ClosedError
 from pares.runtime.config.arguments import arguments_of
 from pares.runtime.consume.batch import Batch
-from pares.runtime.consume.consumer import Claim
+from pares.runtime.consume.claim import Claim
 from pares.runtime.consume.consumer import Consumer as SyncConsumer
+from pares.runtime.consume.handling import failed
+from pares.runtime.consume.item import Item
 from pares.runtime.here import here
 from pares.runtime.views import Health, State
 
 STEP: Final = 0.5
 """Seconds after which the thread that waits for a batch looks whether it is still wanted."""
+NO_THREAD: Final = -1
+"""Whose records are that a task has: none of a pool's threads."""
 
 
 class Consumer:
@@ -96,6 +100,75 @@ class Consumer:
             coming.add_done_callback(functools.partial(_put_back, consumer))
             raise
 
+    async def records(self, timeout: float | None = None) -> AsyncGenerator[Item, None]:
+        """Records one by one, as `pares.Consumer.records`; several tasks may iterate. `done` and `retry` are plain calls;
+        `reject` waits for the dead-letter stream: ``await asyncio.to_thread(record.reject, why)``."""
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
+        while True:
+            step = STEP if end is None else min(STEP, end - clock())
+            if step < 0:
+                return
+            for item in await self._some(1, step):
+                yield item
+                end = None if timeout is None else clock() + timeout
+            if self._consumer.ended:
+                return
+
+    async def _some(self, most: int, timeout: float) -> list[Item]:
+        consumer = self._consumer
+        coming = asyncio.ensure_future(asyncio.to_thread(consumer.next_records, most, timeout, thread=NO_THREAD))
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            coming.add_done_callback(functools.partial(_put_records_back, consumer))
+            raise
+
+    async def run(self, handler: Callable[[Item], Awaitable[object]]) -> None:
+        """Awaits `handler(record)` for each record, `concurrency` of them at a time, until this consumer is closed.
+
+        As `pares.Consumer.run`: a handler that returns has done its record, one that raises is tried again. A handler that has
+        outlived its claim, so that nothing that it does counts, is cancelled. When this call is cancelled its handlers are, and
+        their records are given out again.
+        """
+        consumer, tasks = self._consumer, dict[asyncio.Task[None], Item]()
+        try:
+            while not consumer.ended:
+                room = consumer.concurrency - len(tasks)
+                if room:
+                    for item in await self._some(room, STEP):
+                        tasks[asyncio.create_task(self._handle(handler, item))] = item
+                else:
+                    await asyncio.wait(tasks, timeout=STEP, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in tasks if task.done()]:
+                    del tasks[task]
+                    task.result()
+                for task, item in tasks.items():
+                    if consumer.is_lost(item):
+                        task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+            consumer.raise_failure()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _handle(self, handler: Callable[[Item], Awaitable[object]], item: Item) -> None:
+        consumer = self._consumer
+        try:
+            await handler(item)
+        except asyncio.CancelledError:
+            if consumer.is_lost(item):
+                item.done()  # which says that it has outlived its claim
+            else:
+                consumer.put_back_record(item, seen=True)
+        except Exception as error:
+            await asyncio.to_thread(failed, consumer, item, error)
+        else:
+            if not item.settled:
+                item.done()
+
     def claims(self, *, all: bool = False) -> list[Claim]:
         """As `pares.Consumer.claims`."""
         return self._consumer.claims(all=all)
@@ -147,3 +220,9 @@ def _put_back(consumer: SyncConsumer, coming: asyncio.Future[Batch | None]) -> N
         batch = coming.result()
         if batch is not None:
             consumer.put_back(batch)
+
+
+def _put_records_back(consumer: SyncConsumer, coming: asyncio.Future[list[Item]]) -> None:
+    with contextlib.suppress(Exception):
+        for item in coming.result():
+            consumer.put_back_record(item)

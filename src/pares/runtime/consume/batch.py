@@ -23,7 +23,7 @@ class Batch:
     `bool(batch)` says whether it does now.
     """
 
-    __slots__ = ("_body", "_done", "_span", "_term", "first", "last", "partition", "records", "token", "topic")
+    __slots__ = ("_body", "_done", "_lost", "_span", "_term", "first", "last", "partition", "records", "token", "topic")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Batch:
         span: Span,
         records: tuple[Record, ...],
         done: Callable[[Batch], bool],
+        lost: Callable[[], bool],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -43,6 +44,7 @@ class Batch:
         self._term = term
         self._span = span
         self._done = done
+        self._lost = lost
         self._body: Body | None = None
 
     def __bool__(self) -> bool:
@@ -83,6 +85,12 @@ class Batch:
         thread.
         """
         return self._done(self)
+
+    @property
+    def lost(self) -> bool:
+        """Whether its partition is another consumer's by now, or may be claimed: `done` changes nothing any more. While a
+        planned handover waits for the batch this is False, though `bool(batch)` is."""
+        return self._lost()
 
     @contextmanager
     def transaction(self, connection: Any, fence: SqlFence) -> Generator[tuple[Record, ...], None, None]:

@@ -5,48 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Self
 
 from pares.core import events as ev
-from pares.core.consume.freshness import Freshness
-from pares.core.consume.names import Partition
+from pares.core.consume.lanes import Order
+from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
-from pares.ledger.sources import Source
+from pares.ledger.sources import Record, Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.claim import Claim, claims_of
+from pares.runtime.consume.dead_letters import DeadLetters, Stream, opened
 from pares.runtime.consume.feeder import Feeder
+from pares.runtime.consume.handling import handle_all
+from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Claims, Delivery, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
-from pares.runtime.consume.tenancy import Tenancy
 from pares.runtime.here import here
-from pares.runtime.host import Empty, Mailbox
 from pares.runtime.views import Health, State
 
 LOOKS: Final = 10.0
 """Sessions between two looks at how the work goes; and seconds, at least."""
 NOT_OUT: Final = -1
 """The thread of a batch that no thread has yet."""
-
-
-class Claim(NamedTuple):
-    """A partition, as a consumer sees it.
-
-    `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
-    own claims; None for others'). `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
-    "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or "paused".
-    """
-
-    topic: str
-    partition: int
-    holder: str | None
-    state: Freshness | Literal["free", "paused"]
-    token: int
-    position: int
-    end: int | None
-    lag: int | None
 
 
 class Consumer:
@@ -60,7 +44,7 @@ class Consumer:
     The consumers of a group share out the partitions of its topics. A partition is claimed by one at a time, and moves, with
     its position, when one dies, closes, falls behind or comes new.
 
-    Promised, "at-least-once": no position passes a record that was not done, by `batch.done()`, in the consumer that gave it
+    Promised, "at-least-once": no position passes a record that was not done, by `done()`, in the consumer that gave it
     out (but for what a rewind or the topic's own retention skips); after a crash is given out again at most what was done
     since the last beat (a quarter of `session`) or `flush()`. "at-most-once": no record is given out twice, by whatever
     consumers, unless a rewind goes back to it; what a dead consumer had taken is not given out at all. Both rest on the
@@ -75,6 +59,13 @@ class Consumer:
     shared out within one. `release_if_behind`: hands a partition to another consumer when its own work on it falls behind
     three times, or stands still with work waiting. `start`: where a partition begins that no consumer of the group has ever
     held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done. Others: as of `pares.Member`.
+
+    For records one by one (`records`, `run`): `concurrency` of them are out at most; `order`: which of a partition wait for
+    those before them: all, those of the same key (records without a key are in no order), or none. What is done above a record
+    that is not done stands in the log, with beats, and is not given out again (C9). `retries`: how often a record that fails is
+    given out again before it is rejected; `backoff`: seconds before the first time, then twice as long, a minute at most.
+    `dead_letter`: where rejected records are written to: a topic of the source's ledger by its name, the URL of a log, or
+    anything with ``append(payload)``; without it they stay, and are tried once a minute.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what a ledger can't carry, `LedgerUnavailable`
     when one can't be opened or a topic can't be looked at.
@@ -96,6 +87,11 @@ class Consumer:
         greedy: bool = False,
         release_if_behind: bool = True,
         start: Start = "earliest",
+        concurrency: int = 1,
+        order: Order = "partition",
+        retries: int = 5,
+        backoff: float = 0.5,
+        dead_letter: str | Stream | None = None,
         session: float = SESSION,
         weight: float = 1,
         host: str | None = None,
@@ -108,29 +104,22 @@ class Consumer:
         self._host = here()
         given: dict[str, Any] = {"delivery": delivery, "claim": claim, "batch": batch, "batch_bytes": batch_bytes}
         given |= {"most": max_claims, "greedy": bool(greedy), "release_if_behind": bool(release_if_behind)}
-        looks = LOOKS * max(1.0, number("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000))
-        self._settings = checked(look_every=looks, start=start, **given)
-        named = topics_of(topics)
-        self._sources = Sources(named, ledger if source is None else source)
-        self._ready: Mailbox[tuple[Tenancy, Batch] | None] = self._host.mailbox()
-        self._waiters = 0
-        self._stored = 0
-        """Batches in `_ready`."""
+        given |= {"concurrency": concurrency, "order": order, "retries": retries, "backoff": backoff, "start": start}
+        number("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
+        self._settings = checked(session=session, looks=LOOKS * max(1.0, session), **given)
+        where = ledger if source is None else source
+        self._sources = Sources(topics_of(topics), where)
+        self._letters: DeadLetters | None = None
         self._closing = False
         self._failure: BaseException | None = None
         """By which the task that fetches has ended: then this consumer gives all up, so that others go on."""
-        self._feeder = Feeder(
-            self._sources.by_name,
-            self._settings,
-            self._give,
-            lambda: self._waiters - self._stored,
-            self._done,
-            self._host,
-        )
         try:
+            if dead_letter is not None:
+                self._letters = opened(dead_letter, where, self._sources.by_name, self._host)
+            self._feeder = Feeder(self._sources.by_name, self._settings, self._letters, self._host)
             for topic, found in self._sources.by_name.items():
                 self._feeder.knows(topic, partitions_of(found))
-            self._feeder.member = self._member = Seated(
+            self._member = Seated(
                 ledger,
                 self._hear,
                 group=group,
@@ -147,8 +136,9 @@ class Consumer:
                 lock_folder=lock_folder,
                 options=options,
             )
+            self._feeder.serves(self._member)
         except BaseException:
-            self._sources.close()
+            self._close_sources()
             raise
         self._task = self._host.spawn(self._run, f"consumer {self._member.name!r} of group {group!r}")
 
@@ -170,82 +160,85 @@ class Consumer:
         """Whether no batch will come any more."""
         return self._closing or self.state in ("closed", "failed")
 
+    def reject(self, batch: Batch, record: Record, why: str, deliveries: int) -> None:
+        """Writes one record of a batch to the dead-letter stream; the batch is done when the user says so. Raises as
+        `Item.reject`."""
+        if self._letters is None:
+            raise ConfigError(f"{batch!r} has nowhere to go to: make the consumer with dead_letter=")
+        self._letters.write(batch.term, record, self._member.group, why, deliveries)
+
     def put_back(self, batch: Batch) -> None:
         """Nobody has seen this batch, which `next_batch` has returned: it goes to whoever asks next."""
-        tenancy = self._feeder.tenancies.get(batch.term.role)
-        if tenancy is None or tenancy.term is not batch.term or self.ended:
-            self._finish(batch)
-            return
-        if self._settings.delivery == "at-least-once":
-            self._finish(batch)
-        self._give(tenancy, batch)
+        self._feeder.shelf.put_back(batch, self._feeder.tenancies.get(batch.term.role))
 
     def next_batch(self, timeout: float | None = None) -> Batch | None:
         """The next batch, as `batches` gives it; None at the end, or after `timeout` seconds."""
-        now = self._host.now
-        end = None if timeout is None else now() + int(timeout * 1e9)
-        with self._feeder.lock:
-            self._waiters += 1
+        self._gives(one_by_one=False)
+        found = self._feeder.shelf.next(timeout)
+        if found is None:
+            self.raise_failure()
+        return found
+
+    # Records, one by one -------------------------------------------------------------------------------------------------
+
+    def records(self, timeout: float | None = None) -> Generator[Item, None, None]:
+        """Records one by one, of all partitions that this consumer holds, in turn, as `order` lets them go; each with `done`,
+        `retry` and `reject`. Ends as `batches` does.
+
+        Several threads may iterate. `concurrency` records may be out, and no more are given out before one of them is settled.
+        Raises `ConfigError` in a consumer that gives out batches, and what ended the consumer, if an error did.
+        """
+        while found := self.next_records(1, timeout):
+            yield from found
+
+    def next_records(self, most: int = 1, timeout: float | None = None, *, thread: int | None = None) -> list[Item]:
+        """Up to `most` records at once, as `records` gives them; none at the end, or after `timeout` seconds. `thread`: on
+        whose end `close` does not wait when it is called there; the calling one, if not said."""
+        self._gives(one_by_one=True)
+        found = self._feeder.desk.take(most, timeout, lambda: self.ended, thread)
+        if not found:
+            self.raise_failure()
+        return found
+
+    def run(self, handler: Handler) -> None:
+        """Calls `handler(record)` for each record, on `concurrency` threads, until this consumer is closed; by another thread,
+        a signal's handler, or the handler itself.
+
+        A handler that returns has done its record, unless it has called `retry` or `reject`. One that raises is tried again, as
+        by `retry`, and after `retries` of them its record is rejected; with "at-most-once" it is not tried again: its record is
+        rejected, or reported where there is no `dead_letter`. Raises what ended the consumer, if an error did; and what
+        reaches the calling thread, as KeyboardInterrupt: the consumer is closed then.
+        """
+        self._gives(one_by_one=True)
         try:
+            handle_all(self, handler, self._settings.concurrency, self._host)
+        except BaseException:
+            self.close()
+            raise
+        self.raise_failure()
+
+    def put_back_record(self, item: Item, *, seen: bool = False) -> None:
+        """This record, which `next_records` has returned, is to go to whoever asks next. `seen`: a handler had it, and that
+        counts as a delivery; it is not given out again with "at-most-once"."""
+        self._feeder.desk.put_back(item, seen=seen)
+
+    def is_lost(self, item: Item) -> bool:
+        """Whether its partition is another consumer's by now, or may be claimed: what is said of this record counts for
+        nothing. While a planned handover waits for it, this is False, though `bool(item)` is."""
+        return self._feeder.desk.lost(item)
+
+    def problem(self, kind: str, text: str) -> None:
+        """Something that a person should know: `health()` shows it."""
+        self._member.problem(kind, text)
+
+    def _gives(self, *, one_by_one: bool) -> None:
+        before = self._feeder.one_by_one
+        if before is None:
+            self._feeder.one_by_one = one_by_one
             self._feeder.wake()
-            while True:
-                left = None if end is None else max(0.0, (end - now()) / 1e9)
-                try:
-                    found = self._ready.get(timeout=left)
-                except Empty:
-                    return None
-                if found is None:
-                    self._ready.put(None)  # for all others that wait
-                    self._raise_failure()
-                    return None
-                with self._feeder.lock:
-                    self._stored -= 1
-                    found[0].waiting -= 1
-                if self._goes_out(*found):
-                    return found[1]
-                self._feeder.wake()
-        finally:
-            with self._feeder.lock:
-                self._waiters -= 1
-
-    def _goes_out(self, tenancy: Tenancy, batch: Batch) -> bool:
-        """Whether the user is given this batch. What was taken at most once is this consumer's, whatever has become of the
-        term (C4); all else only while the term lasts, looked at when a handover would already wait for it (R5)."""
-        body = batch.belongs(None)
-        if body is not None:
-            body.thread = self._host.ident()
-            batch.belongs(body)
-            return True
-        batch.belongs(self._member.works.begin(tenancy.term.key))
-        if tenancy.term:
-            return True
-        self._finish(batch)
-        return False
-
-    def _give(self, tenancy: Tenancy, batch: Batch) -> None:
-        """By the feeder."""
-        with self._feeder.lock:
-            tenancy.waiting += 1
-            self._stored += 1
-        self._ready.put((tenancy, batch))
-
-    def _done(self, tenancy: Tenancy, batch: Batch) -> bool:
-        with self._feeder.lock:
-            moved = tenancy.progress.done(batch.span)
-            position = tenancy.progress.position
-            counts = self._member.has(tenancy.role, batch.token)
-            if moved and counts:
-                # Under the lock: of two threads, the one that has come further is the one that says so last.
-                self._member.note(ev.Marked((tenancy.role, 0), batch.token, position))
-        self._finish(batch)
-        if tenancy.progress.unfinished >= 1:
-            self._feeder.wake()
-        return counts
-
-    def _finish(self, batch: Batch) -> None:
-        body = batch.belongs(None)
-        if body is not None:
-            self._member.works.finish(body)
+        elif before is not one_by_one:
+            ways = "batches, by batches(), or records, by records() and run()"
+            raise ConfigError(f"a consumer gives out {ways}, and not both: make two consumers")
 
     # How it goes -----------------------------------------------------------------------------------------------------
 
@@ -253,26 +246,7 @@ class Consumer:
         """The partitions that this consumer holds, and may believe that it holds; with `all` those of the whole group, as far
         as it has read."""
         self._member.check_usable()
-        mine = {role: tenancy for role, tenancy in self._feeder.tenancies.items() if tenancy.term}
-        if not all:
-            return sorted(self._mine(tenancy) for tenancy in mine.values())
-        found = [self._mine(tenancy) for tenancy in mine.values()]
-        world = self._member.world
-        for seat in list(world.seats.values()):
-            partition = Partition.of(seat.role)
-            if partition is None or seat.role in mine:
-                continue
-            holder = None if seat.holder is None else world.members.get(seat.holder)
-            free = "paused" if world.paused(seat.role) else "free"
-            state = free if holder is None else self._member.freshness(holder)
-            position = max(seat.mark, seat.taken)
-            found.append(Claim(partition.topic, partition.number, seat.holder, state, seat.token, position, None, None))
-        return sorted(found, key=lambda claim: claim[:2])
-
-    def _mine(self, tenancy: Tenancy) -> Claim:
-        partition, position = tenancy.partition, tenancy.progress.position
-        place = (partition.topic, partition.number, self._member.id, "fresh", tenancy.term.token)
-        return Claim(*place, position, tenancy.end, max(0, tenancy.end - position))
+        return claims_of(self._member, self._feeder.tenancies.values(), all=all)
 
     def lag(self) -> int:
         """How many offsets of its partitions are not done, in all; their ends are asked for. Raises `LedgerUnavailable`."""
@@ -293,6 +267,7 @@ class Consumer:
         """Writes the positions of all that is done into the log, and returns when they stand there. What was done before the
         call is not given out again, unless a term was over by then. Raises `LedgerUnavailable` if the ledger does not answer
         in time."""
+        self._feeder.note_all()
         self._member.perform(ev.Flush())
 
     def health(self) -> Health:
@@ -315,6 +290,16 @@ class Consumer:
         return self._member.group
 
     @property
+    def delivery(self) -> Delivery:
+        """At least once, or at most once."""
+        return self._settings.delivery
+
+    @property
+    def concurrency(self) -> int:
+        """How many records may be out at once."""
+        return self._settings.concurrency
+
+    @property
     def state(self) -> State:
         """joining, live, closing, closed or failed."""
         return self._member.state
@@ -325,29 +310,18 @@ class Consumer:
         """Gives nothing out any more, waits for batches that are out (but for those of the calling thread), hands everything
         over, with its position, and leaves. May be called twice, and from any thread. `timeout`: as of `pares.Member.close`."""
         self._closing = True
-        self._ready.put(None)
-        self._let_go()
+        self._feeder.close()
         self._member.close(timeout)
         self._feeder.over = True
         self._feeder.wake()
         if self._host.task() is not self._task:
             self._task.join(5.0)
-        self._sources.close()
+        self._close_sources()
 
-    def _let_go(self) -> None:
-        """What waits for the user is not given out any more. What was taken at most once is lost by that."""
-        try:
-            while True:
-                found = self._ready.get_nowait()
-                if found is None:
-                    self._ready.put(None)
-                    return
-                with self._feeder.lock:
-                    self._stored -= 1
-                if found[1].belongs(None) is not None:
-                    self._member.problem("not-given-out", f"{found[1]!r} was taken, and is not given out")
-        except Empty:
-            return
+    def _close_sources(self) -> None:
+        self._sources.close()
+        if self._letters is not None:
+            self._letters.close()
 
     def __enter__(self) -> Self:
         return self
@@ -362,9 +336,11 @@ class Consumer:
 
     # Tasks -----------------------------------------------------------------------------------------------------------
 
-    def _hear(self, effect: ev.Begins | ev.Taken) -> None:
+    def _hear(self, effect: ev.Begins | ev.Taken | ev.Barrier) -> None:
         """On the driver's task. The body of what was taken begins here: a planned end that comes next waits for it."""
-        if isinstance(effect, ev.Begins):
+        if isinstance(effect, ev.Barrier):
+            self._feeder.note_all(effect.seat)
+        elif isinstance(effect, ev.Begins):
             self._feeder.notes.put(effect)
         else:
             self._feeder.notes.put((effect, self._member.works.begin((*effect.seat, effect.token), NOT_OUT)))
@@ -378,9 +354,10 @@ class Consumer:
                 self._member.problem("failed", f"the task that fetches has failed: {error!r}")
                 self._host.spawn(self._member.close, f"consumer {self._member.name!r} gives up")
         finally:
-            self._ready.put(None)
+            self._feeder.end()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raises what has ended this consumer, if an error did."""
         if self._closing:
             return
         if self._failure is not None:

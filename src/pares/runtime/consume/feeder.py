@@ -7,16 +7,18 @@ hears of the protocol (`Begins`, `Taken`) comes through a mailbox, in order.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from pares.core import events as ev
 from pares.core.consume.names import Partition, tag_of
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
-from pares.ledger.sources import Source
+from pares.ledger.sources import Fetched, Source
 from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.dead_letters import DeadLetters
+from pares.runtime.consume.desk import Desk
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Settings, partitions_of
+from pares.runtime.consume.shelf import Shelf
 from pares.runtime.consume.tenancy import Tenancy
 from pares.runtime.host import Empty, Host, Mailbox
 from pares.runtime.work.barriers import Body
@@ -33,26 +35,24 @@ Note = ev.Begins | tuple[ev.Taken, Body] | None
 
 
 class Feeder:
-    """Of one consumer. `give`: puts a batch where the user's next step finds it; `wanted`: how many threads of the user's
-    wait for one that nothing has been promised to yet."""
+    """Of one consumer. `shelf`, `desk`: where batches, and where single records, wait for the user."""
 
     def __init__(
         self,
         sources: dict[str, Source],
         settings: Settings,
-        give: Callable[[Tenancy, Batch], None],
-        wanted: Callable[[], int],
-        done: Callable[[Tenancy, Batch], bool],
+        letters: DeadLetters | None,
         host: Host,
     ) -> None:
         self._sources = sources
         self._settings = settings
-        self._give = give
-        self._wanted = wanted
-        self._done = done
         self._host = host
         self.lock = host.lock()
         """Of all progress."""
+        self.shelf: Final = Shelf(settings, self.lock, self.wake, host)
+        self.desk: Final = Desk(settings, letters, self.lock, self.wake, host)
+        self.one_by_one: bool | None = None
+        """Whether records are given out one by one, and not as batches; None before the user has asked for either."""
         self.notes: Mailbox[Note] = host.mailbox()
         self.tenancies: dict[str, Tenancy] = {}
         self.member: Seated
@@ -60,6 +60,20 @@ class Feeder:
         self._known: dict[str, list[Partition]] = {}
         self._look_at = 0
         self._unlooked = True
+
+    def serves(self, member: Seated) -> None:
+        """The member whose partitions these are; before `run`."""
+        self.member = self.desk.member = self.shelf.member = member
+
+    def end(self) -> None:
+        """From any task: nothing comes any more."""
+        self.shelf.end()
+        self.desk.end()
+
+    def close(self) -> None:
+        """From any task: nothing is given out any more, whatever waits to be."""
+        self.shelf.close()
+        self.desk.close()
 
     def knows(self, topic: str, partitions: list[Partition]) -> None:
         """What a topic had when the consumer was made."""
@@ -104,20 +118,24 @@ class Feeder:
             return
         source = self._sources.get(partition.topic)
         if source is not None:
-            tenancy = Tenancy(source, partition, term, begins.position)
+            tenancy = Tenancy(source, begins, partition, term, self._settings.order)
             tenancy.looked = not begins.first or self._settings.start == "earliest"
             self.tenancies[role] = tenancy
 
     def _taken(self, taken: ev.Taken, body: Body) -> None:
         """C4: what was asked for is this consumer's, for ever. `body`: a planned handover waits for it from now on."""
         tenancy = self.tenancies.get(taken.seat[0])
-        batch = None if tenancy is None else tenancy.taking
-        if tenancy is None or batch is None or tenancy.term.token != taken.token or not batch.ends(taken.upto):
+        lot = None if tenancy is None else tenancy.taking
+        if tenancy is None or lot is None or tenancy.term.token != taken.token or not _ends(lot, taken.upto):
             self.member.works.finish(body)
             return
         tenancy.taking = None
-        batch.belongs(body)
-        self._give(tenancy, batch)
+        if isinstance(lot, Batch):
+            lot.belongs(body)
+            self.shelf.give(tenancy, lot)
+        else:
+            self.desk.add(tenancy, lot)
+            self.member.works.finish(body)
 
     # Feeding ---------------------------------------------------------------------------------------------------------
 
@@ -126,6 +144,7 @@ class Feeder:
         if not tenancy.term:
             self._is_over(tenancy)
             return False
+        self._note(tenancy)
         if tenancy.broken or self._host.now() < tenancy.not_before:
             return False
         try:
@@ -160,16 +179,37 @@ class Feeder:
         progress, settings, number = tenancy.progress, self._settings, tenancy.partition.number
         if not tenancy.looked:
             self._begin_at_the_end(tenancy)
-        if tenancy.full:
+        if self._full(tenancy):
             return False
-        at = progress.next
-        fetched = tenancy.source.fetch(
-            number, at, max_records=settings.batch, max_bytes=settings.batch_bytes, timeout=0.0
-        )
+        at, most = progress.next, settings.batch
+        if self.one_by_one and self.desk.once:
+            most = min(most, settings.concurrency)
+        fetched = tenancy.source.fetch(number, at, max_records=most, max_bytes=settings.batch_bytes, timeout=0.0)
         tenancy.came(fetched)
         if not fetched.records and fetched.next > at:
             self._skip(tenancy, fetched.next)
         return tenancy.fetched is not None
+
+    def _full(self, tenancy: Tenancy) -> bool:
+        """Whether the user has enough of it for now; before it is known how it is wanted, nothing is fetched."""
+        if self.one_by_one is None:
+            return True
+        if not self.one_by_one:
+            return tenancy.full
+        return tenancy.enough(self._settings.concurrency, self._settings.batch_bytes)
+
+    def _note(self, tenancy: Tenancy) -> None:
+        """C9: now and then, so that beats have it."""
+        if tenancy.dirty and self._host.now() >= tenancy.noted_at + self._settings.note_every:
+            with self.lock:
+                tenancy.noted(self._host.now(), self.member)
+
+    def note_all(self, seat: tuple[str, int] | None = None) -> None:
+        """From any task: what is done above positions is to be written now; or that of one seat."""
+        for tenancy in list(self.tenancies.values()):
+            if seat in (None, (tenancy.role, 0)):
+                with self.lock:
+                    tenancy.noted(self._host.now(), self.member)
 
     def _begin_at_the_end(self, tenancy: Tenancy) -> None:
         """C2: nobody has held it before. Where it begins stands in the log before anything is given out."""
@@ -207,26 +247,46 @@ class Feeder:
 
     def _offer(self, tenancy: Tenancy) -> bool:
         fetched = tenancy.fetched
-        if fetched is None or tenancy.full:
+        if fetched is None or self._full(tenancy):
             return False
         once = self._settings.delivery == "at-most-once"
-        if once and self._wanted() <= sum(other.taking is not None for other in self.tenancies.values()):
+        wanted = self.desk.wanted if self.one_by_one else self.shelf.wanted
+        lots = [other.taking for other in self.tenancies.values() if other.taking is not None]
+        if once and wanted <= sum(1 if isinstance(lot, Batch) else len(lot.records) for lot in lots):
             return False  # what is taken and not wanted would be lost with this process
         tenancy.fetched = None
         # The others come first next time. [one that is always first is served alone, where little is wanted]
         self.tenancies[tenancy.role] = self.tenancies.pop(tenancy.role)
-        with self.lock:
-            span = tenancy.progress.open(fetched.next)
-        partition = tenancy.partition
-        batch = Batch(
-            partition.topic, partition.number, tenancy.term, span, fetched.records, lambda it: self._done(tenancy, it)
-        )
+        first = tenancy.progress.next
+        lot = fetched if self.one_by_one else self._batch(tenancy, fetched)
+        if lot is None:
+            return True
         if once:
-            tenancy.taking = batch
-            self.member.request(ev.Took((tenancy.role, 0), batch.token, span.first, span.next - 1))
+            tenancy.taking = lot
+            self.member.request(ev.Took((tenancy.role, 0), tenancy.term.token, first, fetched.next - 1))
+        elif isinstance(lot, Batch):
+            self.shelf.give(tenancy, lot)
         else:
-            self._give(tenancy, batch)
+            self.desk.add(tenancy, lot)
         return True
+
+    def _batch(self, tenancy: Tenancy, fetched: Fetched) -> Batch | None:
+        """None if all of it was done before the term began (C9)."""
+        progress, partition = tenancy.progress, tenancy.partition
+        records = tuple(record for record in fetched.records if not progress.was_done(record.offset))
+        if not records:
+            self._skip(tenancy, fetched.next)
+            return None
+        with self.lock:
+            span = progress.open(fetched.next)
+
+        def done(batch: Batch) -> bool:
+            return self.shelf.done(tenancy, batch)
+
+        def lost() -> bool:
+            return not self.member.has(tenancy.role, tenancy.term.token)
+
+        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 
@@ -247,7 +307,7 @@ class Feeder:
             tenancy.end = tenancy.source.end(tenancy.partition.number)
         except LedgerUnavailable:
             return
-        why = tenancy.velocity.look(tenancy.progress.position, tenancy.end)
+        why = tenancy.velocity.look(tenancy.worked, tenancy.end)
         if why and self._settings.release_if_behind:
             self.member.request(ev.Unhealthy((tenancy.role, 0), tenancy.term.token, why))
 
@@ -269,3 +329,8 @@ class Feeder:
     def roles(self) -> tuple[str, ...]:
         """Of all partitions that the topics have, as far as is known."""
         return tuple(partition.role for known in self._known.values() for partition in known)
+
+
+def _ends(lot: Batch | Fetched, upto: int) -> bool:
+    """Whether what was asked for ends there."""
+    return lot.ends(upto) if isinstance(lot, Batch) else lot.next == upto

@@ -24,8 +24,9 @@ from pares.runtime.host import Host
 from pares.runtime.member import Member
 from pares.runtime.work.barriers import Barriers
 
-Ear = Callable[[ev.Begins | ev.Taken], object]
-"""Called on the driver's task; returns at once."""
+Ear = Callable[[ev.Begins | ev.Taken | ev.Barrier], object]
+"""Called on the driver's task; returns at once. Of a planned end it hears before anything else does: what it notes for the log
+then goes before the record that gives the term up."""
 
 
 class ConsumeBinding(ClaimsBinding):
@@ -40,8 +41,10 @@ class ConsumeBinding(ClaimsBinding):
     def carry(self, effect: Any) -> None:
         if isinstance(effect, ev.Begins | ev.Taken):
             self._ear(effect)
-        else:
-            super().carry(effect)
+            return
+        if isinstance(effect, ev.Barrier):
+            self._ear(effect)
+        super().carry(effect)
 
 
 class ConsumeKit:
@@ -110,7 +113,9 @@ class Seated(Member):
         return self._view.world if isinstance(self._view, WorldView) else World()
 
     def has(self, role: str, token: int) -> bool:
-        """Whether this member holds that role in that term, as far as it has read."""
+        """Whether this member holds that role in that term, as far as it has read; one that has ended reads no more."""
+        if self.state in ("closed", "failed"):
+            return False
         seat = self.world.seats.get((role, 0))
         return seat is not None and seat.holder == self.id and seat.token == token
 

@@ -7,11 +7,12 @@ from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 
+from pares.core.consume.lanes import Order
 from pares.core.consume.names import Partition, Terms, tag_of
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_ROLES, check_name
 from pares.ledger.sources import Source
-from pares.runtime.config.numbers import one_of, whole
+from pares.runtime.config.numbers import number, one_of, whole
 
 Delivery = Literal["at-least-once", "at-most-once"]
 Claims = Literal["partitions", "topics"]
@@ -19,6 +20,8 @@ Start = Literal["earliest", "latest"]
 
 MOST_RECORDS: Final = 100_000
 """In one batch."""
+MOST_OUT: Final = 1000
+"""Records that one consumer may have out at once."""
 
 
 class Settings(Struct, frozen=True):
@@ -32,23 +35,34 @@ class Settings(Struct, frozen=True):
     greedy: bool
     release_if_behind: bool
     start: Start
+    concurrency: int
+    """Records that may be out at once."""
+    order: Order
+    retries: int
+    backoff: float
     look_every: int
     """Nanoseconds between two looks at how the work goes, and whether topics have grown."""
+    note_every: int
+    """Nanoseconds between two notes for the log of what is done above positions."""
 
     def terms(self, topics: Iterable[str]) -> Terms:
         return Terms(frozenset(topics), self.most, self.greedy, self.claim == "topics", self.delivery)
 
 
-def checked(*, look_every: float, **given: Any) -> Settings:
+def checked(*, session: float, looks: float, **given: Any) -> Settings:
     """Raises `ConfigError`."""
     one_of("delivery", given["delivery"], get_args(Delivery))
     one_of("claim", given["claim"], get_args(Claims))
     one_of("start", given["start"], get_args(Start))
     whole("batch", given["batch"], 1, MOST_RECORDS)
     whole("batch_bytes", given["batch_bytes"], 1, 2**31)
+    whole("concurrency", given["concurrency"], 1, MOST_OUT)
+    one_of("order", given["order"], get_args(Order))
+    whole("retries", given["retries"], 0, 1_000_000)
+    given["backoff"] = number("backoff", given["backoff"], 0.01, 60.0)
     if given["most"] is not None:
         whole("max_claims", given["most"], 1, MAX_ROLES)
-    return Settings(look_every=int(look_every * 1e9), **given)
+    return Settings(look_every=int(looks * 1e9), note_every=int(session * 1e9 / 8), **given)
 
 
 def topics_of(topics: object) -> list[str | Source]:

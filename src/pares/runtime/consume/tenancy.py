@@ -2,27 +2,37 @@
 
     fetched   records are here, and not given out
     taking    at most once: a take of them is asked for, and was not read back (C4)
-    ready     they wait for the user's next step
+    ready     they wait for the user's next step, as a batch or in lanes
     out       they are with the user
 
-Everything here is done by the feeder, but for `done`, which any thread of the user's may call.
+Everything here is done by the feeder, but for what becomes of records that are out, which any thread of the user's may say.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from pares.core import events as ev
+from pares.core.consume.lanes import Lanes, Order
 from pares.core.consume.names import Partition
-from pares.core.consume.progress import Progress
+from pares.core.consume.progress import Progress, Span
 from pares.core.consume.velocity import Velocity
-from pares.ledger.sources import Fetched, Source
+from pares.core.wire.records import MAX_RUNS
+from pares.core.wire.states import AheadState
+from pares.ledger.sources import Fetched, Record, Source
 from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.kit import Seated
 from pares.runtime.term import Term
+from pares.runtime.work.barriers import Body
 
 AHEAD: Final = 16
 """Batches of one partition that may be with the user, and not done, before no more of it are given out."""
 WAITING: Final = 1
 """Batches of one partition that wait for the user."""
+MOST_LEFT: Final = 10_000
+"""Records of one partition that were fetched for lanes and are not done, before no more are fetched."""
+MOST_BYTES: Final = 4
+"""Fetches of `batch_bytes` each that they may fill."""
 FIRST_PAUSE: Final = 0.05
 """Seconds after a fetch that failed."""
 LONGEST_PAUSE: Final = 2.0
@@ -31,14 +41,25 @@ LONGEST_PAUSE: Final = 2.0
 class Tenancy:
     """`end`: where its partition was last seen to end."""
 
-    def __init__(self, source: Source, partition: Partition, term: Term, position: int) -> None:
+    def __init__(self, source: Source, begins: ev.Begins, partition: Partition, term: Term, order: Order) -> None:
+        position = begins.position
         self.source = source
         self.partition = partition
         self.term = term
-        self.progress = Progress(position)
+        self.progress = Progress(position, begins.ahead.done)
+        self.lanes: Lanes[tuple[Record, Span]] = Lanes(order)
+        self.bytes = 0
+        """Of what is in the lanes."""
+        self.tries = dict(begins.ahead.tries)
+        """How often records that are not done were given out, by their offsets (C10)."""
+        self.bodies: dict[int, Body] = {}
+        """At most once: for which records a planned handover waits, though no task has them yet (C4)."""
+        self.dirty = False
+        """What is done above the position, or `tries`, is not what was last noted for the log."""
+        self.noted_at = 0
         self.velocity = Velocity()
         self.fetched: Fetched | None = None
-        self.taking: Batch | None = None
+        self.taking: Batch | Fetched | None = None
         self.waiting = 0
         """Batches that wait for the user."""
         self.end = position
@@ -58,12 +79,33 @@ class Tenancy:
     @property
     def lag(self) -> int:
         """Records, holes included, that are not done."""
-        return max(0, self.end - self.progress.position)
+        return max(0, self.end - self.worked)
+
+    @property
+    def worked(self) -> int:
+        """The position, and as much as is done above it: how far the work has come, whatever a record in between is up to."""
+        return self.progress.position + sum(upto - first for first, upto in self.progress.ahead())
 
     @property
     def full(self) -> bool:
-        """Whether the user has enough of it for now."""
-        return self.waiting >= WAITING or self.taking is not None or self.progress.unfinished >= AHEAD
+        """Whether the user has enough of its batches for now."""
+        progress = self.progress
+        busy = self.waiting >= WAITING or self.taking is not None
+        return busy or progress.unfinished >= AHEAD or progress.runs + progress.unfinished >= MAX_RUNS
+
+    def enough(self, wanted: int, most_bytes: int) -> bool:
+        """Whether its lanes have enough for now, if so many records are wanted at once."""
+        lanes = self.lanes
+        much = lanes.left >= MOST_LEFT or self.bytes >= MOST_BYTES * most_bytes
+        return much or self.taking is not None or lanes.ready >= wanted
+
+    def noted(self, now: int, member: Seated) -> None:
+        """What is done above the position goes with the next beat, or with the record that gives the term up (C9). Under the
+        lock of all progress."""
+        if self.dirty:
+            self.dirty, self.noted_at = False, now
+            known = AheadState(self.progress.ahead(), tuple(sorted(self.tries.items())))
+            member.note(ev.Marked((self.role, 0), self.term.token, self.progress.position, known))
 
     def failed(self, now: int) -> None:
         """A fetch failed: the next one a while later."""

@@ -8,9 +8,13 @@ from pares.core import events as ev
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tick import Living
 from pares.core.consume import protocol as consuming
+from pares.core.consume.lanes import Lanes
 from pares.core.consume.progress import Progress, Span
 from pares.core.wire import fold
-from pares.core.wire.records import Rewind
+from pares.core.wire.ahead import state_of
+from pares.core.wire.records import Ahead, Rewind
+from pares.core.wire.world import World
+from pares.runtime.consume.desk import Desk
 from pares.runtime.consume.kit import Seated
 from pares.sim.mutant import Mutant, Patch
 
@@ -109,12 +113,74 @@ def _handed_over_at_once() -> list[Patch]:
     return [(Barriers, "begin", lambda self, key, thread=None: None), (Barriers, "finish", lambda self, body: None)]
 
 
+def _ahead_of_any_term() -> list[Patch]:
+    whole = fold.EFFECTS[Ahead]
+
+    def ahead(world: Any, offset: int, member: Any, record: Ahead, changes: Any) -> None:
+        seat = world.seats.get(record.seat)
+        if seat is not None and (seat.holder, seat.token) != (member.id, record.token):
+            world.keep(record.seat, state_of(record))
+        whole(world, offset, member, record, changes)
+
+    return [(fold.EFFECTS, Ahead, ahead)]  # type: ignore[list-item]
+
+
+def _ahead_survives_a_rewind() -> list[Patch]:
+    def rewound(self: World, seat: Any, position: int) -> None:
+        seat.mark = seat.taken = position
+        self.marked(seat.seat)
+
+    return [(World, "rewound", rewound)]
+
+
+def _released_without_what_is_ahead() -> list[Patch]:
+    return [(consuming.Consuming, "_give_up", Living._give_up)]  # pyright: ignore[reportPrivateUsage]
+
+
+def _given_out_is_done() -> list[Patch]:
+    def ahead(self: Progress) -> tuple[tuple[int, int], ...]:
+        return ((self.position + 1, self.next),) if self.next > self.position + 1 else ()
+
+    return [(Progress, "ahead", ahead)]
+
+
+def _no_lanes() -> list[Patch]:
+    return [(Lanes, "lane_of", lambda self, offset, key: offset)]
+
+
+def _deliveries_forgotten() -> list[Patch]:
+    whole = Lanes.add
+
+    def add(self: Any, offset: int, key: Any, value: Any, tries: int = 0) -> None:
+        whole(self, offset, key, value)
+
+    return [(Lanes, "add", add)]
+
+
+def _retried_for_ever() -> list[Patch]:
+    def retry(self: Any, item: Any, after: float | None, why: str) -> bool:
+        return self._settle(item, lambda item: self._again(item, self._pause(item)))
+
+    return [(Desk, "retry", retry)]
+
+
+def _done_before_it_is_parked() -> list[Patch]:
+    def reject(self: Any, item: Any, why: str) -> bool:
+        counts = self._settle(item, self._is_done)
+        self.member.perform(ev.Flush())
+        self._letters.write(item.tenancy.term, item.entry.value[0], self.member.group, why, item.deliveries)
+        return counts
+
+    return [(Desk, "reject", reject)]
+
+
 AT_MOST: Final[dict[str, Any]] = {
     "delivery": "at-most-once",
     "records": 20.0,
     "partitions": 2,
     "members": 3,
     "most": (),
+    "one_by_one": False,
 }
 AT_LEAST: Final[dict[str, Any]] = {
     "delivery": "at-least-once",
@@ -122,6 +188,17 @@ AT_LEAST: Final[dict[str, Any]] = {
     "partitions": 3,
     "members": 3,
     "most": (),
+    "one_by_one": False,
+}
+ONE_BY_ONE: Final[dict[str, Any]] = {
+    **AT_LEAST,
+    "one_by_one": True,
+    "order": "none",
+    "concurrency": 5,
+    "keys": 3,
+    "fails": 0.2,
+    "rejects": 0.0,
+    "retries": 3,
 }
 FROZEN: Final[dict[str, float]] = {"freeze": 3.0, "freeze_at": 3.0, "crash": 1.0}
 
@@ -195,6 +272,62 @@ CONSUME: Final = (
         "a partition is handed over while its batches are out",
         _handed_over_at_once,
         {**AT_LEAST, "faults": {"close": 1.0}, "acts": {"step_down": 3.0, "hand_over": 3.0}, "act_pace": 1.0},
+    ),
+    Mutant(
+        "ahead-of-any-term",
+        "C9",
+        "what a term that is over says is done above a position changes what its successor has said",
+        _ahead_of_any_term,
+        {**ONE_BY_ONE, "faults": {"mute": 3.0, "cut": 3.0, "freeze": 2.0}, "weather": {"unknown": 0.2, "slow": 0.2}},
+    ),
+    Mutant(
+        "ahead-survives-a-rewind",
+        "C5",
+        "what was done above a position is not done again after a rewind",
+        _ahead_survives_a_rewind,
+        {**ONE_BY_ONE, "faults": {"rate": 1.0}, "acts": {"rewind": 3.0}, "act_pace": 1.0},
+    ),
+    Mutant(
+        "released-without-what-is-ahead",
+        "C9",
+        "a term is given up without what is done above its position",
+        _released_without_what_is_ahead,
+        {**ONE_BY_ONE, "faults": {"close": 1.0}, "acts": {"step_down": 2.0, "hand_over": 2.0}},
+    ),
+    Mutant(
+        "given-out-is-done",
+        "C9",
+        "what is given out above the position is written down as done",
+        _given_out_is_done,
+        {**ONE_BY_ONE, "faults": {"rate": 1.0}},
+    ),
+    Mutant(
+        "no-lanes",
+        "C9",
+        "records of a key are given out beside one another",
+        _no_lanes,
+        {**ONE_BY_ONE, "faults": {"rate": 1.0}, "order": "key"},
+    ),
+    Mutant(
+        "deliveries-forgotten",
+        "C10",
+        "a term counts deliveries from 0, whatever the log says",
+        _deliveries_forgotten,
+        {**ONE_BY_ONE, "faults": {"close": 1.0}, "acts": {"step_down": 2.0}},
+    ),
+    Mutant(
+        "retried-for-ever",
+        "C10",
+        "a record that is never done is given out again and again",
+        _retried_for_ever,
+        {**ONE_BY_ONE, "faults": {"rate": 1.0}, "fails": 0.5, "retries": 0},
+    ),
+    Mutant(
+        "done-before-it-is-parked",
+        "C10",
+        "a record that is given up is done before it stands in the dead-letter stream",
+        _done_before_it_is_parked,
+        {**ONE_BY_ONE, "faults": {"crash": 2.0}, "rejects": 0.3},
     ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in CONSUME}

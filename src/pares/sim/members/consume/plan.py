@@ -43,6 +43,17 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     """How often the topic does not answer."""
     flushes: float = 0.0
     """How often a worker flushes after a batch."""
+    one_by_one: bool = False
+    """Records are given out one by one, and not as batches."""
+    order: Literal["partition", "key", "none"] = "partition"
+    concurrency: int = 1
+    keys: int = 3
+    """How many there are."""
+    fails: float = 0.0
+    """How often a handler asks for a retry."""
+    rejects: float = 0.0
+    """How often it gives a record up."""
+    retries: int = 2
 
 
 def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
@@ -68,6 +79,16 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
         "whole": rng.random() < 0.15,
         "unreadable": rng.choice((0.0, 0.0, 0.05)),
         "flushes": rng.choice((0.0, 0.0, 0.3)),
+    }
+    items = Random(f"{seed}/records")
+    drawn |= {
+        "one_by_one": items.random() < 0.5,
+        "order": items.choice(("partition", "key", "none")),
+        "concurrency": items.choice((1, 2, 5)),
+        "keys": items.choice((1, 3, 10)),
+        "fails": items.choice((0.0, 0.1, 0.3)),
+        "rejects": items.choice((0.0, 0.05)),
+        "retries": items.choice((0, 1, 3)),
     }
     fields |= {"protocol": "consume", "admin": True, "starts": (False,) * members, "connect": ("now",) * members}
     fields |= {"roles": 0, "styles": ("terms",) * members, "warm": (), "releases": ()}

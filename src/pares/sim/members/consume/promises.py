@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.consume.names import Partition
 from pares.core.reasons import BARRIER_TIMED_OUT, UNPLANNED
-from pares.core.wire.records import Release, Rewind, Seat, Transfer
+from pares.core.wire.records import Ahead, AnyRecord, Release, Rewind, Seat, Transfer, Unknown
+from pares.core.wire.states import NOTHING_AHEAD, AheadState
 from pares.runtime.consume.batch import Batch
+from pares.runtime.consume.item import Item
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Landed
 from pares.sim.members.claims.records.base import OfRecords
@@ -33,42 +35,101 @@ class Delivered(OfRecords):
         super().__init__(stage)
         self.consumption = stage
 
-    def given(self, process: Process, batch: Batch) -> None:
-        """The batch is in the hands of a handler. By a task."""
+    def given(self, process: Process, given: Batch | Item) -> None:
+        """The batch, or the record, is in the hands of a handler. By a task."""
 
-    def done(self, process: Process, batch: Batch) -> None:
+    def done(self, process: Process, given: Batch | Item) -> None:
         """The handler has done it, and is about to say so. By a task."""
+
+    def again(self, process: Process, item: Item) -> None:
+        """The handler is about to ask for it again. By a task."""
+
+    def ends(self, process: Process, item: Item) -> None:
+        """The handler is about to say that it is done, or given up. By a task."""
+
+    def parked(self, partition: int, offset: int) -> None:
+        """It stands in the dead-letter stream. By a task."""
+
+
+def offsets_of(given: Batch | Item) -> list[int]:
+    """Of the records in a handler's hands."""
+    return [given.offset] if isinstance(given, Item) else [record.offset for record in given.records]
+
+
+def role_of(given: Batch | Item) -> str:
+    return given.tenancy.role if isinstance(given, Item) else given.term.role
 
 
 class AtLeastOnce(Delivered):
+    """What is done above a position counts as the position does: it was done in the term that says so, or said before."""
+
     name = "no position passes what was not done"
 
     def anew(self) -> None:
+        self.kept: dict[Seat, set[int]] = {}
+        """What the log says of records above positions, and is true."""
+        self.said: dict[Seat, AheadState] = {}
         self.marks: dict[Seat, int] = {}
         self.tokens: dict[Seat, int] = {}
 
     def __init__(self, stage: ConsumeGround) -> None:
         self._done: dict[tuple[str, int], set[int]] = {}
         """By role and token: the offsets that were done in that term."""
+        self._parked: set[Place] = set()
         super().__init__(stage)
 
-    def done(self, process: Process, batch: Batch) -> None:
-        done = self._done.setdefault((batch.term.role, batch.token), set())
-        done.update(record.offset for record in batch.records)
+    def done(self, process: Process, given: Batch | Item) -> None:
+        self._done.setdefault((role_of(given), given.token), set()).update(offsets_of(given))
+
+    def parked(self, partition: int, offset: int) -> None:
+        self._parked.add((partition, offset))
+
+    def _settled(self, seat: Seat, token: int, offset: int) -> bool:
+        """Whether it was done in that term, or was known to be done when that began; or was parked."""
+        partition = Partition.of(seat[0])
+        return (
+            offset in self._done.get((seat[0], token), ())
+            or offset in self.kept.get(seat, ())
+            or (partition is not None and (partition.number, offset) in self._parked)
+        )
+
+    def _check_ahead(self, record: AnyRecord | Unknown | None) -> None:
+        if isinstance(record, Rewind):
+            for role, index, _ in record.marks:
+                seat = self.folded.seats.get((role, index))
+                if seat is not None and seat.holder is None and self.folded.paused(role):
+                    self.kept.pop(seat.seat, None)
+                    self.said.pop(seat.seat, None)
+        if not isinstance(record, Ahead) or self.folded.ahead.get(record.seat, NOTHING_AHEAD) == self.said.get(
+            record.seat
+        ):
+            return
+        known, partition = self.folded.ahead.get(record.seat, NOTHING_AHEAD), Partition.of(record.seat[0])
+        self.said[record.seat] = known
+        if partition is None:
+            return
+        runs = [self.consumption.topic.between(partition.number, first, upto) for first, upto in known.done]
+        wrong = [
+            at for run in runs for at in run if not self._settled(record.seat, self.folded.seats[record.seat].token, at)
+        ]
+        if wrong:
+            raise self.broken(
+                f"{record.m} says of {record.seat[0]} that {wrong[:5]} is done, which was not in its term"
+            )
+        self.kept.setdefault(record.seat, set()).update(at for run in runs for at in run)
 
     def landed(self, landed: Landed) -> None:
         if not landed.counted or self.consumption.plan.delivery != "at-least-once":
             return  # what is taken and was not done is passed by the next term, as it must be
+        self._check_ahead(landed.record)
         for seat, state in self.folded.seats.items():
             before, token = self.marks.get(seat, 0), self.tokens.get(seat, state.token)
             self.marks[seat], self.tokens[seat] = state.mark, state.token
             partition = Partition.of(seat[0])
             if state.mark <= before or partition is None or isinstance(landed.record, Rewind):
                 continue
-            done = self._done.get((seat[0], token), set[int]())  # of the term before: a transfer ends it
-            missed = [
-                at for at in self.consumption.topic.between(partition.number, before, state.mark) if at not in done
-            ]
+            passed = self.consumption.topic.between(partition.number, before, state.mark)
+            missed = [at for at in passed if not self._settled(seat, token, at)]  # the term before: a transfer ends it
             if missed:
                 raise self.broken(f"the mark of {seat[0]} passes {missed[:5]}, which was not done in its term")
         self._handed_over(landed)
@@ -80,8 +141,14 @@ class AtLeastOnce(Delivered):
             return
         state, done = self.folded.seats.get(record.seat), self._done.get((record.seat[0], record.token), set[int]())
         mine = any(getattr(change, "before_token", 0) == record.token for change in landed.changes)
-        if state is not None and mine and state.mark in done:
-            raise self.broken(f"{record.seat[0]} is handed over at {state.mark}, which was done by then")
+        if state is None or not mine:
+            return
+        known = self.folded.ahead.get(record.seat, NOTHING_AHEAD).done
+        left = [at for at in done if at >= state.mark and not any(first <= at < upto for first, upto in known)]
+        if left:
+            raise self.broken(
+                f"{record.seat[0]} is handed over at {state.mark} without {sorted(left)[:5]}, done by then"
+            )
 
 
 class AtMostOnce(Delivered):
@@ -102,13 +169,13 @@ class AtMostOnce(Delivered):
             if partition is not None:
                 self.rewinds.append((partition.number, mark))
 
-    def given(self, process: Process, batch: Batch) -> None:
+    def given(self, process: Process, given: Batch | Item) -> None:
         if self.consumption.plan.delivery != "at-most-once":
             return
-        for record in batch.records:
-            place = (batch.partition, record.offset)
+        for offset in offsets_of(given):
+            place = (given.partition, offset)
             self._given[place] = times = self._given.get(place, 0) + 1
-            again = sum(number == batch.partition and mark <= record.offset for number, mark in self.rewinds)
+            again = sum(number == given.partition and mark <= offset for number, mark in self.rewinds)
             if times > 1 + again:
                 self.fail(f"{process.name} is given {place}, which has been given out {times - 1} times before")
 
@@ -124,8 +191,11 @@ class Fair(Delivered):
         """By process and term: batches of other partitions that were given out since there was work waiting in it."""
         super().__init__(stage)
 
-    def given(self, process: Process, batch: Batch) -> None:
+    def given(self, process: Process, given: Batch | Item) -> None:
         plan, topic = self.consumption.plan, self.consumption.topic
+        if plan.one_by_one and plan.fails:
+            return  # what waits for its retry keeps back what comes after it in its order
+        hands = max(plan.workers * plan.out, plan.concurrency if plan.one_by_one else 1)
         for held in self.stage.sight.of_process(process):
             partition = Partition.of(held.seat[1])
             if partition is None:
@@ -135,8 +205,8 @@ class Fair(Delivered):
             waits = state is not None and topic.between(
                 partition.number, max(state.mark, state.taken), topic.ends[partition.number]
             )
-            self._others[key] = 0 if batch.partition == partition.number or not waits else self._others.get(key, 0) + 1
-            if self._others[key] > 10 * plan.partitions * plan.workers * plan.out + 50 and not plan.unreadable:
+            self._others[key] = 0 if given.partition == partition.number or not waits else self._others.get(key, 0) + 1
+            if self._others[key] > 10 * plan.partitions * hands + 50 and not plan.unreadable:
                 self.fail(f"{process.name} is given other batches again and again, and none of {held.seat[1]}")
 
 

@@ -15,6 +15,7 @@ from pares.sim.members.claims.records.pauses import Pauses
 from pares.sim.members.claims.records.seats import Seats
 from pares.sim.members.claims.records.tokens import TokensInLog
 from pares.sim.members.consume.ground import ConsumeGround
+from pares.sim.members.consume.one_by_one import Counted, InOrder
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
 from pares.sim.members.consume.users import ConsumerUser
@@ -37,6 +38,8 @@ class ConsumeStage(ConsumeGround):
         AtMostOnce,
         Fair,
         WorkedOff,
+        InOrder,
+        Counted,
     )
 
     def __init__(self, plan: ConsumePlan, *, told: bool = False) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.ledger.sources import Fetched, Record
+from pares.runtime.consume.dead_letters import letter_of
 
 if TYPE_CHECKING:
     from pares.sim.members.consume.plan import ConsumePlan
@@ -29,6 +31,7 @@ class SimTopic:
         self._rng = stage.world.random("topic")
         self.offsets: list[list[int]] = [[] for _ in range(plan.partitions)]
         self.ends = [0] * plan.partitions
+        self.keys = plan.keys
         self._until = int((plan.storm + plan.calm * 0.3) * plan.unit)
         for partition in range(plan.partitions):
             self._next(partition)
@@ -49,6 +52,20 @@ class SimTopic:
         """The offsets of the records that stand there."""
         offsets = self.offsets[partition]
         return offsets[bisect_left(offsets, first) : bisect_left(offsets, before)]
+
+
+class SimLetters:
+    """The dead-letter stream of a world, as one process reaches it."""
+
+    def __init__(self, process: Process, parked: Callable[[int, int], None]) -> None:
+        self._process = process
+        self._parked = parked
+
+    def append(self, payload: bytes, /) -> None:
+        self._process.cross("letters")
+        letter = letter_of(payload)
+        self._parked(letter.partition, letter.offset)
+        self._process.cross("letters:stand")
 
 
 class SimSource:
@@ -86,7 +103,9 @@ class SimSource:
             raise LedgerRewound(f"{self.name}/{partition} ends at {end}, and {offset} was asked for")
         found = self._topic.between(partition, offset, end)[:max_records]
         self._process.cross("fetch:fetched")
-        return Fetched(tuple(Record(at, 0, None, b"%d" % at) for at in found), found[-1] + 1 if found else offset)
+        keys = self._topic.keys
+        records = tuple(Record(at, 0, b"%d" % (at % keys), b"%d" % at) for at in found)
+        return Fetched(records, found[-1] + 1 if found else offset)
 
     def close(self) -> None:
         """There is nothing to give back."""

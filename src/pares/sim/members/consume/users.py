@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pares.core.errors import ParesError
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.consumer import Consumer
-from pares.sim.members.consume.topic import SimSource
+from pares.runtime.consume.item import Item
+from pares.sim.members.consume.topic import SimLetters, SimSource
 from pares.sim.members.users import User
 
 if TYPE_CHECKING:
@@ -36,11 +37,17 @@ class ConsumerUser(User):
             max_claims=plan.most[place] or None if plan.most else None,
             greedy=plan.greedy[place] if plan.greedy else False,
             barrier_timeout=plan.barrier_timeout,
+            order=plan.order,
+            concurrency=plan.concurrency,
+            retries=plan.retries,
+            backoff=max(0.01, plan.session_ms / 10_000),
+            dead_letter=SimLetters(process, lambda partition, offset: self._parked(partition, offset)),
             **stage.settings(user),
         )
         self.member = consumer._member  # pyright: ignore[reportPrivateUsage]
-        for number in range(plan.workers):
-            host.spawn(lambda: self._work(process, consumer), f"worker {number}")
+        work = self._work_one_by_one if plan.one_by_one else self._work
+        for number in range(max(plan.workers, plan.concurrency) if plan.one_by_one else plan.workers):
+            host.spawn(lambda: work(process, consumer), f"worker {number}")
         self.closing.wait()
         consumer.close(self.close_within())
         host.sleep(self.rng.choice((0, 1, 4)) * self.session_ms / 1000)  # a program may go on without its consumer
@@ -62,7 +69,38 @@ class ConsumerUser(User):
         except ParesError as error:
             self.stage.world.told(process, f"its work ends: {error!r}")
 
-    def _given(self, process: Process, batch: Batch) -> None:
+    def _work_one_by_one(self, process: Process, consumer: Consumer) -> None:
+        """The same for records: some fail, some are given up."""
+        plan = self.stage.plan
+        try:
+            while consumer.state in ("joining", "live"):
+                for item in consumer.records(timeout=plan.session_ms / 1000):
+                    self._handle(process, consumer, item)
+        except ParesError as error:
+            self.stage.world.told(process, f"its work ends: {error!r}")
+
+    def _handle(self, process: Process, consumer: Consumer, item: Item) -> None:
+        plan, chance = self.stage.plan, self.rng.random()
+        self._given(process, item)
+        process.host.sleep(self.step_length())
+        again = chance < plan.fails and not self.stage.calm and plan.delivery == "at-least-once"
+        if not again:
+            for promise in self.stage.delivered:
+                promise.ends(process, item)
+        if again:
+            for promise in self.stage.delivered:
+                promise.again(process, item)
+            item.retry(None if self.rng.random() < 0.5 else self.rng.random() * plan.session_ms / 1000)
+        elif chance < plan.fails + plan.rejects:
+            item.reject("as it happens")
+        else:
+            self._is_done(process, consumer, item)
+
+    def _parked(self, partition: int, offset: int) -> None:
+        for promise in self.stage.delivered:
+            promise.parked(partition, offset)
+
+    def _given(self, process: Process, batch: Batch | Item) -> None:
         for promise in self.stage.delivered:
             promise.given(process, batch)
 

@@ -5,7 +5,7 @@ was taken is never given out again: a take stands if it is its holder's, and beg
 from __future__ import annotations
 
 from pares.core.wire.changes import Began, SeatChanged
-from pares.core.wire.records import Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
+from pares.core.wire.records import Ahead, Beat, Done, Leave, Release, Rewind, Seat, Take, Transfer
 from pares.sim.members.claims.judge import Landed
 from pares.sim.members.claims.records.base import OfRecords, name
 
@@ -30,6 +30,9 @@ class Marks(OfRecords):
         elif isinstance(record, Done):
             if record.first <= record.last:
                 self._mark(record.m, record.seat, record.token, record.last + 1)
+        elif isinstance(record, Ahead):
+            if record.v >= 2:
+                self._mark(record.m, record.seat, record.token, record.mark)
         elif isinstance(record, Take):
             self._take(record)
         elif isinstance(record, Rewind):

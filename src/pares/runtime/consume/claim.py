@@ -1,0 +1,52 @@
+"""What a consumer knows of partitions: its own, and those of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from pares.core.consume.freshness import Freshness
+from pares.core.consume.names import Partition
+from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.tenancy import Tenancy
+
+
+class Claim(NamedTuple):
+    """A partition, as a consumer sees it.
+
+    `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
+    own claims; None for others'). `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
+    "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or "paused".
+    """
+
+    topic: str
+    partition: int
+    holder: str | None
+    state: Freshness | Literal["free", "paused"]
+    token: int
+    position: int
+    end: int | None
+    lag: int | None
+
+
+def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> list[Claim]:
+    """In order of topics and numbers. Without `all`, those that the member may believe that it holds."""
+    mine = {tenancy.role: tenancy for tenancy in tenancies if tenancy.term}
+    found = [_mine(member.id, tenancy) for tenancy in mine.values()]
+    world = member.world
+    for seat in list(world.seats.values()) if all else ():
+        partition = Partition.of(seat.role)
+        if partition is None or seat.role in mine:
+            continue
+        holder = None if seat.holder is None else world.members.get(seat.holder)
+        free = "paused" if world.paused(seat.role) else "free"
+        state = free if holder is None else member.freshness(holder)
+        position = max(seat.mark, seat.taken)
+        found.append(Claim(partition.topic, partition.number, seat.holder, state, seat.token, position, None, None))
+    return sorted(found, key=lambda claim: claim[:2])
+
+
+def _mine(id: str, tenancy: Tenancy) -> Claim:
+    partition, position = tenancy.partition, tenancy.progress.position
+    place = (partition.topic, partition.number, id, "fresh", tenancy.term.token)
+    return Claim(*place, position, tenancy.end, tenancy.lag)
