@@ -157,7 +157,7 @@ def test_what_is_not_installed_is_named_and_the_others_are_measured(
     assert len(list(steps)) == 3
     assert [result.contender.key for result in results] == ["pares-sqlite-0.3"]
     assert [name for name, _ in missing] == ["redis-py Lock, Redis, 1 s", "kazoo Lock, ZooKeeper, 1 s"]
-    assert "pip install 'pares[peers]'" in missing[0][1]
+    assert "pip install 'pares[redis-server]'" in missing[0][1]
     assert "not measured" in capsys.readouterr().out
 
 

@@ -19,6 +19,9 @@ from pares.ledger import Bell, Ledger
 from pares.ledger.service_log import TailedLog
 from pares.ledger.window import MANY, Window
 
+BY_NEED = pytest.mark.parametrize("served", ["nats", "kafka", "redis"], indirect=True)
+"""Not PostgreSQL: there the tail hears of every append, and brings it without ringing where it is not urgent."""
+
 
 def window_of(ledger: Ledger) -> Window:
     shared: Any = ledger
@@ -103,6 +106,7 @@ def test_what_is_not_urgent_rings_no_bell(served: ServedStage) -> None:
     reader.bell.close()
 
 
+@BY_NEED
 def test_a_lazy_reader_is_woken_by_urgent_appends_alone(served: ServedStage) -> None:
     one, two = lazy(served.open)
     for number in range(5):
@@ -119,6 +123,7 @@ def test_a_lazy_reader_is_woken_by_urgent_appends_alone(served: ServedStage) -> 
         reader.bell.close()
 
 
+@BY_NEED
 def test_a_lazy_reader_finds_what_it_was_not_woken_for(served: ServedStage) -> None:
     one, two = lazy(served.open)
     for number in range(20):
@@ -131,6 +136,7 @@ def test_a_lazy_reader_finds_what_it_was_not_woken_for(served: ServedStage) -> N
         reader.bell.close()
 
 
+@BY_NEED
 def test_lazy_readers_see_one_order_without_a_hole(served: ServedStage) -> None:
     one, two = lazy(served.open)
     writers = [served.open() for _ in range(3)]
@@ -156,6 +162,7 @@ def test_lazy_readers_see_one_order_without_a_hole(served: ServedStage) -> None:
         assert [p for p in one.found if p.startswith(b"%d " % name)] == [b"%d %d" % (name, at) for at in range(40)]
 
 
+@BY_NEED
 def test_a_writer_that_knows_of_no_lazy_readers(served: ServedStage) -> None:
     """As release 0.1 is, or a member that has read nothing yet: its urgent append is found by the next reading."""
     one, two = lazy(served.open)
@@ -166,6 +173,7 @@ def test_a_writer_that_knows_of_no_lazy_readers(served: ServedStage) -> None:
         reader.bell.close()
 
 
+@BY_NEED
 def test_a_log_without_quiet_appends_has_no_lazy_readers_in_the_end(
     served: ServedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -388,7 +388,10 @@ class _Run:
             self.watchdog.process.kill()
 
     def without_watchdog(self) -> Outcome:
-        """The watchdog is dead, so the kernel has killed the command. Its children are ours now, to kill and bury."""
+        """The watchdog is dead, so the kernel has killed the command. Its children are ours now, to kill and bury: as soon as
+        it is gone, which is a moment after its socket."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.watchdog.process.wait(CLOSE_SECONDS)
         if self.group:
             signal_group(self.group, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):

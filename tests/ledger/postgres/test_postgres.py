@@ -121,7 +121,7 @@ def test_a_client_frozen_in_the_middle_of_an_append_holds_nobody_up(server: Post
     ledger = pares.ledger.open(server.url)
     bare = server.url
     settings = take(Address(bare, "postgresql", bare.split("/")[2], "/postgres", {}), Options(bare, {}))
-    text = Statements(settings).append_script("", 0, [b"x" * 300_000, b"y"], ring=True, shared=True)
+    text = Statements(settings).append_script("", 0, [b"x" * 300_000, b"y"], urgent=True, shared=True)
     wire = raw(server)
     wire.sendall(message(text)[:-1])
     for number in range(20):

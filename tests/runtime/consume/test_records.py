@@ -333,7 +333,8 @@ def test_c4_at_most_once_one_by_one_nothing_is_given_out_twice(make: Make) -> No
     given = [(item.partition, item.offset) for item in handler.calls]
     assert len(given) == len(set(given))
     assert len(given) >= 20 - 2 * 3, "what was taken and not given out is lost, and nothing else"
-    assert [letter.payload for letter in letters.found] == [b"7"]
+    bad = [item.payload for item in handler.calls if item.payload == b"7"]
+    assert [letter.payload for letter in letters.found] == bad, "it may be among those"
     [item] = _one_of(make, delivery="at-most-once").next_records(1, 30)
     with pytest.raises(ConfigError, match="at most once"):
         item.retry()

@@ -62,7 +62,7 @@ def test_runs_are_so_many_seconds_apart(crew: Crew) -> None:
     until(lambda: len(begun) >= 5, "it runs")
     task.stop()
     apart = [after - before for before, after in itertools.pairwise(begun)]
-    assert min(apart) >= 0.199
+    assert min(apart) >= 0.15, "and not as soon as it has ended, after 0.1; it may see its own beginning a little late"
     assert sorted(apart)[len(apart) // 2] < 0.3, "counted from the beginning of each"
 
 

@@ -146,8 +146,9 @@ class _Shared:
         return mark, number(rows[0][3]), number(rows[0][4]), entries
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
-        """Followers are woken by each, urgent or not: what their tails bring would else be as late as their next look."""
-        done = append(self.link, self.statements, topic, partition, payloads, ring=True)
+        """Tails hear of each, urgent or not: what they bring would else be as late as their next look. What is not urgent they
+        bring without ringing for it."""
+        done = append(self.link, self.statements, topic, partition, payloads, urgent=urgent)
         if done is None:
             raise self._gone(topic)
         self.anchors.saw((topic, partition), done.mark, done.offsets[-1], payloads[-1])

@@ -29,6 +29,8 @@ _SEEN: Final = f"{_RUN}, pg_backend_pid()::bigint"
 """Which run of which server answers, and which of its processes."""
 APPEND: Final = "pares_append"
 NOTIFY: Final = "pares_notify"
+QUIET: Final = "quiet"
+"""What a notice says of entries that are not urgent."""
 MAX_ROWS: Final = 10_000
 
 
@@ -74,7 +76,7 @@ class Statements:
             f"SELECT {_SEEN}, mark, first FROM head"
         )
         self.notify: Final = (
-            f"SELECT pg_notify('{CHANNEL}' || id, '') FROM {logs} WHERE topic = $1::text AND partition = $2::int"
+            f"SELECT pg_notify('{CHANNEL}' || id, $3::text) FROM {logs} WHERE topic = $1::text AND partition = $2::int"
         )
         self.trim: Final = (
             f"UPDATE {logs} SET first = $3::bigint "
@@ -99,9 +101,11 @@ class Statements:
             "SET default_transaction_isolation = 'read committed'; SET client_min_messages = warning"
         )
 
-    def append_script(self, topic: str, partition: int, payloads: Sequence[bytes], *, ring: bool, shared: bool) -> str:
-        """The message. `ring`: whether followers are woken. `shared`: the connection is not one's own for longer than a
-        transaction, so nothing that was set or prepared can be relied on."""
+    def append_script(
+        self, topic: str, partition: int, payloads: Sequence[bytes], *, urgent: bool, shared: bool
+    ) -> str:
+        """The message. `urgent`: whether followers wake their readers for it. `shared`: the connection is not one's own for
+        longer than a transaction, so nothing that was set or prepared can be relied on."""
         key = f"'{stored(topic)}', {partition}"
         texts = "'{" + ",".join(f'"{payload.hex()}"' for payload in payloads) + "}'"
         limits = (
@@ -109,15 +113,15 @@ class Statements:
         )
         safe = "SET LOCAL synchronous_commit = on; " if shared else ""
         put = f"EXECUTE {APPEND}({key}, {texts})"
-        tell = f"EXECUTE {NOTIFY}({key})"
+        notice = "''" if urgent else f"'{QUIET}'"
+        tell = f"EXECUTE {NOTIFY}({key}, {notice})"
         if shared:
             put = self.append.replace("$1::text", f"'{stored(topic)}'::text").replace("$2::int", f"{partition}::int")
             put = put.replace("$3::text[]", f"{texts}::text[]") if len(payloads) == 1 else self._given_once(put, texts)
             tell = self.notify.replace("$1::text", f"'{stored(topic)}'::text").replace("$2::int", f"{partition}::int")
+            tell = tell.replace("$3::text", f"{notice}::text")
         text = f"BEGIN ISOLATION LEVEL READ COMMITTED; {limits}{safe}{put}; COMMIT"
-        if ring:
-            text += f"; BEGIN; {limits}SET LOCAL synchronous_commit = off; {tell}; COMMIT"
-        return text
+        return f"{text}; BEGIN; {limits}SET LOCAL synchronous_commit = off; {tell}; COMMIT"
 
     def _given_once(self, put: str, texts: str) -> str:
         """The payloads as a part of the statement of their own: named three times, they would be sent three times."""

@@ -1,8 +1,8 @@
 """Following logs: a connection that listens, and a thread that fetches what is new when it hears of it.
 
-The notice says only that something has come; what came is read from the table, so that nobody who may notify (which needs no
-right in PostgreSQL) can put anything into a log. A connection that died in silence sounds like one on which nothing happens: so
-the thread looks for itself as well, and a reader whose last news is older than that asks the server.
+The notice says only that something has come, and whether it is urgent; what came is read from the table, so that nobody who
+may notify (which needs no right in PostgreSQL) can put anything into a log. A connection that died in silence sounds like one
+on which nothing happens: so the thread looks for itself as well, and a reader whose last news is older asks the server.
 
 Behind a pooler that lends connections there is nobody to notify: there the thread looks more often, and that is all.
 """
@@ -14,6 +14,7 @@ import os
 import select
 import threading
 import time
+from enum import Enum
 from typing import Final, Protocol
 
 from pares.core.errors import LedgerUnavailable, ParesError
@@ -21,7 +22,7 @@ from pares.ledger.base import Entry
 from pares.ledger.postgres.errors import Broken, Refused
 from pares.ledger.postgres.link import Link
 from pares.ledger.postgres.settings import Settings, log, stored
-from pares.ledger.postgres.statements import CHANNEL, Statements, array
+from pares.ledger.postgres.statements import CHANNEL, QUIET, Statements, array
 from pares.ledger.postgres.wire import Wire, number
 from pares.ledger.window import Window, Windows
 
@@ -36,6 +37,14 @@ _UNUSED: Final = 60.0
 _AT_ONCE: Final = 1000
 
 Key = tuple[str, int]
+
+
+class Rings(Enum):
+    """Whether what is fetched wakes readers."""
+
+    NEVER = "a notice says that it is not urgent; what is urgent beside it has a notice of its own"
+    FOR_ENTRIES = "the thread has looked for itself, and knows no better"
+    ALWAYS = "a notice says that something is urgent, which the fetch before this one may have brought"
 
 
 class Reads(Protocol):
@@ -155,16 +164,16 @@ class Tails:
 
     def _follow_on(self, wire: Wire) -> None:
         look_at = 0.0
-        news: set[Key] = set(self._marks)
+        news = dict.fromkeys(self._marks, Rings.FOR_ENTRIES)
         while not self._ended:
-            news |= self._begin()
-            for key in news:
-                self._fetch(wire, key)
-            news = set()
+            news |= dict.fromkeys(self._begin(), Rings.FOR_ENTRIES)
+            for key, rings in news.items():
+                self._fetch(wire, key, rings)
+            news = {}
             now = time.monotonic()
             if now >= look_at:
                 self._leave_unused(wire, now)
-                news = self._look(wire)
+                news = dict.fromkeys(self._look(wire), Rings.FOR_ENTRIES)
                 look_at = now + (POLL if wire.shared else LOOK)
                 if news:
                     continue
@@ -180,7 +189,7 @@ class Tails:
             window.begin(offset)
         return set(wanted)
 
-    def _fetch(self, wire: Wire, key: Key) -> None:
+    def _fetch(self, wire: Wire, key: Key, rings: Rings) -> None:
         """What is new of one partition, up to its end."""
         window = self._windows.get(*key)
         while window.open:
@@ -196,7 +205,9 @@ class Tails:
                 continue
             self._marks[key] = mark
             more = bool(entries) and entries[-1].offset + 1 < end
-            window.put(entries, 0 if more else end)
+            window.put(entries, 0 if more else end, _offsets(entries) if rings is Rings.NEVER else ())
+            if not entries and rings is Rings.ALWAYS:
+                window.ring()
             if not more:
                 return
         self._leave(key, replaced=False)
@@ -226,12 +237,12 @@ class Tails:
                 window.put([], number(row[4]))
         return news
 
-    def _wait(self, wire: Wire, look_at: float) -> set[Key]:
-        """Until something is heard, asked for, or it is time to look. Which partitions have news."""
+    def _wait(self, wire: Wire, look_at: float) -> dict[Key, Rings]:
+        """Until something is heard, asked for, or it is time to look. Which partitions have news, and for whom."""
         listening = select.poll()
         listening.register(self._woken, select.POLLIN)
         listening.register(wire.connection.socket, select.POLLIN)
-        heard: set[str] = set()
+        heard: dict[str, set[str]] = {}
         for descriptor, _ in listening.poll(max(0.0, look_at - time.monotonic()) * 1000):
             if descriptor == self._woken:
                 try:
@@ -242,7 +253,10 @@ class Tails:
                 heard = wire.heard()
                 if not heard and not wire.alive():
                     raise Broken("the connection is closed", sent=False)
-        return {key for channel, key in self._listening.items() if channel in heard and key in self._marks}
+        news = {
+            key: heard[channel] for channel, key in self._listening.items() if channel in heard and key in self._marks
+        }
+        return {key: Rings.NEVER if said == {QUIET} else Rings.ALWAYS for key, said in news.items()}
 
     def _leave_unused(self, wire: Wire, now: float) -> None:
         for key in [*self._marks]:
@@ -260,6 +274,10 @@ class Tails:
         if replaced:
             self._reads.replaced(key[0])
         self._windows.get(*key).shut()
+
+
+def _offsets(entries: list[Entry]) -> range:
+    return range(entries[0].offset, entries[-1].offset + 1) if entries else range(0)
 
 
 def _id(mark: str) -> str:

@@ -121,15 +121,15 @@ class Wire:
         if not ready and left <= 0:
             raise Broken(f"{self.server} does not answer in time", sent=not self._unsent)
 
-    def heard(self) -> set[str]:
-        """Channels on which something was notified; what has come is read. Raises `Broken`."""
+    def heard(self) -> dict[str, set[str]]:
+        """Channels on which something was notified, and what the notices said; what has come is read. Raises `Broken`."""
         from psycopg import Error
 
         try:
             self.connection.consume_input()
-            found: set[str] = set()
+            found: dict[str, set[str]] = {}
             while (notify := self.connection.notifies()) is not None:
-                found.add(_text(notify.relname))
+                found.setdefault(_text(notify.relname), set()).add(_text(notify.extra))
             return found
         except Error as lost:
             raise Broken(self._said(str(lost).encode()), sent=False) from None
@@ -138,6 +138,8 @@ class Wire:
         """Whether the server has not ended it meanwhile, as far as this side has heard."""
         from psycopg.pq import ConnStatus
 
+        if self.connection.status != ConnStatus.OK:
+            return False
         try:
             listening = select.poll()
             listening.register(self.connection.socket, select.POLLIN)
