@@ -38,6 +38,7 @@ BY_CABLE = (
     "append_each",
     "read",
     "read_stamped",
+    "has",
     "changed",
     "start",
     "end",

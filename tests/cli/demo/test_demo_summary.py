@@ -93,6 +93,7 @@ def test_a_member_that_is_cut_off_reaches_its_ledger_by_no_way(tmp_path: Path) -
         "changed": ([0, 0],),
         "read": (0,),
         "read_stamped": (0,),
+        "has": (0, b"x"),
         "start": (),
         "end": (),
         "identity": (),
