@@ -1,0 +1,201 @@
+"""What a review planted in histories and the audit passed over, or had no verdict for: each a log of its own.
+
+Each group is one story, so one pass judges all. What is looked for is the rule (or the kind of anomaly) and its verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from histories import key
+from scribe import BASE, Scribe, Truth
+
+from pares.core.wire import records as r
+from pares.spark import tables
+from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.facts.claims import history
+from pares.spark.rules.base import Allowed
+from pares.spark.rules.registry import INPUTS, plainly
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def _led(log: Scribe, *others: str) -> tuple[Truth, list[str]]:
+    """A member leads `r`; others could."""
+    log.role("r")
+    term = log.claim(log.join("a"), "r")
+    log.lead(term)
+    return term, [log.join(name) for name in others]
+
+
+def _beats(log: Scribe, members: list[str], ms: int) -> None:
+    for _ in range(ms // 200):
+        log.sleep(200)
+        for member in members:
+            log.beat(member)
+
+
+def lawful(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 2000)
+    log.stop(term, "asked")
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
+def overlap_with_a_stamp_back(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    _beats(log, [b], 1200)
+    log.lead(log.claim(b, "r"))
+    log.sleep(40)
+    log.stop(term, at=log.now - 10)
+    log.now -= 3_600_000
+    log.beat(b)
+
+
+def false_obituary(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    log.obituary(b, term.member)
+    log.lead(log.claim(b, "r"))
+    log.sleep(3000)
+    log.stop(term)
+
+
+def lower_base(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    low = {"b": BASE - 1000}
+    log.put(r.Genesis, "x~0", base=BASE - 1000, **low)
+    log.put(r.Join, "x~0", name="x", session=1000, **low)
+    log.put(r.Did, "x~0", seat=("r", 0), token=BASE - 990, what="lead", at=log.now, **low)
+    _beats(log, [term.member, b], 600)
+
+
+def past_its_lease(log: Scribe) -> None:
+    term, _ = _led(log)
+    log.sleep(4400 + log.lease)
+    log.stop(term)
+
+
+def through_a_pause(log: Scribe) -> None:
+    term, _ = _led(log)
+    log.pause("r", 60_000)
+    _beats(log, [term.member], 3000)
+
+
+def twins(log: Scribe) -> None:
+    term, _ = _led(log)
+    log.twin(term.member)
+    _beats(log, [term.member], 400)
+
+
+def lost(log: Scribe) -> None:
+    term, _ = _led(log)
+    log.skip(term.member, 3)
+    _beats(log, [term.member], 400)
+
+
+def six_seconds_late(log: Scribe) -> None:
+    _, (b,) = _led(log, "b")
+    _beats(log, [b], 6000)
+    log.lead(log.claim(b, "r"))
+
+
+def nobody_else(log: Scribe) -> None:
+    """The same, and the log tells that nobody could have led."""
+    _led(log)
+    log.sleep(6000)
+    b = log.join("b")
+    log.lead(log.claim(b, "r"))
+
+
+def never_taken_over(log: Scribe) -> None:
+    _, (b,) = _led(log, "b")
+    _beats(log, [b], 8000)
+
+
+def idle(log: Scribe) -> None:
+    log.role("r")
+    _beats(log, [log.join("b")], 4000)
+
+
+def idle_under_a_pause(log: Scribe) -> None:
+    log.role("r")
+    b = log.join("b")
+    log.pause(None, 60_000)
+    _beats(log, [b], 4000)
+
+
+def slow_handover(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    log.stop(term, "asked")
+    after = log.transfer(term, b, "asked", "handover")
+    _beats(log, [b, term.member, log.join("c")], 8000)
+    log.lead(after)
+
+
+def one_token_two_believers(log: Scribe) -> None:
+    term, (b,) = _led(log, "b")
+    log.lead(Truth("r", term.token, b))
+    _beats(log, [term.member, b], 600)
+
+
+Story = Callable[[Scribe], None]
+STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
+    lawful: set(),
+    overlap_with_a_stamp_back: {("overlap", "certain"), ("past_lease", "possible"), ("clock_step", "")},
+    false_obituary: {
+        ("overlap", "certain"), ("false_death", "certain"), ("past_lease", "certain"), ("uncounted_evidence", ""),
+    },
+    lower_base: {("no_such_term", "certain"), ("overlap", "possible"), ("uncounted_evidence", ""), ("stranger_world", "")},
+    past_its_lease: {("past_lease", "certain")},
+    through_a_pause: {("through_pause", "certain")},
+    twins: {("twin", ""), ("uncounted_evidence", "")},
+    lost: {("lost_numbers", "")},
+    six_seconds_late: {("late", "certain")},
+    nobody_else: set(),
+    never_taken_over: {("late", "certain")},
+    idle: {("late", "certain")},
+    idle_under_a_pause: set(),
+    slow_handover: {("late", "certain")},
+    one_token_two_believers: {("no_such_term", "certain"), ("overlap", "certain")},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """What SQL finds and what the oracles find in all stories."""
+    import pyarrow as pa
+
+    parts: list[pa.RecordBatch] = []
+    for tell in STORIES:
+        log = Scribe(group=tell.__name__)
+        tell(log)
+        parts += batches(log.group, history(log.group, log.entries))
+    facts = spark.createDataFrame(pa.Table.from_batches(parts, arrow_schema()))
+    faults = spark.createDataFrame([], "at_ms bigint, member string, fault string")
+    names = ("violations", "anomalies")
+    with tables.interpreted(spark, short=True):
+        frames = tables.of_log(facts, faults, Allowed(), short=True, engine="spark")
+        by_sql = {name: frames[name].toArrow().to_pylist() for name in names}
+        plain = plainly({name: frames[name].toArrow().to_pylist() for name in INPUTS}, Allowed())
+    return {"spark": by_sql, "python": {name: plain[name] for name in names}}
+
+
+@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
+@pytest.mark.parametrize("engine", ["spark", "python"])
+def test_what_is_planted_is_found(tell: Story, engine: str, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    rows = [row for row in found[engine]["violations"] if row["g"] == tell.__name__]
+    odd = [row for row in found[engine]["anomalies"] if row["g"] == tell.__name__]
+    assert {(row["rule"], row["verdict"]) for row in rows} | {(row["kind"], "") for row in odd} == STORIES[tell], (
+        rows + odd
+    )
+
+
+def test_both_engines_say_the_same(found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    for name, rows in found["spark"].items():
+        assert sorted(map(key, rows)) == sorted(map(key, found["python"][name]))
