@@ -6,6 +6,7 @@ What no log can show, as the fold does not let it through (two holders, tokens t
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -192,7 +193,7 @@ def _bent(fact: Fact, dice: random.Random) -> Fact:
     return fact
 
 
-def table_of(seeds: range) -> pa.Table:
+def table_of(seeds: Iterable[int]) -> pa.Table:
     """All their facts, as Spark gets them."""
     found = [batch for seed in seeds for batch in batches(f"h{seed:04}", facts_of(seed))]
     return pa.Table.from_batches(found, arrow_schema())

@@ -27,11 +27,12 @@ from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
-from pares.ledger.base import Log
+from pares.ledger.base import Ledger
+from pares.ledger.bus import BUS_TOPIC, last_published
 from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
-from pares.spark.logs import open_to_read
+from pares.spark.logs import Opened, open_to_read
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.session import out_of_memory, session
 from pares.spark.verdict import Promise
@@ -178,8 +179,7 @@ def audit(
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
-        induced = _induced(opened.log, group, opened.partition)
-        place = opened.log.url, opened.partition
+        place, induced = _place(opened, group)
     spark = spark if spark is not None else session()
     with _in_memory():
         (result,) = _audits(
@@ -200,9 +200,11 @@ def audit_all(
     slack_ms: int = SLACK_MS,
     engine: Engine = "auto",
 ) -> list[AuditResult]:
-    """Audits all groups on the ledger, in one pass over its log, by name; see `audit`. Groups of which the log has lost
-    the beginning,
-    and holds no snapshot, are left out. Raises `ConfigError` for a ledger without any group."""
+    """Audits all groups in the ledger's log, in one pass over it, by name; see `audit`.
+
+    Left out: groups of which the log has lost the beginning and holds no snapshot; groups that run ALLCALL, which have no log
+    (audit them by name, or `ledger` with `#pares.bus`). Raises `ConfigError` for a ledger without any group.
+    """
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         place = opened.log.url, opened.partition
@@ -217,12 +219,19 @@ def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
     return Allowed(clock_error_ms, slack_ms)
 
 
-def _induced(log: Log, group: str, partition: int) -> bool:
-    """Whether the group runs a protocol of NELI's family: by its newest record here, or in another partition if there is
-    none."""
+def _place(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
+    """The URL and partition that the group's history is read from, and whether the group runs a protocol of NELI's family: by
+    its newest record here, or in another partition if there is none. A group that no log knows may be one of ALLCALL's: its
+    calls stand on the ledger's bus."""
+    log, partition = opened
+    place = log.url, partition
     if known(log, group, partition):
-        return runs_induced(log, group, partition)
-    return any(runs_induced(log, group, other) for other in range(log.partitions) if other != partition)
+        return place, runs_induced(log, group, partition)
+    if any(runs_induced(log, group, other) for other in range(log.partitions) if other != partition):
+        return place, True
+    if isinstance(log, Ledger) and last_published(log, group) is not None:
+        return (f"{log.url}#{BUS_TOPIC}", 0), False
+    return place, False
 
 
 @contextmanager
@@ -335,6 +344,7 @@ def _case(head: Row, sums: Mapping[str, list[Row]], sink: dict[str, Row] | None,
         sink=sink,
         writes=0 if sink is None else sink["writes"]["count"],
         overlap_ms=head["overlap_ms"] or 0,
+        split=head["split"],
         allowed=allowed,
     )
 

@@ -33,7 +33,8 @@ SELECT g, min(at_ms) FILTER (WHERE kind = 'first') AS first_ms, max(at_ms) FILTE
        min(offset) FILTER (WHERE kind = 'first') AS first_offset, max(offset) FILTER (WHERE kind = 'last') AS last_offset,
        coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
        coalesce(max(sign_ms) FILTER (WHERE kind = 'last'), 0) AS step_ms,
-       coalesce(bool_or(kind = 'last' AND cause = 'induced'), false) AS induced,
+       coalesce(bool_or(kind = 'last' AND cause IN ('induced', 'allcall')), false) AS induced,
+       coalesce(bool_or(kind = 'last' AND cause = 'allcall'), false) AS split,
        max(cause) FILTER (WHERE kind = 'newer') AS newer, max(overlap_ms) AS overlap_ms,
        count(DISTINCT member) FILTER (WHERE kind = 'member' AND coalesce(cause, '') <> 'administrator') AS members,
        count(DISTINCT member) FILTER (WHERE kind = 'member' AND cause = 'administrator') AS administrators,
@@ -41,7 +42,8 @@ SELECT g, min(at_ms) FILTER (WHERE kind = 'first') AS first_ms, max(at_ms) FILTE
        count(DISTINCT struct(role, seat)) FILTER (WHERE kind = 'opened') AS seats
 FROM {facts} WHERE g IS NOT NULL AND kind NOT IN ('record', 'bad') GROUP BY g
 """
-"""One row a group: from when to when the log tells of it, what it is made of, and by how much stamps went back (`step_ms`)."""
+"""One row a group: from when to when the log tells of it, what it is made of, and by how much stamps went back (`step_ms`).
+`induced`: its log does not say who may lead. `split`: two of its members may lead that don't hear each other (ALLCALL)."""
 
 _MEMBERS: Final = """
 SELECT g, member, min(offset) FILTER (WHERE kind = 'member') AS joined, max(name) AS name, max(host) AS host,
@@ -92,7 +94,7 @@ WITH t AS (
          -- NELI's announcements state the least time after which the group gives a silent member's partitions away: the group's
          -- session by its fastest stopwatch. A takeover may wait for it by the slowest.
          CAST(ceil(m.session_ms * CASE WHEN until_ms IS NULL THEN 1 ELSE 1 + m.drift END / (1 - m.drift)) AS BIGINT)
-           AS limit_ms, w.first_ms, w.last_ms, w.step_ms,
+           AS limit_ms, w.first_ms, w.last_ms, w.step_ms, w.split,
          -- A belief that began again after its end is open again.
          CASE WHEN last_stop IS NOT NULL AND (last_lead IS NULL OR last_stop > last_lead) THEN said_ms END AS stop_ms,
          coalesce(sign_ms, m.seen_ms) AS alive_ms,
@@ -133,7 +135,7 @@ WITH t AS (
 SELECT g, role, seat, token, member, name, host, from_offset, to_offset, lead_ms AS from_ms, to_ms,
        coalesce(nullif(said_why, ''), nullif(ended_why, ''), ended) AS why, began, {cause} AS cause,
        to_ms IS NULL OR stop_ms IS NOT NULL AS measured, began <=> 'snapshot' AS truncated,
-       overlap_ms, session_ms, drift, step_ms, rest_ms, ended, ended_by, gained_ms, lost_ms, alive_ms, stop_ms, b_late,
+       overlap_ms, session_ms, drift, step_ms, split, rest_ms, ended, ended_by, gained_ms, lost_ms, alive_ms, stop_ms, b_late,
        fault, fault_ms,
        coalesce(fault_ms, stop_ms, CASE WHEN ended_by = member THEN lost_ms END, alive_ms, lost_ms) AS since_ms,
        fault_ms IS NOT NULL OR stop_ms IS NOT NULL OR ended_by <=> member AS since_measured,

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from pares.core import errors
 from pares.core.errors import LedgerGap, ParesError
+from pares.ledger.bus import BUS_TOPIC
 from pares.ledger.registry import scheme_of
 from pares.spark.facts import folding as fold
 from pares.spark.facts.base import arrow_schema, batches
@@ -59,6 +60,7 @@ class Reading:
         spark.dataSource.register(LedgerSource)
         self._told = told or url
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
+        self._bus = url.endswith(f"#{BUS_TOPIC}")
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def fold(self, group: str | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
@@ -72,7 +74,7 @@ class Reading:
             try:
                 if self.entries <= SMALL:
                     return self._here(group, starts, error_ms)
-                frame = fold.facts(self._entries(), group, starts, self._partition, error_ms)
+                frame = fold.facts(self._entries(), group, starts, self._partition, error_ms, bus=self._bus)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
                 raised = _as_raised(error)
@@ -88,9 +90,8 @@ class Reading:
         found: list[Any] = []
         with open_to_read(self._url, self._client) as opened:
             for number, (low, high) in self._bounds.items():
-                share = fold.Partition(
-                    group, number, starts[number], claims=number == self._partition, error_ms=error_ms
-                )
+                claims = number == self._partition
+                share = fold.Partition(group, number, starts[number], claims=claims, error_ms=error_ms, bus=self._bus)
                 for entries in entries_of(opened.log, number, low, high):
                     found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
                 found += [batch for name, rows in share.finish() for batch in batches(name, rows)]

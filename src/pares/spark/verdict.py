@@ -51,11 +51,13 @@ class Case:
     writes: int = 0
     overlap_ms: int = 0
     """The longest overlap that a member of the group asked for; 0: the group is exclusive."""
+    split: bool = False
+    """Whether two members may lead while they don't hear each other (ALLCALL)."""
     allowed: Allowed = field(default_factory=Allowed)
 
 
 _BY_RULES: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
-    ("The log never gave one seat to two members at once.", ("two_holders", "second_opinion"), "term"),
+    ("The log never gave one seat to two members at once.", ("two_holders", "second_opinion", "prolonged"), "term"),
     ("Tokens only ever grew, seat by seat.", ("token_fell",), "term"),
     (
         "Nobody believed that it led before the log said so, or without the log saying so.",
@@ -83,7 +85,12 @@ def _of(case: Case, verdict: str, *rules: str) -> list[Row]:
 
 def _together(case: Case) -> Promise:
     certain, possible = _of(case, "certain", "overlap"), _of(case, "possible", "overlap")
-    if case.overlap_ms:
+    if case.split:
+        promise = "No two members that heard each other led one role for longer than a beat and a call's way "
+        promise += f"({case.overlap_ms} ms)."
+        expected, longest = case.overlaps.get("expected", 0), case.overlaps.get("longest_expected") or 0
+        kept = f"{_count(expected, 'overlap')}, at most {longest} ms, as ALLCALL allows"
+    elif case.overlap_ms:
         promise = f"No two members believed that they led one role for longer than the {case.overlap_ms} ms asked for."
         expected, longest = case.overlaps.get("expected", 0), case.overlaps.get("longest_expected") or 0
         kept = f"{_count(expected, 'overlap')}, at most {longest} ms, as the non-exclusive mode allows"
@@ -105,8 +112,13 @@ def _together(case: Case) -> Promise:
         return Promise(
             promise,
             "unsure",
-            f"{_count(row['count'], 'overlap')} can't be excluded, of at most {row['longest_ms']} ms: an end was not told by "
-            f"its holder, or is nearer to the next beginning than the clocks can tell (error {case.allowed.error_ms} ms)",
+            f"{_count(row['count'], 'overlap')} can't be excluded, of at most {row['longest_ms']} ms: "
+            + (
+                "whether they heard each other is not known"
+                if case.split
+                else "an end was not told by its holder, or is nearer to the next beginning than the clocks can tell "
+                f"(error {case.allowed.error_ms} ms)"
+            ),
         )
     return Promise(promise, "kept", kept)
 

@@ -42,3 +42,15 @@ MUTANTS: Final = (
     Weakened("late", "passed = 0", "true"),
     Weakened("late", "induced OR fit > 0", "induced OR fit > 1"),
 )
+PLANTED: Final = (Weakened("worlds_differ", "kind = 'defect'", "false"),)
+"""Of what only stories show, not random histories: see `test_planted`."""
+ON_A_BUS: Final = (
+    Weakened("overlap", "AND NOT w.split", ""),
+    Weakened("two_holders", "AND NOT split", ""),
+    Weakened("token_fell", "CASE WHEN w.split THEN 'possible' ELSE 'certain' END", "'certain'"),
+    Weakened("prolonged", "ref > coalesce(said, 0)", "said IS NULL"),
+    Weakened("prolonged", "w.first_offset = 0", "true"),
+    Weakened("prolonged", "ELSE ref > said", "ELSE false"),
+    Weakened("prolonged", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", "ROWS UNBOUNDED PRECEDING"),
+)
+"""Of groups that run ALLCALL: see `test_calls`."""

@@ -6,18 +6,17 @@ Each group is one story, so one pass judges all. What is looked for is the rule 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from histories import key
 from scribe import BASE, Scribe, Truth
+from tests.spark.rules.compare import Judged, judge
+from tests.spark.rules.mutants import PLANTED
 
 from pares.core.wire import records as r
-from pares.spark import tables
 from pares.spark.facts.base import arrow_schema, batches
 from pares.spark.facts.claims import history
 from pares.spark.rules.base import Allowed
-from pares.spark.rules.registry import INPUTS, plainly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,6 +143,12 @@ def one_token_two_believers(log: Scribe) -> None:
     _beats(log, [term.member, b], 600)
 
 
+def worlds_differ(log: Scribe) -> None:
+    term, _ = _led(log)
+    log.snapshot(term.member)
+    log.snapshot(term.member, wrong=True)
+
+
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
@@ -162,13 +167,13 @@ STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     idle: {("late", "certain")},
     idle_under_a_pause: set(),
     slow_handover: {("late", "certain")},
+    worlds_differ: {("worlds_differ", "certain"), ("defect", "")},
     one_token_two_believers: {("no_such_term", "certain"), ("overlap", "certain")},
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """What SQL finds and what the oracles find in all stories."""
+def judged(spark: SparkSession) -> Judged:
     import pyarrow as pa
 
     parts: list[pa.RecordBatch] = []
@@ -176,26 +181,18 @@ def found(spark: SparkSession) -> dict[str, dict[str, list[dict[str, Any]]]]:
         log = Scribe(group=tell.__name__)
         tell(log)
         parts += batches(log.group, history(log.group, log.entries))
-    facts = spark.createDataFrame(pa.Table.from_batches(parts, arrow_schema()))
-    faults = spark.createDataFrame([], "at_ms bigint, member string, fault string")
-    names = ("violations", "anomalies")
-    with tables.interpreted(spark, short=True):
-        frames = tables.of_log(facts, faults, Allowed(), short=True, engine="spark")
-        by_sql = {name: frames[name].toArrow().to_pylist() for name in names}
-        plain = plainly({name: frames[name].toArrow().to_pylist() for name in INPUTS}, Allowed())
-    return {"spark": by_sql, "python": {name: plain[name] for name in names}}
+    return judge(spark, pa.Table.from_batches(parts, arrow_schema()), Allowed(), PLANTED)
 
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
-@pytest.mark.parametrize("engine", ["spark", "python"])
-def test_what_is_planted_is_found(tell: Story, engine: str, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    rows = [row for row in found[engine]["violations"] if row["g"] == tell.__name__]
-    odd = [row for row in found[engine]["anomalies"] if row["g"] == tell.__name__]
+def test_what_is_planted_is_found(tell: Story, judged: Judged) -> None:
+    rows = [row for row in judged.by_sql["violations"] if row["g"] == tell.__name__]
+    odd = [row for row in judged.by_sql["anomalies"] if row["g"] == tell.__name__]
     assert {(row["rule"], row["verdict"]) for row in rows} | {(row["kind"], "") for row in odd} == STORIES[tell], (
         rows + odd
     )
 
 
-def test_both_engines_say_the_same(found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    for name, rows in found["spark"].items():
-        assert sorted(map(key, rows)) == sorted(map(key, found["python"][name]))
+def test_both_engines_say_the_same_and_find_out_what_is_weakened(judged: Judged) -> None:
+    assert judged.differences() == []
+    assert judged.survivors() == []

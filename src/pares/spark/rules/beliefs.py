@@ -44,11 +44,17 @@ def _pair(x: Row, y: Row, allowed: Allowed) -> Row | None:
     }
 
 
+def _split(tables: Tables) -> dict[str, bool]:
+    """Of each group, whether two of its members may lead while they don't hear each other."""
+    return {row["g"]: row["split"] for row in tables["groups"]}
+
+
 def overlap(tables: Tables, allowed: Allowed) -> list[Row]:
+    split = _split(tables)
     return [
         violation(
             row,
-            row["certain"],
+            row["certain"] and not split[row["g"]],
             tokens=(row["token_a"], row["token_b"]),
             members=(row["member_a"], row["member_b"]),
             span=(row["from_ms"], row["to_ms"]),
@@ -62,7 +68,7 @@ def overlap(tables: Tables, allowed: Allowed) -> list[Row]:
 
 def two_holders(tables: Tables, allowed: Allowed) -> list[Row]:
     found: list[Row] = []
-    given = [row for row in tables["terms"] if row["from_offset"] is not None]
+    given = [row for row in tables["terms"] if row["from_offset"] is not None and not row["split"]]
     for rows in by(given, *SEAT).values():
         for a, b in pairwise(sorted(rows, key=lambda row: (row["from_offset"], row["token"]))):
             if a["to_offset"] is None or b["from_offset"] < a["to_offset"]:
@@ -73,12 +79,14 @@ def two_holders(tables: Tables, allowed: Allowed) -> list[Row]:
 
 
 def token_fell(tables: Tables, allowed: Allowed) -> list[Row]:
+    split = _split(tables)
     found: list[Row] = []
     for rows in by(tables["moves"], *SEAT).values():
         for a, b in pairwise(sorted(rows, key=lambda row: row["offset"])):
             if b["token"] <= a["token"]:
                 text = f"token {b['token']} at {b['offset']} came after token {a['token']} at {a['offset']}"
-                found.append(_of_two(a, b, "to_member", "at_ms", "offset", text))
+                row = _of_two(a, b, "to_member", "at_ms", "offset", text)
+                found.append({**row, "verdict": "possible" if split[b["g"]] else "certain"})
     return found
 
 

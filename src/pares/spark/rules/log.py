@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from pares.spark.rules.base import Allowed, Row, Tables, by, violation
+from pares.spark.rules.base import Allowed, Row, Tables, by, greatest, violation
 
 
 def worlds_differ(tables: Tables, allowed: Allowed) -> list[Row]:
@@ -52,6 +52,34 @@ def false_death(tables: Tables, allowed: Allowed) -> list[Row]:
                     {"g": g}, certain, members=(dead, author), span=span, offsets=offsets, evidence=text, seat=False
                 )
             )
+    return found
+
+
+def prolonged(tables: Tables, allowed: Allowed) -> list[Row]:
+    groups = {row["g"]: row for row in tables["groups"]}
+    words = [row for row in tables["records"] if row["cause"] in ("claim", "release", "relay")]
+    found: list[Row] = []
+    for (g, *_), rows in by((row for row in words if groups[row["g"]]["split"]), "g", "role", "token", "other").items():
+        said: int | None = None
+        for row in sorted(rows, key=lambda row: row["offset"]):
+            if row["cause"] != "relay":
+                said = greatest(said, row["ref"])
+                continue
+            least = 0 if groups[g]["first_offset"] == 0 and said is None else said
+            if least is not None and row["ref"] > least:
+                text = f"{row['member']} says claim {row['ref']} of {row['other']} at {row['offset']}, "
+                text += f"which had said {least} of this term"
+                found.append(
+                    violation(
+                        row,
+                        True,
+                        tokens=(row["token"], None),
+                        members=(row["other"], row["member"]),
+                        span=(row["at_ms"], row["at_ms"]),
+                        offsets=(row["offset"],),
+                        evidence=text,
+                    )
+                )
     return found
 
 

@@ -32,6 +32,7 @@ RULES: Final = (
     Rule("two_holders", beliefs.two_holders),
     Rule("second_opinion", log.second_opinion, "genesis"),
     Rule("token_fell", beliefs.token_fell),
+    Rule("prolonged", log.prolonged, "relay"),
     Rule("no_such_term", beliefs.no_such_term, "lead"),
     Rule("before_the_log", beliefs.before_the_log, "lead"),
     Rule("believed_again", beliefs.believed_again, "stop"),
