@@ -271,16 +271,16 @@ def _audits(
     rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
     with tables.interpreted(spark, short=short):
-        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine)
-        sums = tables.sums(frames)
-        heads = {row["g"]: row for row in frames["groups"].toArrow().to_pylist() if row["first_ms"] is not None}
+        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine, here=reading.here)
+        heads = {row["g"]: row for row in frames.rows("groups").to_pylist() if row["first_ms"] is not None}
         if not heads:
             raise ConfigError(reading.nothing(group))
         for head in heads.values():
             if head["newer"] is not None:
                 raise CapabilityError(head["newer"])
-        shown = tables.shown(frames)
-        held = {name: tables.kept(frame, one=group is not None, short=short) for name, frame in shown.items()}
+        sums = tables.sums(frames, short=short)
+        shown, here = tables.shown(frames, short=short)
+        held = {name: tables.kept(frame, here.get(name), one=group is not None) for name, frame in shown.items()}
     sink: tuple[DataFrame, dict[str, Row]] | None = None
     if writes is not None and group is not None:
         sink = _at_sink(spark, writes, frames, heads[group]["floor"], allowed)

@@ -62,6 +62,8 @@ class Reading:
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
         self._bus = url.endswith(f"#{BUS_TOPIC}")
         self._bounds: dict[int, tuple[int, int]] = {}
+        self.here: pa.Table | None = None
+        """The facts of a short log."""
 
     def fold(self, group: str | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
         """The facts of the group (None: of all), settled: the log has been read, and is not read again.
@@ -95,7 +97,8 @@ class Reading:
                 for entries in entries_of(opened.log, number, low, high):
                     found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
                 found += [batch for name, rows in share.finish() for batch in batches(name, rows)]
-        return self._spark.createDataFrame(pa.Table.from_batches(found, arrow_schema()))
+        self.here = pa.Table.from_batches(found, arrow_schema())
+        return self._spark.createDataFrame(self.here)
 
     @property
     def entries(self) -> int:

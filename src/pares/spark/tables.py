@@ -7,14 +7,18 @@ driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
-from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, by, text, view
+from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
 from pares.spark.rules.registry import INPUTS, plainly, violations
 from pares.spark.session import started_here
+from pares.spark.sums import TABLES as SUMMED
+from pares.spark.sums import Sums
+from pares.spark.sums import asked as asked_sums
+from pares.spark.sums import plain as plain_sums
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +28,6 @@ Engine: TypeAlias = Literal["auto", "spark", "python"]
 """By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
 in a short log
 and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
-Settle: TypeAlias = "Callable[[DataFrame], DataFrame]"
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
@@ -38,141 +41,141 @@ SELECT t.*, t.g AS `group`, b.a_early AS a_early_ms, b.a_late AS a_late_ms, b.b_
 FROM {terms} t LEFT JOIN {believed} b ON b.g = t.g AND b.role = t.role AND b.seat = t.seat AND b.token = t.token AND
 b.member = t.member
 """
-_RECORDS: Final = """
-SELECT g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, cause, why, n, base, ref, counted, hash, due_ms
-FROM {facts} WHERE kind = 'record'
-"""
+_RAW: Final = "g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, cause, why, n, base, ref, counted, hash, due_ms"
+_RECORDS: Final = f"SELECT {_RAW} FROM {{facts}} WHERE kind = 'record'"
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
 _WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")
 _PRESENT: Final = "SELECT DISTINCT CASE WHEN kind = 'record' THEN cause ELSE kind END AS what FROM {all}"
 _BAD: Final = "SELECT g, offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
 _FAULTS: Final = "SELECT CAST(NULL AS STRING) AS g, at_ms, member, fault FROM {faults}"
+_SHOWN: Final = tuple(table for table in schema.TABLES if table not in ("records", "sink_findings"))
 _KEPT: Final = """
 SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY {order}) AS place FROM {{table}}) WHERE place <= {rows}
 """
 
-_TAKEOVERS: Final = """
-SELECT g, cause, count(*) AS count, CAST(bround(percentile(ms, 0.5)) AS BIGINT) AS p50_ms, max(ms) AS max_ms, sum(ms) AS sum_ms
-FROM {takeovers} GROUP BY g, cause
-"""
-_GAPS: Final = """
-SELECT g, cause, count(*) AS count, CAST(bround(percentile(to_ms - from_ms, 0.5)) AS BIGINT) AS p50_ms, max(to_ms -
-from_ms) AS max_ms,
-       sum(to_ms - from_ms) AS sum_ms FROM {gaps} GROUP BY g, cause
-"""
-_OVERLAPS: Final = """
-SELECT g, count(*) FILTER (WHERE certain AND NOT expected) AS certain, count(*) FILTER (WHERE NOT certain AND NOT
-expected) AS unsure,
-       count(*) FILTER (WHERE expected) AS expected, max(to_ms - from_ms) FILTER (WHERE expected) AS longest_expected
-FROM {overlaps} GROUP BY g
-"""
-_SUDDEN: Final = """
-SELECT g, count(*) AS count, CAST(bround(percentile(ms, 0.5)) AS BIGINT) AS p50_ms, max(ms) AS max_ms, min(limit_ms) AS
-least_limit,
-       max(limit_ms) AS most_limit, count(*) FILTER (WHERE ms > limit_ms) AS beyond, max(ms - limit_ms) AS most_beyond
-FROM {takeovers} WHERE cause IN ('crash', 'freeze', 'cut') AND limit_ms IS NOT NULL GROUP BY g
-"""
-_FOUND: Final = """
-SELECT g, rule, verdict, count(*) AS count, max(length_ms) AS longest_ms,
-       max_by(struct(role, seat, token_a, token_b, member_a, member_b, length_ms, evidence),
-              struct(coalesce(length_ms, 0), -coalesce(token_a, 0))) AS worst
-FROM {violations} GROUP BY g, rule, verdict
-"""
-_COUNTS: Final = """
-SELECT g, 'terms' AS what, count(*) AS count FROM {terms} GROUP BY g
-UNION ALL SELECT g, 'beliefs', count(from_ms) FROM {terms} GROUP BY g
-UNION ALL SELECT g, 'moves', count(*) FROM {moves} GROUP BY g
-UNION ALL SELECT g, 'bad_records', count(*) FROM {bad_records} GROUP BY g
-UNION ALL SELECT g, 'double_ms', sum(b - a) FROM {segments} WHERE what = 'double' GROUP BY g
-UNION ALL SELECT g, concat('anomaly ', kind), count(*) FROM {anomalies} GROUP BY g, kind
-"""
-SUMS: Final = {
-    "takeovers": _TAKEOVERS,
-    "gaps": _GAPS,
-    "overlaps": _OVERLAPS,
-    "sudden": _SUDDEN,
-    "found": _FOUND,
-    "counts": _COUNTS,
-}
+
+class Frames(dict[str, "DataFrame"]):
+    """Frames by name; `held` has the rows of those that are here already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[str, pa.Table] = {}
+
+    def rows(self, name: str) -> pa.Table:
+        """The rows of a frame, fetched if they are not here."""
+        if name not in self.held:
+            self.held[name] = self[name].toArrow()
+        return self.held[name]
+
+    def lists(self, names: Iterable[str]) -> dict[str, list[Row]]:
+        """The rows of several, as dictionaries."""
+        return {name: self.rows(name).to_pylist() for name in names}
 
 
 def of_log(
-    facts: DataFrame, faults: DataFrame, allowed: Allowed, *, short: bool, engine: Engine
-) -> dict[str, DataFrame]:
+    facts: DataFrame,
+    faults: DataFrame,
+    allowed: Allowed,
+    *,
+    short: bool,
+    engine: Engine,
+    here: pa.Table | None = None,
+) -> Frames:
     """All frames that follow from the log: the inputs of the rules, and the tables of `schema` but the sink's.
 
-    `short`: the log is, so that to work a table out twice costs nothing; see `_Settle`. `engine`: see `Engine`.
+    `short`: the log is, so that its tables are kept here; see `_Settle`. `engine`: see `Engine`. `here`: the rows of `facts`,
+    if they are here.
     """
-    settled = _Settle(short)
+    frames = Frames()
+    settled = _Settle(frames, short)
     spark = facts.sparkSession
-    frames: dict[str, DataFrame] = {
-        "records": view(spark, _RECORDS, {"facts": facts}),
-        "facts": settled(view(spark, _FACTS, {"facts": facts})),
-        "faults": faults,
-    }
+    if here is None:
+        frames["records"] = view(spark, _RECORDS, {"facts": facts})
+        settled("facts", view(spark, _FACTS, {"facts": facts}))
+        frames["bad_records"] = view(spark, _BAD, frames)
+    else:
+        _divide(spark, here, frames)
+    frames["faults"] = faults
     raw, facts = facts, frames["facts"]
-    frames["groups"] = settled(intervals.groups(facts))
-    frames["members"] = settled(intervals.members(facts))
-    frames["terms"] = settled(intervals.terms(facts, frames["groups"], frames["members"], faults))
-    frames["believed"] = settled(intervals.believed(frames["terms"]))
-    frames["moves"] = settled(intervals.moves(facts))
-    frames["segments"] = settled(intervals.segments(frames["believed"], intervals.windows(facts, frames["groups"])))
-    frames["overlaps"] = settled(intervals.pairs(frames["believed"], allowed.error_ms, allowed.slack_ms))
-    frames["gaps"] = settled(intervals.gaps(frames["segments"], frames["believed"]))
-    frames["takeovers"] = settled(intervals.takeovers(frames["believed"]))
-    frames["balance"] = intervals.balance(frames["members"], frames["believed"])
-    frames["bad_records"] = view(spark, _BAD, frames)
+    groups = settled("groups", intervals.groups(facts))
+    members = settled("members", intervals.members(facts))
+    terms = settled("terms", intervals.terms(facts, groups, members, faults))
+    believed = settled("believed", intervals.believed(terms))
+    settled("moves", intervals.moves(facts))
+    segments = settled("segments", intervals.segments(believed, intervals.windows(facts, groups)))
+    settled("overlaps", intervals.pairs(believed, allowed.error_ms, allowed.slack_ms))
+    settled("gaps", intervals.gaps(segments, believed))
+    settled("takeovers", intervals.takeovers(believed))
+    frames["balance"] = intervals.balance(members, believed)
     by_rules = _plainly if engine == "python" or (engine == "auto" and short) else _by_sql
     by_rules(spark, frames, raw, allowed, settled)
     return frames
 
 
+def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
+    """`_RECORDS`, `_FACTS` and `_BAD` of rows that are here."""
+    import pyarrow as pa
+
+    kinds = here.column("kind").to_pylist()
+    frames.held["records"] = here.filter(pa.array([kind == "record" for kind in kinds])).select(_RAW.split(", "))
+    frames.held["facts"] = here.filter(pa.array([kind != "record" for kind in kinds]))
+    bad = here.filter(pa.array([kind == "bad" for kind in kinds])).select(["g", "offset", "cause", "payload", "at_ms"])
+    frames.held["bad_records"] = bad.rename_columns(["g", "offset", "reason", "payload", "at_ms"])
+    for name in ("records", "facts", "bad_records"):
+        frames[name] = spark.createDataFrame(frames.held[name])
+
+
 def _plainly(
     spark: SparkSession,
-    frames: dict[str, DataFrame],
+    frames: Frames,
     raw: DataFrame,
     allowed: Allowed,
-    settled: Callable[[DataFrame], DataFrame],
+    settled: _Settle,
 ) -> None:
     """The rules by their oracles, here."""
     import pyarrow as pa
 
-    found = plainly({name: frames[name].toArrow().to_pylist() for name in INPUTS}, allowed)
-    for name in ("violations", "anomalies"):
-        named = pa.schema([pa.field("g", pa.string()), *schema.arrow(name)])
-        frames[name] = spark.createDataFrame(pa.Table.from_pylist(found[name], schema=named))
+    found = plainly(frames.lists(INPUTS), allowed)
     waits = pa.schema(
         [(n, pa.string()) for n in ("g", "role")] + [("seat", pa.int32())] + [(n, pa.int64()) for n in _WAITS]
     )
-    frames["waits"] = spark.createDataFrame(pa.Table.from_pylist(found["waits"], schema=waits))
+    schemas = {
+        name: pa.schema([pa.field("g", pa.string()), *schema.arrow(name)]) for name in ("violations", "anomalies")
+    }
+    for name, named in {**schemas, "waits": waits}.items():
+        frames.held[name] = pa.Table.from_pylist(found[name], schema=named)
+        frames[name] = spark.createDataFrame(frames.held[name])
 
 
 def _by_sql(
     spark: SparkSession,
-    frames: dict[str, DataFrame],
+    frames: Frames,
     raw: DataFrame,
     allowed: Allowed,
-    settled: Callable[[DataFrame], DataFrame],
+    settled: _Settle,
 ) -> None:
     """The rules by their views."""
     literals = allowed.literals()
     present: set[str] = {row["what"] for row in view(spark, _PRESENT, {**frames, "all": raw}).toArrow().to_pylist()}
-    frames["pauses"] = settled(view(spark, text("views/pauses"), frames))
-    stretches = settled(view(spark, text("views/waits"), frames, **literals))
+    settled("pauses", view(spark, text("views/pauses"), frames))
+    stretches = settled("stretches", view(spark, text("views/waits"), frames, **literals))
     if stretches.isEmpty():
         frames["waits"] = stretches.selectExpr("*", "0L AS fit", "0L AS fit_long")
     else:
         present.add("wait")
-        frames["waits"] = settled(view(spark, text("views/able"), {**frames, "stretches": stretches}, **literals))
-    frames["counting"] = settled(view(spark, text("views/counting"), frames))
-    frames["violations"] = settled(violations(spark, frames, allowed, present))
+        settled("waits", view(spark, text("views/able"), frames, **literals))
+    settled("counting", view(spark, text("views/counting"), frames))
+    settled("violations", violations(spark, frames, allowed, present))
     words = ", ".join(KNOWN_FAULTS)
-    frames["anomalies"] = settled(view(spark, text("views/anomalies"), frames, words=words))
+    settled("anomalies", view(spark, text("views/anomalies"), frames, words=words))
 
 
-def shown(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The tables of `schema` by name, with `g` before their columns."""
+def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[str, pa.Table]]:
+    """The tables of `schema` by name, with `g` before their columns; and their rows, if the log is short."""
     spark = frames["terms"].sparkSession
+    if short:
+        tables = _shown_here(frames)
+        return {name: spark.createDataFrame(table) for name, table in tables.items()}, tables
     made = {
         **frames,
         "terms": spark.sql(_TERMS, terms=frames["terms"], believed=frames["believed"]),
@@ -185,32 +188,59 @@ def shown(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         ),
     }
     return {
-        table: spark.sql(f"SELECT g, {schema.select(table)} FROM {{frame}}", frame=made[table])
-        for table in schema.TABLES
-        if table in made and table != "records"
+        table: spark.sql(f"SELECT g, {schema.select(table)} FROM {{frame}}", frame=made[table]) for table in _SHOWN
+    }, {}
+
+
+def _shown_here(frames: Frames) -> dict[str, pa.Table]:
+    """The same of rows that are here, without a query."""
+    import pyarrow as pa
+
+    names = ("g", "role", "seat", "token", "member")
+    bounds = {tuple(row[name] for name in names): row for row in frames.rows("believed").to_pylist()}
+    terms: list[Row] = frames.rows("terms").to_pylist()
+    for row in terms:
+        bound = bounds.get(
+            tuple(row[name] for name in names), dict.fromkeys(("a_early", "a_late", "b_early", "b_late"))
+        )
+        row["group"] = row["g"]
+        row |= {f"{name}_ms": bound[name] for name in ("a_early", "a_late", "b_early", "b_late")}
+        died = least(row["fault_ms"], row["b_late"]) if row["fault"] == "crash" else None
+        alive = least(row["alive_ms"], row["b_late"])
+        ends = (row["stop_ms"], died, alive, row["to_ms"])
+        row["sure_ms"] = next((end for end in ends if end is not None), None)
+    waits = {
+        (row["g"], row["role"], row["seat"], row["token_b"], row["to_ms"]): row["fit"]
+        for row in frames.rows("waits").to_pylist()
     }
-
-
-def kept(frame: DataFrame, *, one: bool, short: bool = False) -> pa.Table:
-    """At most `ROWS` rows of each group (`one`: there is only one), in the table's order, with `g`."""
-    spark = frame.sparkSession
-    few = frame.limit(ROWS + 1).toArrow() if short else None
-    if few is not None and few.num_rows <= ROWS:
-        return few.sort_by([(name, "ascending") for name in schema.ORDER if name in few.column_names])
-    names = [f"`{name}`" for name in schema.ORDER if name in frame.columns]
-    if one:
-        return frame.orderBy(*names).limit(ROWS).toArrow()
-    return spark.sql(_KEPT.format(order=", ".join(names), rows=ROWS), table=frame).drop("place").toArrow()
-
-
-def sums(frames: Mapping[str, DataFrame]) -> dict[str, dict[str | None, list[Row]]]:
-    """The sums over all rows, by what they are about and by group."""
-    spark = frames["terms"].sparkSession
-    found: dict[str, dict[str | None, list[Row]]] = {}
-    for name, sql in SUMS.items():
-        rows: list[Row] = view(spark, sql, frames).toArrow().to_pylist()
-        found[name] = {key[0]: group for key, group in by(rows, "g").items()}
+    takeovers: list[Row] = frames.rows("takeovers").to_pylist()
+    for row in takeovers:
+        row["candidates"] = waits.get((row["g"], row["role"], row["seat"], row["token"], row["at_ms"]))
+    faults: list[Row] = [{**row, "g": None} for row in frames.rows("faults").to_pylist()]
+    made = {"terms": terms, "takeovers": takeovers, "faults": faults}
+    found: dict[str, pa.Table] = {}
+    for table in _SHOWN:
+        rows = made[table] if table in made else frames.rows(table).to_pylist()
+        named = pa.schema([pa.field("g", pa.string()), *schema.arrow(table)])
+        found[table] = pa.Table.from_pylist(rows, schema=named)
     return found
+
+
+def kept(frame: DataFrame, here: pa.Table | None = None, *, one: bool) -> pa.Table:
+    """At most `ROWS` rows of each group (`one`: there is only one), in the table's order, with `g`. `here`: all of its rows."""
+    names = [name for name in schema.ORDER if name in frame.columns]
+    if here is not None and here.num_rows <= ROWS:
+        return here.sort_by([(name, "ascending") for name in names])
+    order = [f"`{name}`" for name in names]
+    if one:
+        return frame.orderBy(*order).limit(ROWS).toArrow()
+    sql = _KEPT.format(order=", ".join(order), rows=ROWS)
+    return frame.sparkSession.sql(sql, table=frame).drop("place").toArrow()
+
+
+def sums(frames: Frames, *, short: bool) -> Sums:
+    """The sums over all rows, by what they are about and by group."""
+    return plain_sums(frames.lists(SUMMED)) if short else asked_sums(frames)
 
 
 @contextmanager
@@ -240,16 +270,21 @@ def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
 
 
 class _Settle:
-    """Has the rows of a frame computed now. A table of few rows becomes a part of the plans that use it, which makes
-    joins with it cheap;
-    of a long log that is not tried, as it may work the table out twice."""
+    """Has the rows of a frame computed now, and puts them among the frames. A table of few rows is kept here, and becomes a
+    part of the plans that use it, which makes joins with it cheap; of a long log that is not tried, as it may work the table
+    out twice."""
 
-    def __init__(self, short: bool) -> None:
-        self._short = short
+    def __init__(self, frames: Frames, short: bool) -> None:
+        self._frames, self._short = frames, short
 
-    def __call__(self, frame: DataFrame) -> DataFrame:
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        self._frames[name] = self._settled(name, frame)
+        return self._frames[name]
+
+    def _settled(self, name: str, frame: DataFrame) -> DataFrame:
         if self._short:
             rows = frame.limit(ROWS + 1).toArrow()
             if rows.num_rows <= ROWS:
+                self._frames.held[name] = rows
                 return frame.sparkSession.createDataFrame(rows)
         return frame.localCheckpoint(eager=True)
