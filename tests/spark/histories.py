@@ -47,7 +47,7 @@ ACTS = (
         "join",
         "hand over",
     ),
-    *("unready", "second", "refused", "wait", "wait", "hand over"),
+    *("unready", "second", "refused", "wait", "wait", "hand over", "not ready", "ready"),
 )
 
 
@@ -127,6 +127,8 @@ class _Play:
                 self.members.append(log.join(f"m{self.number()}", dice.choice([None, tuple(self.roles[:1])])))
             case "unready":
                 log.put(r.Ask, "admin~0", drain=member)
+            case "not ready" | "ready":
+                log.put(r.Ready, member, ready=act == "ready")
             case "refused":
                 log.put(
                     r.Claim, member, seat=(role, 0), over=(dice.choice(self.members), dice.randrange(len(log.entries)))

@@ -89,7 +89,7 @@ def plain(tables: Mapping[str, Sequence[Row]]) -> Sums:
         "gaps": _spans(tables["gaps"], lambda row: row["to_ms"] - row["from_ms"]),
         "overlaps": [_overlaps(g, pairs) for (g,), pairs in by(tables["overlaps"], "g").items()],
         "sudden": _sudden(tables["takeovers"]),
-        "found": [_found(*key, same) for key, same in by(tables["violations"], "g", "rule", "verdict").items()],
+        "found": [_found(same) for same in by(tables["violations"], "g", "rule", "verdict").values()],
         "counts": list(_counts(tables)),
     }
     return {name: {key[0]: group for key, group in by(sums, "g").items()} for name, sums in rows.items()}
@@ -138,11 +138,12 @@ def _sudden(takeovers: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _found(g: str, rule: str, verdict: str, rows: Sequence[Row]) -> Row:
+def _found(rows: Sequence[Row]) -> Row:
+    """Of one rule and verdict in a group."""
     lengths = [row["length_ms"] for row in rows if row["length_ms"] is not None]
     worst = max(rows, key=lambda row: (row["length_ms"] or 0, -(row["token_a"] or 0)))
     sums = {"count": len(rows), "longest_ms": max(lengths, default=None), "worst": worst}
-    return {"g": g, "rule": rule, "verdict": verdict, **sums}
+    return {**{name: worst[name] for name in ("g", "rule", "verdict")}, **sums}
 
 
 def _counts(tables: Mapping[str, Sequence[Row]]) -> Iterable[Row]:

@@ -41,7 +41,8 @@ SELECT t.*, t.g AS `group`, b.a_early AS a_early_ms, b.a_late AS a_late_ms, b.b_
 FROM {terms} t LEFT JOIN {believed} b ON b.g = t.g AND b.role = t.role AND b.seat = t.seat AND b.token = t.token AND
 b.member = t.member
 """
-_RAW: Final = "g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, cause, why, n, base, ref, counted, hash, due_ms"
+_SAID: Final = "cause, why, n, base, ref, counted, hash, due_ms"
+_RAW: Final = f"g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, {_SAID}"
 _RECORDS: Final = f"SELECT {_RAW} FROM {{facts}} WHERE kind = 'record'"
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
 _WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")

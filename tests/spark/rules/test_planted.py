@@ -50,9 +50,11 @@ def lawful(log: Scribe) -> None:
 def overlap_with_a_stamp_back(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     _beats(log, [b], 1200)
-    log.lead(log.claim(b, "r"))
+    after = log.claim(b, "r")
+    log.lead(after)
     log.sleep(40)
     log.stop(term, at=log.now - 10)
+    log.stop(after)  # its own word: what rests on stamps alone is not certain where stamps go back
     log.now -= 3_600_000
     log.beat(b)
 
@@ -61,7 +63,7 @@ def false_obituary(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     log.obituary(b, term.member)
     log.lead(log.claim(b, "r"))
-    log.sleep(3000)
+    _beats(log, [b], 3000)
     log.stop(term)
 
 
@@ -129,6 +131,28 @@ def idle_under_a_pause(log: Scribe) -> None:
     _beats(log, [b], 4000)
 
 
+def idle_and_not_ready(log: Scribe) -> None:
+    log.role("r")
+    b = log.join("b")
+    log.put(r.Ready, b, ready=False)
+    _beats(log, [b], 4000)
+
+
+def idle_and_ready_again(log: Scribe) -> None:
+    log.role("r")
+    b, c = log.join("b"), log.join("c")
+    log.put(r.Ready, b, ready=False)
+    _beats(log, [b], 400)
+    log.put(r.Ready, b, ready=True)
+    log.put(r.Leave, c)
+    log.lead(log.claim(b, "r"))
+    _beats(log, [b], 400)
+    d = log.join("d")
+    log.put(r.Ready, d, ready=False)
+    log.put(r.Ready, d, ready=True)
+    _beats(log, [d], 6000)
+
+
 def slow_handover(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     log.stop(term, "asked")
@@ -166,6 +190,8 @@ STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     never_taken_over: {("late", "certain")},
     idle: {("late", "certain")},
     idle_under_a_pause: set(),
+    idle_and_not_ready: set(),
+    idle_and_ready_again: {("late", "certain")},
     slow_handover: {("late", "certain")},
     worlds_differ: {("worlds_differ", "certain"), ("defect", "")},
     one_token_two_believers: {("no_such_term", "certain"), ("overlap", "certain")},

@@ -67,7 +67,11 @@ def _said(record: r.AnyRecord | r.Unknown) -> dict[str, Any]:
         case r.Role():
             return {"role": record.name, "why": REMOVED if record.removed else None}
         case r.Join():
-            return {"name": record.name, "session_ms": record.session, "why": None if record.ready else UNREADY}
+            return {
+                "name": record.name,
+                "session_ms": record.session,
+                "why": UNREADY if record.ready is False else None,
+            }
         case r.Ready():
             return {"why": None if record.ready else UNREADY}
         case _:

@@ -93,13 +93,13 @@ class _Able:
         self._members = by(tables["members"], "g")
         self._believed = by(tables["believed"], "g", "role", "member")
         sessions = {(row["g"], row["member"]): row["session_ms"] for row in tables["members"]}
-        self._unfit = {(r["g"], r["member"]) for r in tables["records"] if r["why"] == "unready"}
-        self._unfit |= {(r["g"], r["other"]) for r in tables["records"] if r["cause"] == "ask" and r["other"]}
+        self._unfit = {(r["g"], r["other"]) for r in tables["records"] if r["cause"] == "ask" and r["other"]}
         self._silences: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         counted = by((row for row in tables["records"] if row["counted"]), "g", "member")
         for key, rows in counted.items():
-            session = sessions.get(key)
-            for a, b in pairwise(sorted(rows, key=lambda row: row["offset"])):
+            session, rows = sessions.get(key), sorted(rows, key=lambda row: row["offset"])
+            self._silences[key] += _unready(rows)
+            for a, b in pairwise(rows):
                 if session is not None and b["at_ms"] - a["at_ms"] > a["due_ms"] + session:
                     self._silences[key].append((a["at_ms"], b["at_ms"]))
 
@@ -132,6 +132,14 @@ class _Able:
             if row["seat"] != wait["seat"] and row["a_early"] < wait["to_ms"] and row["b_late"] > wait["from_ms"]:
                 return None
         return max(wait["from_ms"], member["joined_ms"])
+
+
+def _unready(rows: list[Row]) -> Iterable[tuple[int, int]]:
+    """From when to when a member was not ready (R19), by its records that count, in order."""
+    for place, row in enumerate(rows):
+        if row["why"] == "unready":
+            after = [other["at_ms"] for other in rows[place:] if other["cause"] == "ready" and other["why"] is None]
+            yield row["at_ms"], min(after, default=2**63 - 1)
 
 
 def late(tables: Tables, allowed: Allowed) -> list[Row]:

@@ -19,4 +19,4 @@ FROM long l LEFT JOIN {pauses} p ON p.g = l.g AND (p.role IS NULL OR p.role = l.
 GROUP BY l.g, l.role, l.seat, l.token_a, l.token_b, l.member_a, l.member_b, l.from_ms, l.to_ms, l.limit_ms, l.passed, l.lost_at,
          l.gained_at, l.induced, l.step_ms
 HAVING NOT coalesce(bool_or(p.offset IS NOT NULL AND p.until_ms IS NULL), false)
-   AND l.to_ms - from_ms > l.limit_ms + {append} + 2 * {error}
+   AND l.to_ms - greatest(l.from_ms, max(p.until_ms)) > l.limit_ms + {append} + 2 * {error}
