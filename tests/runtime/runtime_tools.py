@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import pares
 from pares.core.errors import LedgerUnavailable
-from pares.ledger import Bell, Capabilities, Entry, Ledger, Log, Stamped
+from pares.ledger import Anchored, Bell, Capabilities, Entry, Ledger, Log, Stamped
 from pares.runtime.here import HERE
 from pares.runtime.os_host import OsHost
 
@@ -249,6 +249,9 @@ class Faulty:
     ) -> tuple[list[Entry], list[int | None]]:
         self._reads()
         return cast(Stamped, self._inner).read_stamped(offset, partition, max_records)
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        return cast(Anchored, self._inner).has(offset, payload, partition)
 
     def start(self, partition: int = 0) -> int:
         self._reads()

@@ -22,6 +22,7 @@ from .base import (
 from .bell import FileBell, ring
 from .bus import Bus, Reconnecting, TailBus, as_bus, last_published
 from .handle_state import Lifetime
+from .local.anchor import Anchored
 from .local.mounts import is_local
 from .registry import Scheme, open, open_bus, parse, partition_of, schemes
 from .retention import expire
@@ -37,6 +38,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_PAYLOAD",
     "Address",
+    "Anchored",
     "Bell",
     "Bus",
     "Capabilities",

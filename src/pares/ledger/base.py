@@ -68,6 +68,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What is appended with `urgent=False` need not survive a power cut: see `Log.append_many`."""
     stamps: bool = False
     """Entries carry the stopwatch of their writers, and readers that share it may ask for that: see `Stamped`."""
+    anchors: bool = False
+    """It can be asked without a round trip whether an entry is still there: see `Anchored`."""
     reassignment_bound: float | None = None
     """Of a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 

@@ -25,6 +25,7 @@ from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
 from .bell import LISTEN, PipeBell
+from .local.anchor import still_there
 from .local.stamp import SHARED, not_ahead, stopwatch
 
 
@@ -88,7 +89,7 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED)
+    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED, anchors=True)
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:
@@ -145,6 +146,10 @@ class MemoryLog:
         """See `Stamped`: writer and reader are in one process, so every entry has its stamp."""
         entries, stamps, _ = self._find(offset, partition, max_records, 0.0)
         return entries, not_ahead(stamps)
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        """See `Anchored`."""
+        return still_there(self, offset, payload, partition)
 
     def _find(
         self, offset: int, partition: int, max_records: int, timeout: float

@@ -10,8 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from pares.core.claims.decisions import Moves, Take
+from pares.core.claims.tenure import Tenure
 from pares.core.wire import records
+from pares.core.wire.states import MemberState
+from pares.core.wire.world import World as Folded
 from pares.sim.members.claims.judge import Judge
+from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.plan import FAULTS, STYLES, draw
 from pares.sim.members.play import Play, perform, play
 from pares.sim.world.log import SharedLog
@@ -34,6 +39,28 @@ def test_r20_nobody_is_to_be_forgotten_sooner_than_it_may_be() -> None:
     text = "\n".join(outcome.trace)
     assert "new36      killed" in text
     assert "forget of new14~" in text
+
+
+def test_users_that_move_a_role_without_end_are_no_defect_of_its_members() -> None:
+    """In a weather that costs each handover a session or so, users ask for one after the other."""
+    assert play(draw(217, MUTANTS["release-without-token"].bias)).what == ""
+
+
+def test_a_role_that_a_user_moved_is_to_be_led_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that a handover is given has an end."""
+
+    def nobody(self: Moves, world: Folded, tenure: Tenure, now: int) -> None:
+        return None
+
+    def but_moved(self: Moves, world: Folded, me: MemberState, now: int) -> list[Take]:
+        return [take for take in free(self, world, me, now) if world.seats[take.seat].avoid is None]
+
+    free = Moves._takes_free
+    plan = draw(1002, {"faults": {}, "acts": {"step_down": 1.0}, "starts": (False,) * 5, "storm": 30.0})
+    assert play(plan).what == ""
+    monkeypatch.setattr(Moves, "heir", nobody)
+    monkeypatch.setattr(Moves, "_takes_free", but_moved)
+    assert play(plan).broken == "it goes on"
 
 
 def test_the_clean_seeds_meet_most_faults_and_every_style() -> None:

@@ -50,6 +50,7 @@ from pares.ledger.file.folder import Home, begin, prepare
 from pares.ledger.file.keys import packed, unpacked
 from pares.ledger.file.segment import unavailable
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.anchor import still_there
 from pares.ledger.local.mounts import refuse_network
 from pares.ledger.local.stamp import SHARED, not_ahead
 from pares.ledger.source import Record
@@ -107,6 +108,7 @@ class FileLog:
             topics=True,
             lazy_sync=self._shared.sync == "urgent",
             stamps=SHARED,
+            anchors=True,
         )
 
     @property
@@ -160,6 +162,10 @@ class FileLog:
         check_records(max_records)
         entries, stamps = self._find(offset, partition, max_records)
         return entries, not_ahead(stamps)
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        """See `Anchored`."""
+        return still_there(self, offset, payload, partition)
 
     def _appended(self, chain: Chain, urgent: bool) -> None:
         if urgent:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
@@ -27,6 +27,7 @@ from pares.ledger.address import Address, Options
 from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.bell import FileBell, awaited, ring
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.anchor import still_there
 from pares.ledger.local.mounts import refuse_network
 from pares.ledger.local.stamp import NO_CLOCK, SHARED, clock, not_ahead, stopwatch
 from pares.ledger.source import Record
@@ -79,7 +80,8 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(readonly=self._shared.readonly, scope="host", one_bell=True, topics=True, stamps=SHARED)
+        can: dict[str, Any] = {"one_bell": True, "topics": True, "stamps": SHARED, "anchors": True}
+        return Capabilities(readonly=self._shared.readonly, scope="host", **can)
 
     @property
     def retention(self) -> float | None:
@@ -169,6 +171,10 @@ class SqliteLog:
         base.check_records(max_records)
         entries = self._read(offset, partition, partial(fetch, offset=offset, max_records=max_records))
         return entries, not_ahead(self._stamps(entries, partition))
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        """See `Anchored`."""
+        return still_there(self, offset, payload, partition)
 
     def _stamps(self, entries: list[Entry], partition: int) -> list[int | None]:
         """When the append of each began by this process' stopwatch, None where that isn't known, or they are gone meanwhile."""

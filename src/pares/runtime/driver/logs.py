@@ -1,7 +1,9 @@
 """Reading the partitions of a log, in order, and noticing when it is another one than before (R12).
 
 Before going on with a log that was out of reach, or from time to time anyway, it is looked at whether it is still the same one:
-its identity, its ends, and the last entry that was read, byte for byte.
+its identity and its ends. And whatever follows the last entry that was read is its continuation only if that entry is still
+there, byte for byte: that is asked each time something was read, of a log that answers without a round trip; of others after
+trouble, and when this reader itself stood still for so long that trouble may have passed unseen.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import msgspec
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
-from pares.ledger import Entry, Log, ManyAtOnce, Stamped
+from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Stamped
 
 CHUNK: Final = 1000
 
@@ -79,6 +81,10 @@ def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int
     return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
 
 
+def _gone(offset: int, partition: int) -> str:
+    return f"entry {offset} of partition {partition} is not what it was: it is another log, or it lost its tail"
+
+
 class Logs:
     """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
 
@@ -92,6 +98,7 @@ class Logs:
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
+        self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False
         self.begin_anew()
@@ -107,6 +114,8 @@ class Logs:
 
     def new(self) -> Iterator[tuple[Any, int | None]]:
         follows, me = self._follows, self._follows.me
+        if self._anchored is None and self._now() - self.read_at > self._look_every // 2:
+            self._doubted = set(follows.partitions)
         yield from self._look()
         if follows.me != me:
             return
@@ -146,6 +155,8 @@ class Logs:
                 self.read_at = self._now()
                 if not entries and not follows.heeds_silence(number, self.read_at):
                     break
+                if entries and (lost := self._lost(number)):
+                    raise LedgerRewound(lost)
                 yield follows.reads(number, entries, self.read_at, began, stamps)
                 if follows.me == me and follows.through(number, entries):
                     break
@@ -158,6 +169,14 @@ class Logs:
             if not replaced and follows.me == me:
                 yield follows.jumps(number, str(error)), None
 
+    def _lost(self, number: int) -> str:
+        """Why what was just read does not follow what was read before; "" if it does. Asked after the fetch: a loss in between
+        shows now, and one that comes later shows the next time."""
+        anchor = self._follows.anchor(number)
+        if self._anchored is None or anchor is None or self._anchored.has(*anchor, number):
+            return ""
+        return _gone(anchor[0], number)
+
     def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
         """After it was out of reach: the last entry that was read is to be there, byte for byte."""
         anchor = self._follows.anchor(number)
@@ -167,6 +186,5 @@ class Logs:
             if offset >= self._ledger.start(number):
                 entries = self._ledger.read(offset, number, 1)
                 if not entries or entries[0].offset != offset or entries[0].payload != payload:
-                    why = f"entry {offset} of partition {number} is not what it was: it is another log, or it lost its tail"
-                    yield self._follows.jumps(number, why), None
+                    yield self._follows.jumps(number, _gone(offset, number)), None
         self._doubted.discard(number)

@@ -250,6 +250,15 @@ class Storm(Striking):
             self.stage.log.lose_tail(self.rng.randint(1, 12))
             self.world.told(None, "the log has lost its tail")
 
+    def _lose_behind(self) -> None:
+        """It does so while somebody stands still that has read what is lost, and has grown past that when it goes on."""
+        user = self.someone()
+        if user is not None and user.process is not None and not self.replaced:
+            self.replaced = True
+            self.world.freeze(user.process, self.span(1, 4))
+            self.stage.log.lose_tail(self.rng.randint(1, 3))
+            self.world.told(None, "the log has lost its tail")
+
     def _forgetful(self) -> None:
         """The log keeps far less than it should: what is older than one of the longest sessions is gone, snapshots too. That
         is no reason for two to lead: a member that finds no way in knows that it knows nothing (R12)."""

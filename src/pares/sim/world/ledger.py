@@ -40,7 +40,7 @@ class SimLedger:
         self.log = log
         self.has_bell = has_bell
         self.url = log.url
-        self.capabilities = Capabilities(stamps=log.clocked)
+        self.capabilities = Capabilities(stamps=log.clocked, anchors=True)
         self.retention = log.retention
         self._weather = weather
         self._closed = False
@@ -183,6 +183,15 @@ class SimLedger:
         entries = self.read(offset, partition, max_records)
         stamps = self.log.partitions[partition].stamps
         return entries, [self._shared(stamps.get(entry.offset)) for entry in entries]
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        """Within the read that came before: it takes no time, and nobody is stopped in between."""
+        link = self._open(partition)
+        found = link.log.at(offset)
+        there = offset < link.log.start or (found is not None and found[2] == payload)
+        if not there:
+            link.generations[self._process.world.task()] = link.log.generation
+        return there
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
         process = self._process

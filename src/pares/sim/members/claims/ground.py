@@ -113,11 +113,21 @@ class Ground(Stage):
     def patience(self) -> int:
         """How long a seat may be empty that somebody could lead: a session's silence, one more if the next one fails too, turns
         in line, and what the weather takes."""
+        longest = max(self.plan.sessions) * MS / (1 - self.plan.drift)
+        return int(longest * 3.5) + 12 * self.trip + 5 * self._trouble + 20 * MS + self.plan.barrier_timeout_ns
+
+    @property
+    def handed_over(self) -> int:
+        """How long a seat may be empty because its leader gives it up: for the barrier, for the record by which it does, and
+        for one of its heir that the heir reads back, each of which may meet trouble once."""
+        return self.plan.barrier_timeout_ns + 4 * self.trip + 2 * self._trouble
+
+    @property
+    def _trouble(self) -> int:
+        """What the weather may take for one append, and starvation for one task."""
         plan = self.plan
-        trouble = max((w.timeout + w.slow_by[1] for w in plan.weathers if rough(w)), default=0)
-        longest = max(plan.sessions) * MS / (1 - plan.drift)
-        starved = int(plan.starving_by * plan.unit) if plan.starving else 0
-        return int(longest * 3.5) + 12 * self.trip + 5 * (trouble + starved) + 20 * MS + plan.barrier_timeout_ns
+        weather = max((w.timeout + w.slow_by[1] for w in plan.weathers if rough(w)), default=0)
+        return weather + (int(plan.starving_by * plan.unit) if plan.starving else 0)
 
     @property
     def settling(self) -> int:
@@ -171,9 +181,8 @@ class Ground(Stage):
         return any(lock is not None and lock.lost_at is not None for lock in locks)
 
     def between_logs(self) -> bool:
-        """Until members look for it, and a lease longer."""
-        if any(partition.lost for partition in self.log.partitions):
-            return True  # offsets are given out again: two may live in two worlds until one finds out
+        """Until members look for it, and a lease longer. That a log has lost its tail a member finds when it reads on: until
+        then nothing renews its beliefs."""
         renewed = self.judge.renewed_at
         session = max(self.plan.sessions)
         longest = look_every(session) + (session + self.plan.overlap_ms) * MS

@@ -238,6 +238,11 @@ def _anchor_not_read() -> list[Patch]:
     return [(logs.Logs, "_check", trusting)]
 
 
+def _gone_on_unasked() -> list[Patch]:
+    """What is read is taken for the continuation of what was read before, without a look whether that is still there."""
+    return [(logs.Logs, "_lost", lambda self, number: "")]  # pyright: ignore[reportUnknownLambdaType]
+
+
 def _old_lock_kept() -> list[Patch]:
     """A member that begins anew keeps the lock of the incarnation before."""
 
@@ -392,6 +397,23 @@ DRIVER: Final = (
             "cut": 25.0,
             "storm": 40.0,
             "proof": False,
+        },
+    ),
+    Mutant(
+        "gone-on-unasked",
+        "R12",
+        "a member that stood still reads on in a log that lost its tail meanwhile, and grew past that",
+        _gone_on_unasked,
+        {
+            "faults": {"lose_behind": 1.0, "freeze": 1.0, "crash": 1.0},
+            "acts": {},
+            "overlap_ms": 0,
+            "members": 3,
+            "roles": 1,
+            "seats": 1,
+            "proof": False,
+            "pace": 0.6,
+            "weather": CALMLY,
         },
     ),
     Mutant(

@@ -4,11 +4,10 @@ Every reader keeps a hash of its world at fixed places. Those of all members are
 ends and when the play does; and then new readers begin wherever one may begin (the origin, each snapshot) and must reach the
 same world.
 
-A log that loses its tail breaks A1. A member that had read beyond the loss, and reads again only when the log has grown past
-that, went on without a record that others have read, and can't know: it lives in a world of its own, and so do those that begin
-with its snapshots. What R10 promises then is that such a snapshot is found false by all that have read the rest. So a reader
-that ends in another world is excused if a member has been misled like that and if the judge has found false the very snapshot
-that the reader began with; in no other case.
+A log that loses its tail breaks A1. A member that had read beyond the loss finds that out when it reads on (R12); but a
+snapshot that it had sent before may land behind the loss. What R10 promises then is that it is found false by all that have
+read the rest. So a reader that ends in another world is excused if the log has lost its tail, and if the judge has found false
+the very snapshot that the reader began with; in no other case.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pares.core.wire.reader import Reader, State
-from pares.core.wire.world import World
 from pares.runtime.driver.loop import Driver
 from pares.runtime.member import Member
 from pares.sim.members.promises.base import Promise
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
-    from pares.sim.members.claims.judge import Landed
     from pares.sim.world.process import Process
 
 
@@ -35,12 +32,6 @@ class Agreement(Promise):
         self.ground = stage
         self.rng = self.world.random("readers")
         self.compared = 0
-        self._beyond: list[tuple[Reader, World, int]] = []
-        """What members knew that had read beyond the end of a log that lost its tail; and up to where."""
-        self._misled = False
-        """Whether one of them has gone on from there, in the same world."""
-        stage.renewed.append(self._renewed)
-        stage.judge.landed.append(self._landed)
         self.world.on_end.append(self._of_process)
 
     def _of_process(self, process: Process) -> None:
@@ -57,20 +48,6 @@ class Agreement(Promise):
         reader: Reader = binding.core.reader
         return reader
 
-    def _renewed(self) -> None:
-        partition = self.ground.log.partitions[0]
-        if not partition.lost:
-            return
-        members = [m for found in self.stage.sight.members.values() for m in found if m.group == self.stage.group]
-        readers = [reader for member in members if (reader := self._reader(member)) is not None]
-        self._beyond += [(one, one.world, one.position) for one in readers if one.position > partition.end]
-
-    def _landed(self, landed: Landed) -> None:
-        """A member that notices the loss gets another world, before it reads on."""
-        if any(reader.world is world and reader.position > read for reader, world, read in self._beyond):
-            self._misled = True
-            self._beyond = []
-
     def _compare(self, member: Member) -> None:
         reader = self._reader(member)
         if reader is None:
@@ -78,7 +55,7 @@ class Agreement(Promise):
         judge = self.ground.judge.judge
         if self.ground.between_logs() or reader.state is not State.FOLDING or reader.world.base != judge.world.base:
             return
-        if reader.defects:
+        if reader.defects and not self.ground.log.partitions[0].lost:
             raise self.broken(f"{member.id} finds a snapshot false: {reader.defects[-1]}")
         for place, digest in reader.places.items():
             theirs = judge.places.get(place)
@@ -111,4 +88,6 @@ class Agreement(Promise):
 
     def _excused(self, reader: Reader) -> bool:
         began = next(iter(reader.places), -1)
-        return self._misled and any(defect.upto == began for defect in self.ground.judge.judge.defects)
+        return self.ground.log.partitions[0].lost > 0 and any(
+            defect.upto == began for defect in self.ground.judge.judge.defects
+        )

@@ -2,14 +2,16 @@
 
 While the storm lasts, time without a leader counts for as long as there is a member that could lead and that nothing hinders: a
 deaf, mute or frozen one stops nobody else. It adds up over handovers, and time led pays it back slowly; what befalls the
-holder itself begins a new account. When the calm has lasted, every member is in the group, every role exists, log and members
-agree, and the work is balanced within one.
+holder itself begins a new account. A handover that a user has asked for is given the time that one takes in this weather: users
+may ask for one after the other, and each of them is on their account. When the calm has lasted, every member is in the group,
+every role exists, log and members agree, and the work is balanced within one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pares.core.reasons import ASKED, DRAINED, HANDED_OVER, STEPPED_DOWN
 from pares.core.wire.changes import RoleChanged
 from pares.core.wire.records import Seat
 from pares.sim.engine import MS
@@ -18,10 +20,13 @@ from pares.sim.members.promises.base import Promise
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
+    from pares.sim.members.sight import Held
     from pares.sim.world.process import Process
 
 PAID_BACK: Final = 0.2
 """How much of a debt the same time with a leader pays back."""
+BY_USERS: Final = frozenset({ASKED, DRAINED, HANDED_OVER, STEPPED_DOWN})
+"""Ends of terms that users have asked for."""
 
 
 class Liveness(Promise):
@@ -34,8 +39,12 @@ class Liveness(Promise):
         self.step = max(stage.plan.unit // 3, max(stage.plan.sessions) * MS // 8)
         self.debts: dict[Seat, int] = {}
         """For how long a seat has had nobody, though somebody could."""
+        self.moved: dict[Seat, int] = {}
+        """Until when a seat that a user has moved may be empty."""
         stage.judge.landed.append(self._landed)
         stage.renewed.append(self.debts.clear)
+        stage.sight.began.append(self._began)
+        stage.sight.ended.append(self._ended)
         self.world.on_hindered.append(self._hindered)
         self.world.on_end.append(self._hindered)
         self.world.after(self.step, self._look)
@@ -43,6 +52,15 @@ class Liveness(Promise):
     def _landed(self, landed: Landed) -> None:
         if any(type(change) is RoleChanged for change in landed.changes):
             self.debts.clear()
+
+    def _began(self, held: Held) -> None:
+        if held.seat[0] == self.stage.group:
+            self.moved.pop(held.seat[1:], None)
+
+    def _ended(self, held: Held) -> None:
+        # The reason as the term has it: a term that is asked finds out that it is over, and is watched for not doing so.
+        if held.seat[0] == self.stage.group and held.term._why in BY_USERS:  # pyright: ignore[reportPrivateUsage]
+            self.moved[held.seat[1:]] = self.world.now + self.ground.handed_over
 
     def _hindered(self, process: Process) -> None:
         mine = {member.id for member in self.stage.sight.members.get(process, ())}
@@ -59,6 +77,8 @@ class Liveness(Promise):
         for seat in open_seats:
             if self.stage.sight.believers((self.stage.group, *seat)):
                 self.debts[seat] = max(0, self.debts.get(seat, 0) - int(PAID_BACK * self.step))
+            elif self.world.now < self.moved.get(seat, 0):
+                continue
             elif able := self.ground.may_lead(*seat, self.patience // 2):
                 self.debts[seat] = debt = self.debts.get(seat, 0) + self.step
                 if debt > self.patience:
