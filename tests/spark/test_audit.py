@@ -40,7 +40,7 @@ def _broken(result: AuditResult) -> list[str]:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Scribe, AuditResult]:
     """A lawful history of hundreds of terms on sixty roles."""
-    log = story(3, roles=60, members=8, steps=1500)
+    log = story(3, roles=60, members=8, steps=500)
     url = log.save(tmp_path_factory.mktemp("story") / "work.db")
     return log, audit(url, "g", spark=spark)
 

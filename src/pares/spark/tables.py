@@ -7,7 +7,7 @@ driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -118,9 +118,13 @@ def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
     import pyarrow as pa
 
     kinds = here.column("kind").to_pylist()
-    frames.held["records"] = here.filter(pa.array([kind == "record" for kind in kinds])).select(_RAW.split(", "))
-    frames.held["facts"] = here.filter(pa.array([kind != "record" for kind in kinds]))
-    bad = here.filter(pa.array([kind == "bad" for kind in kinds])).select(["g", "offset", "cause", "payload", "at_ms"])
+
+    def of(kind: Callable[[str], bool]) -> pa.Table:
+        return here.filter(pa.array([kind(one) for one in kinds], pa.bool_()))
+
+    frames.held["records"] = of(lambda kind: kind == "record").select(_RAW.split(", "))
+    frames.held["facts"] = of(lambda kind: kind != "record")
+    bad = of(lambda kind: kind == "bad").select(["g", "offset", "cause", "payload", "at_ms"])
     frames.held["bad_records"] = bad.rename_columns(["g", "offset", "reason", "payload", "at_ms"])
     for name in ("records", "facts", "bad_records"):
         frames[name] = spark.createDataFrame(frames.held[name])
