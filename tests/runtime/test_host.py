@@ -20,7 +20,7 @@ OS_PARTS = {
     "os_host.py",
     "host.py",
     "clock.py",
-    "mailbox.py",
+    "work/mailbox.py",
     "driver/doorbell.py",
     "death/lock.py",
     "death/watcher.py",

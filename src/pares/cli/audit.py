@@ -35,7 +35,7 @@ def audit(
         typer.Option("--out", metavar="DIR", help="Write the tables (Parquet), a summary and report.html here."),
     ] = None,
     clock_error: Annotated[
-        int, typer.Option("--clock-error", metavar="MS", min=0, help="How far members' clocks may be off.")
+        int, typer.Option("--clock-error", metavar="MS", min=0, help="How far the members' clocks may be off.")
     ] = 0,
     also: Annotated[
         list[str] | None,

@@ -17,13 +17,13 @@ def history(
     ledger: LedgerUrl = None,
     group: Group = DEFAULT_GROUP,
     role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Only this role.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many of the newest to show.")] = 50,
     json: AsJson = False,
 ) -> None:
     """Show every move and its reason, newest last.
 
-    What the log decided, by the order of its records. Times are those at which the records came into the log; what
-    members believed meanwhile is what `pares audit` compares with it.
+    Shows what the log decided, by the order of its records. Times are those at which the records came into the log;
+    `pares audit` compares them with what members believed.
     """
     from pares.cli.watch import moves_table
     from pares.view.state import move_row

@@ -32,16 +32,14 @@ def log(
     ledger: LedgerUrl = None,
     partition: Annotated[
         int | None,
-        typer.Option(
-            "--partition", metavar="N", min=0, help="Of this partition, in the place of the one that the URL names."
-        ),
+        typer.Option("--partition", metavar="N", min=0, help="Read this partition, not the one that the URL names."),
     ] = None,
     since: Annotated[
         int | None,
-        typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on, in the place of the newest."),
+        typer.Option("--from", metavar="OFFSET", min=0, help="Begin at this offset, not with the newest."),
     ] = None,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=0, help="The newest, so many.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is appended from now on.")] = False,
+    last: Annotated[int, typer.Option("--last", metavar="N", min=0, help="How many of the newest.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then show new records as they come.")] = False,
     json: AsJson = False,
 ) -> None:
     """Show the records of a log, newest last.
@@ -66,7 +64,7 @@ def log(
 
 
 def url_of(where: str | None) -> str | None:
-    """A ledger's URL for what may be the path of a folder, too."""
+    """The ledger's URL for `where`, which may also be the path of a file ledger's folder."""
     if where is None or ":" in where:
         return where
     from urllib.parse import quote
@@ -75,7 +73,7 @@ def url_of(where: str | None) -> str | None:
 
 
 def _start(source: Ledger, partition: int, since: int | None, last: int) -> int:
-    """The offset to begin at: of a log with holes, one that leaves at least so many records."""
+    """The offset to begin at. In a log with holes it leaves at least so many records to read."""
     start, end = source.start(partition), source.end(partition)
     if since is not None:
         return min(max(since, start), end)
@@ -123,5 +121,5 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _visible(text: str) -> str:
-    """On one line, and nothing in it that a terminal would obey."""
+    """The text on one line, with control characters escaped, so that a terminal does not obey them."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

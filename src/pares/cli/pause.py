@@ -18,7 +18,7 @@ def pause(
     length: Annotated[
         float,
         typer.Option(
-            "--seconds", metavar="SECONDS", min=0.001, help="It ends by itself after so long.", show_default=True
+            "--seconds", metavar="SECONDS", min=0.001, help="The pause ends by itself after that.", show_default=True
         ),
     ] = 60.0,
     role: Role = None,
@@ -27,7 +27,7 @@ def pause(
     timeout: Timeout = 30.0,
     json: AsJson = False,
 ) -> None:
-    """Have nobody lead, until resume or the time is over.
+    """Have no member lead, until resume or until the time is over.
 
     Leaders release what they hold after their barriers have returned; claims fail.
     """

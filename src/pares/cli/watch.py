@@ -96,7 +96,7 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
 
 
 def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
-    """One line a seat: who leads it, with which token, for how long."""
+    """One line for each seat: its leader, the token, and for how long."""
     from rich.text import Text
 
     table = grid("role", "leader", "host", "token:right", "leads for:right", "")
@@ -109,7 +109,7 @@ def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
 
 
 def partitions_table(rows: list[dict[str, Any]]) -> RenderableType:
-    """One line a partition: who leads it, and what it carries."""
+    """One line for each partition: its leader, and its roles."""
     from rich.text import Text
 
     table = grid("partition:right", "leader", "roles")
@@ -121,7 +121,7 @@ def partitions_table(rows: list[dict[str, Any]]) -> RenderableType:
 
 
 def members_table(rows: list[dict[str, Any]]) -> RenderableType:
-    """One line a member: how it is, and how long ago it was heard of."""
+    """One line for each member: its state, and how long ago it was heard."""
     from rich.text import Text
 
     styles = {"live": "green", "draining": "yellow", "overdue": "red", "silent": "red"}
@@ -143,7 +143,7 @@ def members_table(rows: list[dict[str, Any]]) -> RenderableType:
 
 
 def moves_table(rows: list[dict[str, Any]]) -> RenderableType:
-    """One line a move, newest last."""
+    """One line for each move, newest last."""
     table = grid("at", "role", "from", "to", "token:right", "why")
     for row in rows:
         role = row["role"] if row["seat"] == 0 else f"{row['role']} [{row['seat']}]"

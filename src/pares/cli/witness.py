@@ -37,7 +37,7 @@ def witness(
             "--lock-folder",
             metavar="DIR",
             envvar="PARES_LOCK_FOLDER",
-            help="Where the members of this host keep their locks. Default: where they do by default.",
+            help="Where the members of this host keep their locks. Default: the members' own default.",
             show_default=False,
         ),
     ] = None,
@@ -47,11 +47,11 @@ def witness(
         typer.Option("--name", metavar="NAME", help="Its name in the log. Default: host, process id and time."),
     ] = None,
     session: Annotated[
-        float, typer.Option("--session", metavar="SECONDS", help="How often it says in the log that it is there.")
+        float, typer.Option("--session", metavar="SECONDS", help="How often it writes that it is there.")
     ] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Say on standard error what happens as JSON lines.")] = False,
 ) -> None:
-    """See members of this host die, and tell the log, until it is ended.
+    """Watch the members of this host, and write into the log when one dies.
 
     Members of other hosts take over at once what a killed process led, and
     need not wait for its session. A process that is frozen is not dead, and
@@ -127,7 +127,7 @@ class _Lines:
 
 @contextlib.contextmanager
 def _ended() -> Iterator[threading.Event]:
-    """Is set by TERM and INT."""
+    """An event that TERM and INT set."""
     ended = threading.Event()
     before = {number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -138,7 +138,7 @@ def _ended() -> Iterator[threading.Event]:
 
 
 def _notify(state: str) -> None:
-    """Tells systemd, if that has started this process and wants to know."""
+    """Tells systemd, if it has started this process and asks to be told."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address[:1] not in ("/", "@"):
         return

@@ -12,7 +12,7 @@ from pares.core.errors import ConfigError
 _HOSTS: Final = re.compile(
     r"[^:]*://(?:[^/?#@:,]*(?::\d+)?|\[[^]/?#@]*\](?::\d+)?)(?:,[^/?#@:,]+(?::\d+)?)*(?=[/?#]|$)"
 )
-"""A URL up to the end of its hosts, where nothing stands among them that could be a user or a password."""
+"""A URL up to the end of its hosts, if nothing among them could be a user or a password."""
 _PATHS: Final = ("sqlite", "file", "memory")
 """Schemes whose URL is a path or a name, in which a @ means nothing."""
 _CONFIG: Final = re.compile(r"(?<=[?&])config=[^&]*")
@@ -29,8 +29,8 @@ def without_readonly(text: str) -> str:
 
 
 def shown(url: str) -> str:
-    """The URL as errors may repeat it: without a user or password, though no URL here may have one, and without the values of
-    options that sound like secrets. Somebody may have tried."""
+    """The URL as errors may repeat it: without a user or password, and without the values of options that sound like secrets.
+    No ledger's URL may have these, but a caller may have given them all the same."""
     if url.partition(":")[0].lower() in _PATHS:
         user = _HOSTS.match(url) is None
     else:
@@ -59,7 +59,7 @@ class Address:
 
 
 class Options:
-    """The options of one ledger, taken one by one; what nobody took is an error."""
+    """The options of one ledger, taken one by one; an option that was not taken is an error."""
 
     def __init__(self, url: str, values: Mapping[str, object]) -> None:
         self._url = shown(url)
@@ -130,7 +130,7 @@ class Options:
         return f"?{urlencode(texts)}" if texts else ""
 
     def finish(self) -> None:
-        """Raise if an option is left that nobody asked for. `partition` is for the users of the ledger."""
+        """Raise if an option is left that was not taken. `partition` may be left: it is for the users of the ledger."""
         self._left.pop("partition", None)
         if self._left:
             unknown = ", ".join(sorted(self._left))

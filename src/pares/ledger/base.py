@@ -7,10 +7,10 @@ So a `Log` may refuse, be late, or not know what became of an append, but it mus
 - reuse an offset, not even after everything was trimmed and the process restarted (tokens are offsets, and only grow);
 - skip in silence: a position that is no longer in the log is `LedgerGap`, one that is not yet in it `LedgerRewound`
   (a cursor beyond the end is silent on most servers, so a member would wait for ever on a log that was begun anew);
-- half do something: an append is in the log whole, or it raises, and then says whether it may still land.
+- do a part of something: an append is in the log whole, or it raises, and then says whether it may still land.
 
-A ledger knows bytes, not records. It has no opinion on time either: `Entry.timestamp_ms` is for people and for ageing,
-and no rule of the kernel looks at it.
+A ledger knows bytes, not records. `Entry.timestamp_ms` is for people and for ageing, and no rule of the claims kernel looks at
+it. Only exclusive NELI counts by it, and only where one clock sets it (`Stamping`).
 
 Three services, each a protocol: `Log`, `Group` (native assignment of partitions) and, in `bus`, `Bus` (broadcast). A ledger has
 at least one of them. What else it can do is in its `capabilities` where that is a fact, and where it is something to call, one
@@ -49,13 +49,14 @@ DEFAULT_RETENTION: Final = 3600.0
 
 
 Scope: TypeAlias = Literal["process", "host", "network"]
-"""From where a ledger can be reached: this process alone, all processes of one host (which share a clock), or anybody."""
+"""From where a ledger can be reached: this process alone, all processes of one host (which share a clock), or any host."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a handle on a ledger is and can do beyond a `Log` or a `Bus`: declared, and asked for nowhere else.
+    """What a handle on a ledger is and can do beyond a `Log` or a `Bus`. Other code learns of it here and nowhere else.
 
-    A ledger that says nothing (`Capabilities()`) works; what it declares makes it quicker, or allowed where it was not."""
+    A ledger that declares nothing (`Capabilities()`) works. What it declares makes members quicker, or lets it be used for
+    more."""
 
     readonly: bool = False
     """It was opened to look on only: every append raises `CapabilityError`."""
@@ -71,7 +72,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     anchors: bool = False
     """It can be asked without a round trip whether an entry is still there: see `Anchored`."""
     reassignment_bound: float | None = None
-    """Of a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
+    """For a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 
 
 @runtime_checkable
@@ -94,11 +95,11 @@ class Entry(NamedTuple):
 
 
 class Bell(Protocol):
-    """A wake-up for readers: rings soon after an append to its log by anybody, in whichever process.
+    """A wake-up for readers: rings soon after an urgent append to its log by any process.
 
     It promises no more than that. It may ring for nothing, and once for many appends; after `clear` the reader must
-    read until there is nothing new, then wait again. A reader should wake from time to time without it (ten times a
-    second is plenty): a bell can be taken away, for example when its file is deleted.
+    read until there is nothing new, then wait again. A reader should also look from time to time without it (ten times a
+    second is plenty): a bell may stop working, for example when its file is deleted.
     """
 
     def fileno(self) -> int:
@@ -151,7 +152,7 @@ class Log(Declaring, Protocol):
         ...
 
     def append(self, payload: bytes, partition: int = 0) -> int:
-        """Append one payload and return its offset, once it is acknowledged and readable by everybody.
+        """Append one payload and return its offset, once it is acknowledged and every reader can read it.
 
         An empty payload is a payload like any other. Raises `ConfigError` for one larger than `MAX_PAYLOAD`, or for a
         partition that isn't there; `LedgerUnavailable` when the ledger did not do it, with `unknown=True` if it may
@@ -162,11 +163,11 @@ class Log(Declaring, Protocol):
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
         """Append several payloads, all or nothing, and return their offsets, which grow.
 
-        What is not `urgent` is acknowledged as soon as everybody can read it, and wakes nobody: readers find it when
-        they read next. Where the ledger syncs lazily (`Capabilities.lazy_sync`) a power cut may take it, but nothing that
-        stands before something urgent.
+        An append that is not `urgent` is acknowledged as soon as every reader can read it, and wakes no reader: they find it
+        when they read next. Where the ledger syncs lazily (`Capabilities.lazy_sync`) a power cut may take it, unless an
+        urgent append has followed.
 
-        One group commit: it costs little more than one `append`. Nobody's entries come in between on SQLite and memory.
+        One group commit: it costs little more than one `append`. On SQLite, file and memory no other entries come in between.
         At most `MAX_BATCH` payloads and `MAX_BATCH_BYTES` bytes. An empty list does nothing. Errors as for `append`.
         """
         ...
@@ -192,12 +193,12 @@ class Log(Declaring, Protocol):
         """Delete every entry below `before`; `start` becomes `before`. Offsets are not used again.
 
         A `before` at or below `start` does nothing; one above `end` raises `LedgerRewound`. If it raises
-        `LedgerUnavailable` it has done a part, visible in `start`; call it again.
+        `LedgerUnavailable` it may have deleted a part, as `start` shows; call it again.
         """
         ...
 
     def identity(self) -> str:
-        """Says which log this is: another string when what stands behind the URL is another log than before."""
+        """Says which log this is: another string once the URL leads to another log than before."""
         ...
 
     def bell(self, partition: int = 0) -> Bell | None:
@@ -256,10 +257,10 @@ class Membership(Protocol):
 
 @runtime_checkable
 class Group(Protocol):
-    """Assignment of partitions, by the service, to those who joined: each partition to one member at a time.
+    """Assignment of partitions, by the service, to the members that joined: each partition to one member at a time.
 
-    "At a time" is the service's own view: a member that can't hear it may go on believing for a while. That is why
-    nothing exclusive is built on a `Group` alone.
+    This is so in the service's own view: a member that can't hear it may go on believing in an old assignment for a while.
+    Therefore nothing exclusive is built on a `Group` alone.
     """
 
     def join(
@@ -281,7 +282,7 @@ class Group(Protocol):
 
 @runtime_checkable
 class ManyAtOnce(Protocol):
-    """A log that does at once for several partitions what else costs a call for each."""
+    """A log that does in one call, for several partitions, what otherwise takes a call for each."""
 
     def append_each(self, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
         """Append each payload to the partition that is named with it, all or nothing, and return their offsets. `urgent`: as
@@ -321,7 +322,7 @@ class Checked(Protocol):
     """A ledger that can look over its files, or its service's settings, which no reader of records sees."""
 
     def checks(self) -> list[tuple[str, str]]:
-        """What `pares doctor` is to say of them: (good, note, warning or problem, and the text)."""
+        """The findings for `pares doctor`: a level (good, note, warning or problem) and a text for each."""
         ...
 
 

@@ -2,13 +2,13 @@
 
 Neither a file nor SQLite has a way to tell another process that something was committed. Polling costs either time (20 ms
 between looks are 10 ms of every takeover) or CPU (5 ms cost 1 % of a core in each idle member). So there is a named pipe beside
-the log: a writer of something urgent writes one byte into it, *after* the commit, and readers wait for that with an
-edge-triggered epoll. Nobody reads the bytes, so every waiting reader is woken by each of them; when the pipe is full, the
-ringer makes room first. (Realm wakes its processes in the same way.) Nothing depends on the bell but speed: it may be deleted,
-or the system may have no such pipes; then readers poll.
+the log. After the commit of an urgent append, its writer writes one byte into the pipe, and readers wait for that with an
+edge-triggered epoll. Readers leave the bytes where they are, so each byte wakes every waiting reader; when the pipe is full,
+the writer makes room first. (Realm wakes its processes in the same way.) Only speed depends on the bell: if it is deleted, or
+the system has no such pipes, readers poll.
 
-Why not inotify: the kernel takes its time to close one, up to 16 ms in which a killed process is not yet dead, and its
-locks not yet free. That alone would be four times what a proven takeover may take (R7).
+Why not inotify: the kernel takes up to 16 ms to close one, in which a killed process is not yet dead, and its locks are not yet
+free. That alone would be four times what a proven takeover may take (R7).
 
 Within one process an eventfd does the same for the memory ledger.
 """
@@ -28,7 +28,7 @@ _OPEN: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _ROOM: Final = 4096
 LISTEN: Final = 0.1
 _POLL: Final = 0.005
-"""Seconds between looks while waiting: with a bell, which may be taken away, and without."""
+"""Seconds between looks while waiting: with a bell, which may stop working, and without one."""
 
 T = TypeVar("T")
 
@@ -40,13 +40,13 @@ def make(path: str) -> None:
 
 
 def ring(path: str) -> None:
-    """Ring the bell at `path`, if there is one and somebody listens. Never raises: a bell is only for speed.
+    """Ring the bell at `path`, if there is one and a reader listens. Never raises: a bell is only for speed.
 
-    It is opened anew each time (a few microseconds): so there is no descriptor to leak or to inherit, and a bell that
-    was deleted and made again rings.
+    It is opened anew each time (a few microseconds). So there is no descriptor to leak or to inherit, and a bell that was
+    deleted and made again rings.
     """
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | _OPEN)  # raises if nobody listens
+        descriptor = os.open(path, os.O_WRONLY | _OPEN)  # raises if no reader listens
         try:
             try:
                 os.write(descriptor, b"\a")
@@ -66,7 +66,7 @@ def _make_room(path: str) -> None:
 
 
 class Ringer:
-    """Rings the bell at one path, again and again: keeps it open, which is four times as quick. One that was deleted and made
+    """Rings the bell at one path many times: keeps it open, which is four times as quick. A bell that was deleted and made
     again is found after `_LOOK` seconds."""
 
     _LOOK: Final = 1.0
@@ -135,7 +135,7 @@ class _Descriptor:
         if descriptor < 0:
             raise ClosedError("this bell was closed: ask the ledger for a new one")
         if os.getpid() != self._process:
-            # Reading here would swallow the events of the parent, with whom the child shares the open file.
+            # The child shares the open file with its parent: reading here would take the parent's events.
             raise ForkedError("this bell was made before a fork: open the ledger in the child and ask it for one")
         return descriptor
 
@@ -159,9 +159,9 @@ class _Descriptor:
 
 
 class FileBell(_Descriptor):
-    """Rings when somebody calls `ring` with the same path, in whichever process. `OSError` where there is no such bell.
+    """Rings when any process calls `ring` with the same path. `OSError` where there is no such bell.
 
-    With `create` it is made when it is missing (readers may come before writers).
+    With `create` it is made when it is missing, as readers may come before writers.
     """
 
     def __init__(self, path: str, *, create: bool) -> None:
@@ -208,7 +208,7 @@ class FileBell(_Descriptor):
         there = os.fstat(pipe)
         self._pipe, self._inode = pipe, (there.st_dev, there.st_ino)
         self._epoll.register(pipe, select.EPOLLIN | select.EPOLLET)
-        self._epoll.poll(0)  # what was rung before nobody need hear
+        self._epoll.poll(0)  # forget what was rung before: the caller reads first
 
     def _hang_up(self) -> None:
         pipe, self._pipe = self._pipe, -1
@@ -285,7 +285,8 @@ class PipeBell(_Descriptor):
 
 
 def awaited(look: Callable[[], list[T]], new_bell: Callable[[], FileBell | None], timeout: float) -> list[T]:
-    """What `look` returns, as soon as that is something, for up to so many seconds. Raises what it raises."""
+    """What `look` returns, as soon as that is not empty; after `timeout` seconds what it returns then. Raises what it
+    raises."""
     found = look()
     if found or timeout <= 0:
         return found

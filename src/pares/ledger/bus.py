@@ -1,8 +1,8 @@
-"""What a bus is, and one on any log: publish is append, listen is to follow the log's end.
+"""What a bus is, and one on any log: to publish is to append, to listen is to follow the log's end.
 
-Good for what a bus is for, many small messages to those who listen: what was published before somebody listened is not
-for him, and when the log jumps (R12) the listener goes on at its new end. It costs the disk what a log costs, so what
-was read by all who cared, judged by age, is deleted again.
+A bus carries many small messages to the members that listen. A listener gets nothing that was published before it listened, and
+when the log jumps (R12) it goes on at the new end. Messages take space in the log, so a publisher now and then
+deletes those older than `_KEEP` seconds.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ BUS_TOPIC: Final = "pares.bus"
 """The topic in which a ledger with a log carries its bus."""
 _BATCH: Final = 2000
 _KEEP: Final = 60.0
-"""Seconds that a message stays in the log; more than any listener is behind and still wants it."""
+"""Seconds that a message stays in the log at least: longer than a listener can be behind and still want it."""
 _TRIM_EVERY: Final = 256
 _LISTEN: Final = 0.1
 _POLL: Final = 0.005
@@ -32,24 +32,24 @@ _AGAIN: Final = 0.05
 
 @runtime_checkable
 class Bus(Protocol):
-    """Broadcast to everybody who listens now. Nothing is kept, nothing is acknowledged; a message may be lost.
+    """Broadcast to all listeners of the moment. Nothing is kept, nothing is acknowledged; a message may be lost.
 
     Messages of one publisher to one subject arrive in the order sent, at most once each.
     """
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """Send to all who listen to exactly this subject, in this process and others, the sender included.
+        """Send to all listeners of exactly this subject, in this process and others, the sender included.
 
         Raises `ConfigError` for a bad subject or size, `LedgerUnavailable` when it could not be sent.
         """
         ...
 
     def listen(self, subject: str, on_message: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call `on_message(payload)` on a thread of the bus for whatever is published after this returns.
+        """Call `on_message(payload)` on a thread of the bus for each message that is published after this returns.
 
-        Returns what stops it; once that has returned, `on_message` is not called again (if called from within
-        `on_message`: after that call). An exception in `on_message` is reported to `threading.excepthook` and ends
-        nothing. It should return soon: one thread serves all listeners.
+        Returns a function that stops it. Once that function has returned, `on_message` is not called again (if it was called
+        from within `on_message`: after that call). An exception in `on_message` is reported to `threading.excepthook`, and
+        listening goes on. `on_message` should return soon: one thread serves all listeners.
         """
         ...
 
@@ -73,7 +73,7 @@ class _Listener(NamedTuple):
 class TailBus:
     """A `Bus` over one partition of `log`, which must carry nothing else.
 
-    It has a thread while somebody listens, ended by `close` or with the last listener. `close` leaves the log open.
+    It has a thread while there are listeners, which ends with `close` or with the last listener. `close` leaves the log open.
     """
 
     def __init__(self, log: Log, partition: int = 0) -> None:
@@ -83,7 +83,7 @@ class TailBus:
         self._listeners: dict[int, _Listener] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        # Held while callbacks run, so that a caller that stops listening can wait for them; by the same thread, not wait.
+        # Held while callbacks run, so that a caller that stops listening waits for them; within a callback it need not wait.
         self._calling = threading.RLock()
         self._thread: _Follower | None = None
 
@@ -125,7 +125,7 @@ class TailBus:
 
     def _deliver(self, entry: Entry) -> None:
         if threading.current_thread() is not self._thread:
-            return  # it is ending, and who listens by now has a thread of its own
+            return  # this thread is ending, and later listeners have another one
         subject, _, payload = entry.payload.partition(b"\n")
         for number, listener in [*self._listeners.items()]:
             if listener.subject.encode() != subject or entry.offset < listener.since:
@@ -185,7 +185,7 @@ class _Follower(threading.Thread):
             self._wake.close()
 
     def _follow(self) -> float | None:
-        """Hand over what there is; the seconds to wait before the next look, None until the bell."""
+        """Hand over what there is. Returns the seconds to wait before the next look; None: until the bell rings."""
         try:
             entries = self._log.read(self._position, self._partition)
         except LedgerUnavailable:
@@ -218,7 +218,7 @@ def last_published(ledger: Ledger, subject: str) -> int | None:
 
 
 def as_bus(ledger: Ledger) -> Bus:
-    """The ledger itself if it is a bus, else a bus over a topic of it, which all who ask the same ledger share.
+    """The ledger itself if it is a bus, else a bus over a topic that all buses over the same ledger share.
 
     Close a `TailBus` before its ledger, or with it: closing the ledger ends the thread too.
     """

@@ -17,8 +17,8 @@ from .base import DEFAULT_RETENTION, check_partitions
 TIMEOUT: Final = 1.0
 """Seconds that a request may take, unless `timeout` says otherwise."""
 CONNECT: Final = 5.0
-"""Seconds that what happens once may take: names are looked up, TLS and SASL take several rounds, logs are made. For the first
-answer a `timeout` that is given counts instead, also a shorter one; for what is made, only a longer one."""
+"""Seconds that opening may take, and making a log: names are looked up, TLS and SASL take several round trips. A given
+`timeout` takes its place for the first answer; for what is made, only if it is longer."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
 """A client setting's name, as all of them are."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")

@@ -1,8 +1,8 @@
 """When a handle on a ledger may still be used: not after `close`, and never in a child that was forked with it.
 
-A fork copies the handle's memory but not the threads that were in the middle of using it, and not the locks that the
-kernel holds for the process. A copy that went on working would share one SQLite connection between two processes,
-which corrupts it; so the copy is dead, and says so.
+A fork copies the handle's memory, but neither the threads that were using it nor the locks that the kernel holds for the
+process. A copy that went on working would share one SQLite connection between two processes, which corrupts the file. So the
+copy is dead, and raises an error that says so.
 """
 
 import os
@@ -57,10 +57,10 @@ _owners: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def keep_after_fork(owner: object) -> None:
-    """In forked children, never let go of what `owner` has.
+    """In forked children, never free what `owner` has.
 
-    A client's threads are not there in a child. Ending it would wait for them for ever, or abort the process; so in a child
-    no client ends, also not when the interpreter does.
+    A client's threads don't exist in a child. Ending the client there would wait for them for ever, or abort the process. So in
+    a child no client is ended, not even when the interpreter ends.
     """
     import ctypes  # noqa: F401  # pyright: ignore[reportUnusedImport] - here, so that it need not be loaded in the child
 

@@ -1,8 +1,8 @@
 """A ledger inside one process, for tests and for trying things: `memory://NAME`.
 
 Handles with one name share one log, which lives as long as the process (or until `drop`), so that a member that is
-closed and opened again finds what it wrote. It keeps every promise of `Log`, and has a switch for the faults that
-real ledgers have: `MemoryLedger.cut`.
+closed and opened again finds what it wrote. It keeps every promise of `Log`, and can be made to fail as real ledgers do:
+`MemoryLedger.cut`.
 """
 
 import os
@@ -20,7 +20,7 @@ from pares.ledger import base
 from pares.ledger.base import Bell, Capabilities, Entry
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.source import Record
-from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+from pares.ledger.topics.keyed import PARTITIONS, KeyedAppends
 from pares.ledger.weak_set import WeakBag
 
 from .address import Address, Options
@@ -247,25 +247,8 @@ class MemoryLog:
         return partitions[partition]
 
 
-class MemoryTopic(MemoryLog):
+class MemoryTopic(KeyedAppends, MemoryLog):
     """A topic: a log with keys."""
-
-    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
-        check_record(payload, key)
-        if partition is None:
-            partition = 0 if key is None else self.partition_of(key)
-        return self._append([payload], partition, [key], urgent=True)[0]
-
-    def append_many(
-        self,
-        payloads: Sequence[bytes],
-        partition: int | None = None,
-        *,
-        keys: Sequence[bytes | None] | None = None,
-        urgent: bool = True,
-    ) -> list[int]:
-        check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
@@ -279,9 +262,6 @@ class MemoryTopic(MemoryLog):
                 break
             found.append(Record(at, ms, key, payload))
         return found
-
-    def partition_of(self, key: bytes) -> int:
-        return partition_for(key, self.partitions)
 
     def identity(self) -> str:
         space = self._open()

@@ -122,7 +122,7 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
     ),
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
-"""The ledgers that come with pares: one line is all that the rest of it knows of each."""
+"""The ledgers that come with pares: the rest of pares knows nothing else of each before it is opened."""
 
 
 def _examples() -> str:

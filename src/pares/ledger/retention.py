@@ -1,7 +1,7 @@
-"""Forgetting by age: a log may drop what is older than its retention, but only behind a place that its user names.
+"""Forgetting by age: a log may drop entries older than its retention, but only those below an offset that its user names.
 
-Age alone would be wrong for a coordination log: a joiner folds from the newest snapshot (R10), so what stands behind
-that snapshot may go, and what stands after it must stay however old it is. Hence two conditions, and the stricter wins.
+Age alone would be wrong for a coordination log: a joiner folds from the newest snapshot (R10), so entries before that snapshot
+may go, and entries after it must stay however old they are. An entry goes only if both conditions allow it.
 """
 
 import time
@@ -13,9 +13,9 @@ from .base import Log
 EVERY: Final = 60_000_000_000
 """Nanoseconds between two trims by one user of a log."""
 AGAIN: Final = 100_000_000
-"""Nanoseconds until the rest goes, of what was too much at once."""
+"""Nanoseconds until the next trim, if there was too much to trim at once."""
 AT_ONCE: Final = 5_000
-"""Entries trimmed in one go: while a member trims, it does not beat."""
+"""The most entries trimmed at once: while a member trims, it does not beat."""
 
 
 def expire(log: Log, before: int, partition: int = 0, *, age: float | None = None, now_ms: int | None = None) -> int:
@@ -45,8 +45,8 @@ def expire(log: Log, before: int, partition: int = 0, *, age: float | None = Non
 
 
 class Trimming:
-    """Now and then, and a part at a time: how a member has its log forget. `now`: a stopwatch in nanoseconds; `wall_us`: the
-    wall clock in microseconds."""
+    """Trims a log for a member, now and then, a part at a time. `now`: a stopwatch in nanoseconds; `wall_us`: the wall clock in
+    microseconds."""
 
     def __init__(self, log: Log, now: Callable[[], int], wall_us: Callable[[], int]) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class Trimming:
         self.last_at = now()
 
     def due(self) -> bool:
-        """Whether it is time, in a log that forgets; then it is not before a while has passed again."""
+        """Whether it is time to trim, in a log with retention. After a yes the next one comes `EVERY` later."""
         now = self._now()
         if self._log.retention is None or now < self.last_at + EVERY:
             return False
@@ -63,10 +63,10 @@ class Trimming:
         return True
 
     def trim(self, before: int, partition: int) -> bool:
-        """What may go below `before`, or a part of it; whether there may be more. Raises as `expire`."""
+        """Trims what may go below `before`, or a part of it. Returns whether there may be more. Raises as `expire`."""
         most = self._log.start(partition) + AT_ONCE
         return expire(self._log, min(before, most), partition, now_ms=self._wall_us() // 1000) >= most
 
     def hasten(self) -> None:
-        """The rest goes soon."""
+        """Has the next trim follow after `AGAIN`."""
         self.last_at += AGAIN - EVERY

@@ -1,8 +1,8 @@
-"""A log behind a service: what it appends and reads, with a tail that is followed and everything else asked for.
+"""A log behind a service: its appends and reads. Its tail is followed by a thread; for all else the service is asked.
 
-A caller that waits at the end of a partition reads from a `Window` that a thread fills; one that looks elsewhere, or must know
-for certain, asks the service. An empty answer is at most as old as a window lets it be, and never misses what this ledger has
-appended, or what an `end` of it has told of.
+A caller that waits at the end of a partition reads from a `Window` that the thread fills; a caller that reads elsewhere, or
+must know for certain, asks the service. An empty answer is at most as old as the window allows, and never misses what this
+ledger has appended, or what its `end` has returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Known:
         return self._known.get(topic)
 
     def put(self, topic: str, identity: str, partitions: int, asked: float) -> bool:
-        """Whether it was another log before. What was asked before what is known says nothing any more."""
+        """Notes an answer of the service that was asked for at `asked`; one that is older than the known one is dropped.
+        Returns whether the log was another one before."""
         before = self._known.get(topic)
         if before is not None and before[2] > asked:
             return False
@@ -53,7 +54,7 @@ class Known:
 
 
 class Service(Protocol):
-    """What a ledger and its topics have in common: the clients of the service. All of it may raise `LedgerUnavailable`."""
+    """What a ledger and its topics have in common: the clients of the service. All methods may raise `LedgerUnavailable`."""
 
     lifetime: Lifetime
     known: Known
@@ -74,9 +75,10 @@ class Service(Protocol):
         ...
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        """The first offset and the next one, by the server that decides, now.
+        """The first offset and the next one, as the server that decides has them now.
 
-        `least`: where the end has been already. The server that decides may be new, and not know yet: then it is asked again.
+        `least`: an end that the log is known to have reached. A server that has just begun to decide may not know of it yet:
+        then it is asked again.
         """
         ...
 
@@ -87,12 +89,12 @@ class Service(Protocol):
     def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]: ...
 
     def catch_up(self, window: Window) -> bool:
-        """Bring into a lazy window what stands behind it; at least what is known to be in the log, if there is any. False if
-        that can't be said now: then the log's bounds have to be asked for."""
+        """Read what follows a lazy window's end into it, at least all that is known to be in the log. False if that is not
+        possible now: then the caller asks for the log's bounds."""
         ...
 
     def stuck(self, window: Window) -> None:
-        """The tail does not bring what is in the log."""
+        """The tail does not bring an entry that is in the log: see to it that it goes on."""
         ...
 
     def trim(self, topic: str, partition: int, before: int) -> None:
@@ -156,7 +158,7 @@ class TailedLog:
         try:
             offsets = service.append(self._topic, payloads, partition, urgent)
         except LedgerUnavailable:
-            window.doubt()  # the tail may hear nothing as well: who reads now is to ask
+            window.doubt()  # the tail may hear nothing either: readers have to ask the service
             raise
         if offsets[-1] < known:
             # The log was longer before: it is another one, and everything that was known of it is void.
@@ -223,9 +225,9 @@ class TailedLog:
         if known > end:
             service.replaced(self._topic)
         if had > end:
-            # It has what is not in the log any more: a position that is found anew must not be read from it.
+            # The window has entries that are no longer in the log: no reader may get them.
             window.shut()
-        # Another thread may have appended while the service answered: what it knows counts too.
+        # Another thread may have appended while the service answered: `known` counts too, unless the log was replaced.
         window.answered(end, at_least=known <= end)
         return first, end
 

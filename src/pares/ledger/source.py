@@ -1,8 +1,8 @@
 """What consumers read from: one topic of users' records, on whatever ledger or service.
 
-A `Log` is what groups are coordinated by. A `Source` is what they consume, and the two need not be on one ledger. It differs
-where consumers need something else: records have keys, one reader may be lifted over what is not there (`Fetched.next`), much
-is read ahead where a round trip costs, and many threads fetch different partitions at once. See docs/sources.md.
+Groups coordinate by a `Log`, and consume a `Source`; the two need not be on one ledger. A source differs from a log where
+consumers need something else: records have keys, a fetch passes over holes (`Fetched.next`), records are read ahead where a
+round trip costs much, and many threads fetch different partitions at once. See docs/sources.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The newest entries of a partition, filled by a thread that follows it, and the bells that ring when something comes.
 
-An empty answer is as good as the last word of the service; when that is older than `fresh` seconds, the reader asks it.
+An empty answer is as good as the service's last word on the end; when that is older than `fresh` seconds, the reader asks it.
 
-Entries that are not urgent (R21) come in all the same and ring no bell. Where they are many, the window is *lazy*: the thread
-waits for urgent ones only, and a reader brings what there is when it reads.
+Entries that are not urgent (R21) come in, too, but ring no bell. Where they are many, the window is *lazy*: the thread waits
+for urgent entries only, and a reader fetches what is new when it reads.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from .bell import PipeBell
 FRESH: Final = 0.05
 """Seconds for which the service's last word on the end of a partition is taken for its end, if nothing else is said."""
 NEAR: Final = 0.1
-"""Seconds for which what is known to be in the log is awaited from the thread before the service is asked: it is on its way."""
+"""Seconds for which a reader waits for the thread to bring an entry that is known to be in the log, before it asks the
+service."""
 LAZY_FRESH: Final = 0.005
-"""Seconds for which a lazy window's last reading counts: members read several times in one round, and mean one."""
+"""Seconds for which a lazy window's last reading counts: a member may read several times in one round."""
 _KEEP: Final = 512
 _KEEP_BYTES: Final = 1 << 20
-"""Entries, and bytes, that are kept of each partition: what readers that are woken by them have not read yet. A reader that is
-further behind asks the service. Up to twice as much is held before the rest is let go."""
+"""Entries, and bytes, that are kept of each partition for readers that were woken and have not read them yet. A reader that is
+further behind asks the service. Up to twice as much is held before older entries are dropped."""
 
 PERIOD: Final = 10.0
 MANY: Final = 6
-"""So many in a period are many."""
+"""So many entries that are not urgent in a `PERIOD` of seconds are many."""
 NONE: Final = 30.0
-"""Seconds without one after which they are no longer many."""
+"""Seconds without such an entry after which they are no longer many."""
 LATELY: Final = 60.0
-"""Seconds after one for which readers may be lazy: longer than `NONE`, as another has read it later."""
+"""Seconds after such an entry for which readers may be lazy: longer than `NONE`, as other readers may have read it later."""
 
 
 class Quiet:
     """How many of a partition's entries are not urgent, as its reader sees them. The lock of its window guards it.
 
-    Readers go by it, and writers. A reader of a partition in which such entries are many no longer waits for each: that is
-    worth while in large groups, where all beat and nobody need be woken. A writer makes an urgent entry such that it wakes
-    those readers, too, where it has lately seen an entry that is not urgent. So a small group, whose entries are all urgent,
-    pays nothing. Both go by what they have read, so they may differ for a moment: then an urgent entry is found a little
-    later, as one of a writer that knows nothing of all this (release 0.1) always is.
+    Readers and writers both use it. A reader of a partition where such entries are many no longer waits for each of them: that
+    pays in large groups, where all members beat and no reader need be woken by a beat. A writer that has lately seen an entry
+    that is not urgent makes its urgent entries so that they wake lazy readers, too. So a small group, whose entries are all
+    urgent, pays nothing. Reader and writer go by what each has read, and may differ for a moment: then an urgent entry is found
+    a little later. An entry written by release 0.1, which knows none of this, is always found so.
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class Quiet:
         self._began = self._last = -LATELY
 
     def seen(self, count: int) -> None:
-        """Entries came now, and so many of them are not urgent."""
+        """Entries have come, `count` of which are not urgent."""
         now = time.monotonic()
         if now >= self._began + PERIOD:
             self._began, self._count = now, 0
@@ -68,7 +69,7 @@ class Quiet:
             self.many = False
 
     def noted(self) -> None:
-        """There was one, some time ago."""
+        """An entry that is not urgent was read, though not at the tail."""
         self._last = time.monotonic()
 
     @property
@@ -89,16 +90,16 @@ class Window:
         self.lazy = False
         """Whether the thread waits for urgent entries only."""
         self.life = 0
-        """Counts how often it was begun or shut: what was asked for before belongs to another life."""
+        """Counts how often it was begun or shut, so that answers to earlier requests are not put in."""
         self.quiet = Quiet()
         self.low = self.high = 0
         """It has everything from `low` to below `high`."""
         self.known = 0
-        """The partition's end as far as anybody has heard: `high` will reach it."""
+        """The partition's end, as far as it is known: `high` will reach it."""
         self.heard = -1.0
-        """When something has last come to the thread."""
+        """When the thread last got anything."""
         self.asked = -1.0
-        """When the service has last said, asked for it, that there is nothing at `high`."""
+        """When the service last answered a request by saying that there is nothing at `high`."""
         self.used = time.monotonic()
         self.bells: WeakBag[PipeBell] = WeakBag()
         self._entries: list[Entry] = []
@@ -118,14 +119,14 @@ class Window:
             return None
 
     def reach(self, offset: int, timeout: float) -> bool:
-        """Wait until there is something at or after `offset`; False if that doesn't come, or from elsewhere."""
+        """Wait until there is an entry at or after `offset`; False if none comes, or the thread is not the one to bring it."""
         with self.changed:
             if not self.open or self.lazy or offset < self.low:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, timeout) and self.open
 
     def comes(self, offset: int) -> bool:
-        """Wait a moment for an entry at `offset` or after it that is in the log, as somebody has said; whether it came."""
+        """Wait a moment for an entry at or after `offset` that is known to be in the log. Returns whether it came."""
         with self.changed:
             if not self.open or self.lazy or not self.low <= offset <= self.high or offset >= self.known:
                 return False
@@ -148,12 +149,12 @@ class Window:
                 self.changed.wait(timeout)
 
     def expect(self, end: int, *, at_least: bool) -> None:
-        """The partition ends there: so says the service, or an acknowledged append."""
+        """The partition ends at `end`, as the service or an acknowledged append says."""
         with self.changed:
             self.known = max(self.known, end) if at_least else end
 
     def answered(self, end: int, *, at_least: bool) -> None:
-        """`expect`, of what the service says now: for `fresh` seconds nobody need ask again."""
+        """As `expect`, for what the service answers now: for `fresh` seconds no reader need ask again."""
         with self.changed:
             self.known = max(self.known, end) if at_least else end
             if self.open and end == self.high:
@@ -183,10 +184,10 @@ class Window:
         life: int | None = None,
         at_end: bool = False,
     ) -> bool:
-        """These came; `end`: where the thread goes on, if the service has said so. `quiet`: the offsets of those that are not
-        urgent. `life`: for readers, which have asked by themselves, in which life of the window that was; the thread rings for
-        what they bring, too. `at_end`: the service has said that there is nothing behind them. Whether the window should be
-        lazy from now on, or no longer."""
+        """Takes entries in. `end`: where the thread goes on, if the service has said so. `quiet`: the offsets of entries that
+        are not urgent. `life`: given by readers, which ask by themselves: the life of the window when they asked. They ring no
+        bell; the thread rings for what they bring, too. `at_end`: the service has said that nothing follows. Returns whether
+        the window should change between lazy and not lazy."""
         with self.changed:
             if not self.open or (life is not None and life != self.life):
                 return False
@@ -215,7 +216,7 @@ class Window:
         self.low = max(self.low, self._entries[0].offset)
 
     def shut(self) -> None:
-        """What is here may no longer be in the log."""
+        """Empties the window: its entries may no longer be in the log."""
         with self.changed:
             self.life += 1
             self.open, self._entries, self._bytes = False, [], 0
@@ -223,13 +224,13 @@ class Window:
         self.ring()
 
     def doubt(self) -> None:
-        """The service has not said anything lately."""
+        """Has readers ask the service, as it has not said anything lately."""
         with self.changed:
             self.heard = self.asked = -1.0
             self.changed.notify_all()
 
     def wake(self) -> None:
-        """There may be something urgent that has not come here."""
+        """Wakes readers: an urgent entry may be in the log that is not in the window."""
         with self.changed:
             self.changed.notify_all()
         self.ring()

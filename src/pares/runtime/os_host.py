@@ -26,7 +26,7 @@ from pares.runtime.death import lock as proof
 from pares.runtime.death.watcher import DeathWatch
 from pares.runtime.driver.doorbell import Doorbell
 from pares.runtime.host import Leaver
-from pares.runtime.mailbox import Mailbox
+from pares.runtime.work.mailbox import Mailbox
 
 log: Final = logging.getLogger("pares.member")
 

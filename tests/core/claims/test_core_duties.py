@@ -8,7 +8,8 @@ import pytest
 from core_authors import Paper, Pen, began, token
 from core_driver import LOCK, A, Solo, challenger, leader, with_others
 
-from pares.core.events import Died, HandOver, Lead, Report, Watch
+from pares.core.claims.duties import EAGER, gather_ns
+from pares.core.events import Died, HandOver, Lead, Report, Wake, Watch
 from pares.core.lease import MS
 from pares.core.wire import records as R
 
@@ -146,3 +147,27 @@ def test_r10_a_defect_is_reported() -> None:
     pen.write(R.Snapshot, upto=upto, id="x", part=0, parts=1, world="{}")
     solo.run(0.1)
     assert "defect" in [report.kind for report in solo.of(Report)]
+
+
+def wakes_in(others: int) -> float:
+    """In how many milliseconds a standby asks to be woken whose fellows have just said that they write again in 100 ms."""
+    paper, pens = began(*(f"m{n:02}~1" for n in range(others)), roles=())
+    solo = Solo(paper=paper)
+    solo.run(0.05)
+    for pen in pens:
+        pen.beat(s=100)
+    solo.tick()
+    return (solo.of(Wake)[-1].at - solo.now) / MS
+
+
+def test_r21_in_a_large_group_nobody_wakes_because_another_is_late() -> None:
+    """Each quarter of a session it looks anyway, and sees it then."""
+    assert wakes_in(EAGER - 1) == 2 * 100 + 1000 // 4
+    assert wakes_in(EAGER) > 900, "its own next beat"
+
+
+def test_r21_the_larger_the_group_the_longer_a_round_gathers() -> None:
+    assert gather_ns(EAGER, 1000) == 0
+    assert 1 * MS < gather_ns(EAGER + 1, 1000) < gather_ns(100, 1000) == 10 * MS
+    assert gather_ns(1000, 1000) == gather_ns(300, 1000) == 25 * MS, "a fortieth of a session at the most"
+    assert gather_ns(1000, 10_000) == 100 * MS

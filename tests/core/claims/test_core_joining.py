@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from core_authors import BASE, Paper, Pen, began
 from core_driver import WALL_US, A, Solo, once
 
+from pares.core.claims.duties import EAGER
 from pares.core.claims.protocol import Stage
 from pares.core.errors import ConfigError
 from pares.core.events import Lead, Live, Stop
-from pares.core.lease import challenge_ns
+from pares.core.lease import MS, challenge_ns
 from pares.core.wire import forgetting
 from pares.core.wire import records as R
 
@@ -111,3 +114,25 @@ def test_r12_an_adrift_join_that_was_lost_is_written_again() -> None:
     solo = Solo("A", paper=paper, start=10)
     solo.fate = once("Join")
     assert solo.kinds(solo.run(2)) == ["Join", "Join"]
+
+
+def joined_after(others: int, **config: Any) -> list[int]:
+    """After how many milliseconds each of twenty newcomers, who know nothing of each other, writes its join."""
+    paper, _ = began(*(f"m{n:03}~1" for n in range(others)), roles=())
+    found: list[int] = []
+    for number in range(20):
+        solo = Solo(paper=Paper(), id=f"new~{number}", **config)
+        solo.paper.entries, solo.paper.end = list(paper.entries), paper.end
+        while not solo.of(Live):
+            solo.run(0.001, every=0.001)
+        found.append(solo.now // MS)
+    return found
+
+
+def test_newcomers_of_a_large_group_come_one_after_the_other() -> None:
+    assert set(joined_after(EAGER)) == {2}
+    assert len(set(joined_after(40))) > 10
+    assert max(joined_after(40)) <= 42
+    assert 100 < max(joined_after(200)) <= 202
+    assert max(joined_after(300)) <= 252, "a quarter of a session at the most"
+    assert set(joined_after(200, eligible=())) == {2}, "an administrator is not kept waiting"

@@ -68,8 +68,13 @@ def test_r12_adrift_the_longest_session_is_that_of_the_joins_still_there_or_the_
     assert Feed(paper, 10).run().longest_ms == 700
     Pen(paper, "whose join is gone~1").beat(s=5000)
     assert Feed(paper, 10).run().longest_ms == 20_004, "four times what it says of its next record, and a little"
-    Pen(paper, "who says nothing of it~1").beat(s=R.AT_ONCE)
+    hasty = Pen(paper, "who says nothing of it~1")
+    hasty.beat(s=R.AT_ONCE)
     assert Feed(paper, 10).run().longest_ms == R.MAX_SESSION_MS
+    hasty.beat(s=6000)
+    assert Feed(paper, 10).run().longest_ms == 24_004, "one record is enough to know that it is no longer than that"
+    hasty.beat(s=R.AT_ONCE)
+    assert Feed(paper, 10).run().longest_ms == 24_004
 
 
 def test_r12_adrift_a_genesis_over_the_last_record_begins_the_world() -> None:

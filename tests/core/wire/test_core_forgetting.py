@@ -171,6 +171,30 @@ def test_r20_a_member_that_holds_version_1_back_calls_nobody_silent() -> None:
     assert R.Forget not in map(type, solo.run(6))
 
 
+def test_r20_a_member_whose_own_records_come_back_late_calls_nobody_silent() -> None:
+    """A machine that is too slow for its members makes them silent, and each that is forgotten begins anew on it."""
+    paper, pens = began(*(f"p{i:03}~1" for i in range(KEPT + 8)), reads=2)
+    pens[0].beat(v=2)
+    pens[0].claim("A", v=2)
+    solo = Solo(paper=paper)
+    solo.run(0.1)
+    solo.fate, late = lambda records: "deaf", list[Any]()
+    for _ in range(6):
+        while solo.reading:
+            pens[0].beat(v=2)
+            late += solo.run(0.05)
+        late += solo.run(0.4)
+        solo.reading = True
+        solo.read()
+    assert late
+    assert R.Forget not in map(type, late)
+    solo.fate, well = lambda records: "lands", list[Any]()
+    for _ in range(40):
+        pens[0].beat(v=2)
+        well += solo.run(0.05)
+    assert R.Forget in map(type, well), "it is well again"
+
+
 def test_r20_a_living_member_that_was_called_silent_begins_anew() -> None:
     solo = Solo("A")
     solo.run(0.3)

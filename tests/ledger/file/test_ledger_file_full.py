@@ -125,4 +125,4 @@ def test_what_can_not_be_synced_is_not_acknowledged(tmp_path: Path, monkeypatch:
         with pytest.raises(LedgerUnavailable, match="check the disk") as caught:
             ledger.append(b"second")
         assert caught.value.unknown
-        assert ledger.append(b"third", urgent=False) == 2
+        assert ledger.append_many([b"third"], urgent=False) == [2]

@@ -182,7 +182,7 @@ def test_more_partitions_than_files_may_stay_open(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "x", partitions=300, sync="never")) as ledger:
         for turn in range(2):
             for partition in range(300):
-                assert ledger.append(b"%d" % partition, partition, urgent=False) == turn
+                assert ledger.append_many([b"%d" % partition], partition, urgent=False) == [turn]
         assert [entry.payload for entry in ledger.read(0, 7)] == [b"7", b"7"]
         assert len(os.listdir("/proc/self/fd")) < 290
 

@@ -99,7 +99,7 @@ def test_always_and_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ledger = opened(tmp_path / sync, sync=sync)
         assert ledger.capabilities.lazy_sync is False
         ledger.append_many([b"x"] * 4)
-        ledger.append(b"x", urgent=False)
+        ledger.append_many([b"x"], urgent=False)
         (segment,) = segments(tmp_path / sync)
         synced = disk.lengths.get(segment.stat().st_ino, 0)
         assert (synced > 0) == (sync == "always")

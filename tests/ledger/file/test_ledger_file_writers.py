@@ -108,7 +108,7 @@ def test_killed_at_any_moment() -> None:
             def work(turn: int = turn, write: int = write) -> None:
                 mine = opened(path, segment=4096)
                 for number in range(100_000):
-                    offset = mine.append(b"%d %d" % (turn, number), urgent=False)
+                    (offset,) = mine.append_many([b"%d %d" % (turn, number)], urgent=False)
                     os.write(write, b"%d %d\n" % (offset, number))
 
             child = forked(work)
@@ -134,7 +134,7 @@ def test_trimming_beside_readers_and_writers() -> None:
         def work() -> None:
             with closing(opened(path, segment=4096)) as mine:
                 for number in range(4000):
-                    mine.append(b"%d" % number + b" " * 60, urgent=False)
+                    mine.append_many([b"%d" % number + b" " * 60], urgent=False)
 
         child = forked(work)
         position = trimmed = 0

@@ -7,12 +7,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from runtime_tools import CALM, PATIENCE, QUICK, Crew, Faulty, Recorder, ids, until
 
 import pares
 from pares.core.errors import ClosedError, LedgerUnavailable, ParesError
+from pares.runtime.driver.event_log import Journal
+from pares.runtime.here import here
 
 
 @contextlib.contextmanager
@@ -271,3 +274,30 @@ def test_a_ledger_that_is_closed_under_its_member(memory: str, session: float) -
     with pytest.raises(ClosedError):
         me.step_down("A")
     me.close()
+
+
+def test_a_ledger_that_comes_and_goes_is_told_of_once(faulty: Faulty, caplog: pytest.LogCaptureFixture) -> None:
+    """And how often it was, when it is told of again."""
+    me = Crew(faulty).leader("a", session=1.0)
+    driver: Any = me._loop
+    for number in range(6):
+        if number == 5:
+            driver._quiet_until = 0  # some seconds later
+        faulty.away()
+        until(lambda: me.health().unreachable, "it notices")
+        faulty.back()
+        until(lambda: me.health().unreachable is None, "it is back")
+    said = [record.message for record in caplog.records if "out of reach" in record.message]
+    assert len(said) == 2, said
+    assert said[1].endswith("(and 4 times since this was last said)")
+
+
+def test_a_problem_that_comes_again_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(here())
+    for _ in range(120):
+        journal.problem("seats", "too many")
+    journal.problem("seats", "too few")
+    journal.problem("seats", "too many")
+    assert journal.problems == ("seats: too many (120 times)", "seats: too few", "seats: too many")
+    told = ["seats: too many", "seats: too many (10 times)", "seats: too many (100 times)", "seats: too few"]
+    assert [record.message for record in caplog.records] == [*told, "seats: too many"]

@@ -1,4 +1,4 @@
-"""What `watch` and `doctor` do for groups that run ALLCALL: they listen, where for others they read."""
+"""What `watch` and `doctor` do for groups that run ALLCALL: they listen, while for other groups they read a log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Listen = Annotated[
 
 
 def listens(ledger: str | None, protocol: str | None) -> bool:
-    """Whether a command is to listen, and not to read a log. Raises `ConfigError` for a protocol that is none."""
+    """Whether a command is to listen, and not to read a log. Raises `ConfigError` for an unknown protocol."""
     from pares.cli.common.options import chosen
     from pares.core.errors import ConfigError
     from pares.ledger import parse
@@ -57,7 +57,7 @@ def listens(ledger: str | None, protocol: str | None) -> bool:
 
 @contextmanager
 def listening(ledger: str | None, group: str, first: float) -> Iterator[tuple[AllCallObserver, str]]:
-    """Listens to a group, for `first` seconds before anything is said of it. Makes nothing, and needs no right to write.
+    """Listens to a group, for `first` seconds before the block begins. Makes nothing, and needs no right to write.
 
     Raises `ConfigError` if nothing of the group was heard.
     """

@@ -1,7 +1,8 @@
-"""The ledger of commands that are told of none: in the user's state folder.
+"""The ledger of commands that are given none: in the user's state folder.
 
-It is a file ledger, `ledger`. Release 0.1 had a SQLite file there, `pares.db`. Where that was used it is used on: a second
-ledger beside it would be a second world, with leaders of its own. Where both were, nobody can know which is meant.
+It is a file ledger, `ledger`. Release 0.1 had a SQLite file there, `pares.db`. Where that file was used it stays in use: a
+second ledger beside it would be a second world, with leaders of its own. Where both were used, the user has to say which is
+meant.
 """
 
 from __future__ import annotations

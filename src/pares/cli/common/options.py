@@ -127,7 +127,7 @@ def check_folder(option: str, folder: Path) -> None:
 
 @contextmanager
 def opened(url: str | None, *, write: bool = False) -> Iterator[Ledger]:
-    """That ledger, closed when the command is done. Commands that only look ask for no permission to write."""
+    """The ledger of this URL, closed when the command is done. Commands that only look need no right to write."""
     from pares.ledger import open as open_ledger
     from pares.ledger.registry import scheme_of
 
@@ -172,6 +172,6 @@ def told(url: str | None, group: str, *, write: bool = False) -> Iterator[Story]
 
 
 def check_readable(story: Story) -> None:
-    """Raises `CapabilityError` for a group that writes, by now, what this version can't read (R11)."""
+    """Raises `CapabilityError` for a group that writes a format version that this release can't read (R11)."""
     if story.reader.too_new:
         raise CapabilityError(story.reader.upgrade)

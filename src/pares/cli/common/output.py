@@ -35,7 +35,7 @@ EXTRAS: Final = {
     "nats": "nats",
     "psycopg": "postgres",
 }
-"""Which extra brings a module that may be missing."""
+"""The extra that installs a module which may be missing."""
 
 _PERMISSIONS: Final = "check who owns it, and how its disk is mounted"
 _ROOM: Final = "make room on its disk"
@@ -49,7 +49,7 @@ FILE_TROUBLE: Final = {
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,
 }
-"""Errors of files that are the user's matter, and what to do; any other one is a defect and keeps its traceback."""
+"""Errors of files that the user can mend, and what to do; any other error is a defect and keeps its traceback."""
 
 
 def console(*, error: bool = False) -> Console:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pares.supervise.hook import Hook
 
 LOOK_SECONDS: Final = 0.1
-"""How often a wrapper that waits to lead looks for signals."""
+"""Seconds between two looks for signals, while the wrapper waits to lead."""
 NEVER_LED: Final = 75
 """The exit code after `--wait`: sysexits.h's EX_TEMPFAIL, which few commands end with."""
 END: Final = (signal.SIGTERM, signal.SIGINT)
-"""End the wrapper. So do HUP and QUIT while there is no command that they could be meant for."""
+"""Signals that end the wrapper. HUP and QUIT do so, too, while no command runs."""
 
 
 class _Believed:
@@ -47,7 +47,7 @@ class _Believed:
 
 
 class Wrapper:
-    """The thread that waits to lead and runs the command, and what reaches it from others."""
+    """The thread that waits to lead and runs the command, and what other threads tell it."""
 
     def __init__(
         self, supervisor: Supervisor, *, group: str, hook: Hook | None, once: bool, json: bool, wait: float | None

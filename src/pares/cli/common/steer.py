@@ -1,7 +1,7 @@
 """What the steering commands share: check the names first, ask, then wait until the log shows that it was done.
 
-An administrator only asks, and holders act (R13): a command that returned when its request was written would report as done
-what nobody has done yet, and may never do (a holder that is frozen, a barrier that still runs).
+An administrator only asks, and holders act (R13). If a command returned when its request was written, it would report as done
+what no holder has done yet, or may never do (a frozen holder, a barrier that still runs).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ POLL_SECONDS: Final = 0.02
 
 @contextmanager
 def steering(url: str | None, group: str, check: Callable[[Story], None]) -> Iterator[tuple[Story, Admin]]:
-    """A group's story and an administrator in it. `check` comes first: what can't be asked is not worth a join."""
+    """A group's story and an administrator in it. `check` comes first, so that an impossible request costs no join."""
     from pares.runtime import Admin
 
-    # What goes wrong with the administrator is raised; its log would only say it a second time.
+    # Errors of the administrator are raised; its log would only repeat them.
     logging.getLogger("pares").setLevel(logging.CRITICAL)
     with told(url, group, write=True) as story:
         check(story)
@@ -52,7 +52,7 @@ def wait(story: Story, done: Callable[[], bool], timeout: float) -> bool:
 
 
 def report(done: bool, text: str, late: str, answer: dict[str, Any], *, json: bool, timeout: float) -> None:
-    """Says how it ended; raises `SystemExit(1)` if it was waited for in vain."""
+    """Prints how it ended. Raises `SystemExit(1)` if the command has waited in vain."""
     if json:
         print_json({**answer, "done": done})
     elif done:
@@ -82,7 +82,7 @@ def need_member(story: Story, name: str) -> MemberState:
 
 
 def need_known(story: Story) -> None:
-    """Raises `ParesError` where nobody can know who holds what."""
+    """Raises `ParesError` if the log no longer tells which member holds which seat."""
     if story.adrift:
         raise ParesError(
             f"the beginning of the log at {story.url} is gone and it holds no snapshot of group {story.group!r}; "

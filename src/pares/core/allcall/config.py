@@ -13,7 +13,7 @@ class Settings(Struct, frozen=True):
 
     group: str
     id: str
-    """`name~incarnation`: no two members, and no two lives of one, have the same."""
+    """`name~incarnation`: no two members have the same, nor two incarnations of one member."""
     rank: int = 0
     roles: tuple[str, ...] = ()
     heartbeat_ms: int = 1000
@@ -24,9 +24,10 @@ class Settings(Struct, frozen=True):
     start_offset_ms: int = 0
     """By how much its beats are behind others', so that not all call at once: a random part of a beat."""
     init_ms: int | None = None
-    """How long it is silent to begin with; `lease + skew` unless nothing can have been forgotten (H12)."""
+    """How long it is silent to begin with. None: `lease + skew`, which is needed wherever it may have forgotten a claim
+    (H12)."""
     barrier_ms: int = 0
-    """How long what is given up by plan may wait for `WorkOver` before it is released; 0: it waits for nothing."""
+    """How long a role that is given up by plan may wait for `WorkOver` before it is released; 0: it does not wait."""
     host: str = ""
 
 

@@ -1,18 +1,19 @@
 """One role's claims, as one member knows them, and which of them counts.
 
-H1   Only the holder writes its claim. The first among those heard lately claims; no member claims for another.
-H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; others than the holder add `skew`. No clocks are
+H1   Only the holder writes its claim. The best ranked of the members heard lately claims; no member claims for another.
+H3   A claim lives by the receiver's stopwatch, from receipt, for `ttl`; members other than the holder add `skew`. No clocks are
      compared.
-H4   Of copies of one claim, passed on by others, the one that ends soonest counts; only a later claim of its holder's prolongs
-     it. [each relay adds its delay: with the latest a dead leader's lease creeps on for ever; if relays rounded down, all
-     would take a living leader's for over before it is]
-H7   A later claim of the same holder replaces an earlier one, also if it ends sooner: a release does.
-H9   Between two live claims, which a split or a lost message leaves behind, a fixed order of numbers that all read alike: by
-     `expires`, then rank, then id; or by rank, then id. Never by what is left of them, which each receiver measures otherwise.
-H10  Ids are told apart to the last bit, so no two claims are equal. An id is one incarnation's.
-H18  A term is above every term that its claimer has heard of, and stays so: whoever leads and hears of a later term goes on
-     under a new one, above it. [after a split the leader that remains may have the lower token, and fences that have seen
-     the other's refuse it for ever]
+H4   Of copies of one claim that members pass on, the one that ends soonest counts; only a later claim of the holder prolongs
+     it. [each relay adds its delay: if the latest end counted, a dead leader's lease would last for ever; if relays rounded
+     down, members would take a living leader's lease for over too early]
+H7   A later claim of the same holder replaces an earlier one, also if it ends sooner, as a release does.
+H9   A split or a lost message may leave two live claims. Which is better follows from numbers that all members read alike: the
+     order is `expires`, then rank, then id; or rank, then id. It never follows from what is left of a claim, as each receiver
+     measures that differently.
+H10  Ids are compared whole, so no two claims are equal. Each incarnation has an id of its own.
+H18  A term is above every term that its claimer has heard of, and stays so: a leader that hears of a later term goes on under a
+     new one above it. [after a split the leader that remains may have the lower token, and fences that have seen the other
+     token refuse it for ever]
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ class Known(Struct, gc=False):
     """When it ends, on this member's stopwatch; in the past if it was released."""
     released: bool = False
     heard: int = 0
-    """When its holder was last heard to say it, by this member's stopwatch; or whoever passed it on, who said it first."""
+    """When this member last heard the claim from its holder, by its stopwatch; until then, when it first heard it from another
+    member."""
 
     def left_ms(self, now: int) -> int:
-        """Rounded up: what many pass on to each other would else lose up to a millisecond each time (H4)."""
+        """What is left of it, rounded up: rounded down, it would lose up to a millisecond each time it is passed on (H4)."""
         return -(-max(0, self.deadline - now) // MS)
 
     def passed_on(self, role: str, now: int) -> Claim:
-        """The claim as it is told to others."""
+        """The claim as a call passes it on."""
         ttl = 0 if self.released else self.left_ms(now)
         return Claim(role, self.holder, self.rank, self.term, self.seq, ttl, self.expires)
 
@@ -66,7 +68,7 @@ ORDERS: Final[dict[Order, Callable[[Known], tuple[int | str, ...]]]] = {"lease":
 
 
 def sooner(one: int, other: int) -> int:
-    """Which of two ends of one and the same claim counts (H4)."""
+    """The end that counts, of two ends heard for one claim (H4)."""
     return min(one, other)
 
 
@@ -76,23 +78,24 @@ class Election:
     def __init__(self, role: str, me: str, rank: int, order: Order, skew: int) -> None:
         self.role = role
         self.highest = 0
-        """The highest term heard of, or claimed (H18)."""
+        """The highest term that this member has heard of, or claimed (H18)."""
         self.top = 0
-        """The highest token of others that was heard of."""
+        """The highest token of another member that it has heard of."""
         self.mine: Known | None = None
         """The claim by which this member leads."""
         self.giving: Known | None = None
-        """One by which it has led: it believes no more, but says so only when its barrier has returned."""
+        """The claim of a role that it is giving up: it no longer believes, but releases the role only when its barrier has
+        returned."""
         self._me, self._rank, self._skew = me, rank, skew
         self._key = ORDERS[order]
         self._claims: dict[str, Known] = {}
         self.last_sign: int | None = None
-        """When the holder was last heard that went in silence before this member's own term; None if nobody did."""
+        """When the holder before this member's own term was last heard, if that holder went silent; else None."""
         self.told: tuple[str | None, int] = (None, 0)
         """The leader and the term that this member's user was told of last."""
 
     def hear(self, claim: Claim, now: int) -> bool:
-        """Somebody's claim, by whomever it was told; whether it says anything new."""
+        """Takes in a claim, from its holder or passed on. Returns whether it is new."""
         self.highest = max(self.highest, claim.term)
         if claim.holder == self._me:
             return False
@@ -112,12 +115,12 @@ class Election:
         return False
 
     def heard_from(self, holder: str, now: int) -> None:
-        """It was its holder who told it just now."""
+        """The holder itself has said its claim just now."""
         if holder in self._claims:
             self._claims[holder].heard = now
 
     def lives(self, claim: Known, now: int) -> bool:
-        """Whether it still stands in others' way (H3)."""
+        """Whether the claim still keeps other members from claiming (H3)."""
         return not claim.released and now < claim.deadline + self._skew
 
     def others(self, now: int) -> list[Known]:
@@ -131,7 +134,7 @@ class Election:
         return min(claims, key=self._key, default=None)
 
     def gone_silent(self) -> str | None:
-        """Whose term, the newest of all, ended without a word; asked when no claim lives."""
+        """The holder of the newest term, if that ended without a release. Asked when no claim lives."""
         last = max(self._claims.values(), key=lambda claim: (claim.term, claim.seq), default=None)
         if last is None or last.released or last.term < self.highest:
             self.last_sign = None
@@ -144,17 +147,17 @@ class Election:
         return max((claim.deadline + self._skew for claim in self.others(now)), default=None)
 
     def claim(self, now: int, wall_ms: int, lease: int, floor: int) -> Known:
-        """Begin a term. `floor`: below what no term begins."""
+        """Begins a term. `floor`: the lowest term to begin with."""
         term = max(self.highest + 1, floor)
         self.highest = term
         self.mine = Known(self._me, self._rank, term, 1, wall_ms + lease // MS, now + lease)
         return self.mine
 
     def renew(self, now: int, wall_ms: int, lease: int) -> Known:
-        """Prolong one's own claim. `now` was read before anything is stamped or sent."""
+        """Prolongs this member's claim. `now` was read before anything is stamped or sent."""
         old = self.mine or self.giving
         assert old is not None
-        # The order must not be turned round by a wall clock that is set back.
+        # A wall clock that is set back must not make the renewed claim the worse one.
         expires = max(old.expires + 1, wall_ms + lease // MS)
         renewed = Known(self._me, self._rank, old.term, old.seq + 1, expires, now + lease)
         if self.mine is not None:
@@ -164,7 +167,7 @@ class Election:
         return renewed
 
     def outbid(self) -> Known | None:
-        """A leader's new claim when another token is above its own; it lasts no longer than the old one."""
+        """A leader's new claim, if it has heard a token above its own; it lasts no longer than the old one. Else None."""
         old = self.mine
         if old is None or token(old.term, old.holder) > self.top:
             return None
@@ -173,11 +176,11 @@ class Election:
         return self.mine
 
     def stop_believing(self) -> None:
-        """One's own term is over; the claim still stands in others' way."""
+        """This member's term is over; its claim still keeps others from claiming."""
         self.giving, self.mine = self.mine, None
 
     def give_up(self) -> Claim:
-        """End one's own claim, and say so: its release, for whoever hears it."""
+        """Ends this member's claim. Returns the release that says so."""
         old = self.mine or self.giving
         assert old is not None
         self.mine = self.giving = None

@@ -1,15 +1,15 @@
-"""Which of the calls that come in are news, and which were said long ago (H16).
+"""Which of the calls that come in are new, and which were sent long ago (H16).
 
-A client may keep what it could not send, a network may hold a message back or carry it twice. What a call says lasts from
-receipt, so an old call is worse than none.
+A client may keep what it could not send; a network may hold a message back, or carry it twice. A receiver counts the claims in
+a call from when it receives the call, so an old call is worse than none.
 
-Number  Of one sender no call counts whose number is not above all that were heard of it, also when it was not heard for long.
-        [a late copy would be a sign of life of somebody who has gone]
-Age     A call sent longer than a lease ago, by the wall clocks, does not count.
-Pace    Wall clocks may be wrong by more than a lease, and then ages are wrong too. If a sender's calls come again and again,
-        for a window, each about as late as the one before, they are new, whatever the clocks say; what was kept comes all at
-        once. [two whose clocks are a lease apart would be deaf to each other for ever, and both lead]
-        What comes a lease later than the sender's last one is old, also if its clock is fast.
+Number  A call counts only if its number is above all numbers heard of its sender, however long ago.
+        [a late copy would be a sign of life of a member that has gone]
+Age     A call that was sent longer than a lease ago, by the wall clocks, does not count.
+Pace    Wall clocks may be wrong by more than a lease, and then ages are wrong too. So if a sender's calls have come for a
+        window, each about as late as the one before, they are new, whatever the clocks say: calls that were kept come all at
+        once. [two members whose clocks are a lease apart would be deaf to each other for ever, and both lead] If the sender's
+        clock is fast, a call that comes more than a lease later than the one before is old all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pares.core.allcall.messages import Call
 from pares.core.lease import MS
 
 _KEEP: Final = 10
-"""Leases for which a silent sender is remembered: longer than any call of its may be taken for a new one."""
+"""Leases for which a silent sender is remembered: longer than an old call of its could still be taken for a new one."""
 
 
 class Sender(Struct, gc=False):
@@ -32,10 +32,12 @@ class Sender(Struct, gc=False):
     heard: int
     """When its last call was heard."""
     late: int
-    """Own stopwatch less its wall clock, in ms, at its last call: no time, but it stays about the same."""
+    """The receiver's stopwatch less the sender's wall clock, in ms, at the last call. It means nothing by itself, but it hardly
+    changes from call to call."""
     at: int
+    """When the last call came that was looked at for its pace."""
     since: int
-    """From when on calls have come at one pace, and when the last of them did."""
+    """Since when its calls have come at one pace."""
 
 
 class Hearing:
@@ -46,7 +48,7 @@ class Hearing:
         self._senders: dict[str, Sender] = {}
 
     def news(self, call: Call, now: int, wall_ms: int) -> bool:
-        """Whether the call counts; it is remembered."""
+        """Whether the call counts. Remembers it."""
         late = now // MS - call.s
         known = self._senders.get(call.m)
         if known is None:
@@ -58,7 +60,8 @@ class Hearing:
         return not self._too_old(call, known, late, now, wall_ms)
 
     def off_s(self, call: Call, wall_ms: int) -> int:
-        """By how many seconds the sender's wall clock is wrong, or one's own, if it is more than a lease."""
+        """By how many seconds the sender's wall clock is ahead of the receiver's (below 0: behind), if by more than a lease;
+        else 0."""
         off = wall_ms - call.s
         return -off // 1000 if abs(off) * MS > self._lease else 0
 

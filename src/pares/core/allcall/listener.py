@@ -1,8 +1,8 @@
-"""An ALLCALL group as somebody hears it who says nothing: who is there, which claims live, and whether all agree.
+"""An ALLCALL group as a listener hears it that says nothing: which members are there, which claims live, and whether all agree.
 
-Everybody calls all once a beat, and says whom it takes for the leader: so whoever listens for a beat or two knows the group as
-its members do, each one's view beside the others'. What is promised is what was heard, by the listener's own stopwatch; a split
-is seen only by who hears both sides.
+Each member calls once a beat, and says whom it takes for the leader. So a listener knows the group as its members do after a
+beat or two, and sees each member's view beside the others'. It tells what it has heard, by its own stopwatch; it sees a split
+only if it hears both sides.
 
     changes = overheard.hear(payload, now, wall_ms)
 """
@@ -33,13 +33,13 @@ class Speaker(Struct, gc=False):
     rank: int
     phase: Phase
     roles: tuple[str, ...]
-    """Those that it would lead now."""
+    """The roles that it would lead now."""
     views: dict[str, str]
-    """Whom it takes for the leader of each role."""
+    """The member that it takes for the leader of each role."""
     heard: int
     n: int
     ahead_ms: int
-    """By how much its wall clock is ahead of the listener's, at least: the message's way is in it."""
+    """By how much its wall clock is ahead of the listener's, at least: the delay of the message makes it look less."""
     heartbeat_ms: int
     lease_ms: int
     skew_ms: int
@@ -56,17 +56,17 @@ class Overheard:
     def __init__(self, group: str) -> None:
         self.group = group
         self.messages = 0
-        """Heard so far, of this group."""
+        """Calls of this group heard so far."""
         self.bad: dict[str, int] = {}
-        """What was no call, by the reason."""
+        """How many messages were no calls, by the reason."""
         self.others: set[str] = set()
-        """Other groups that were heard."""
+        """The other groups that were heard."""
         self._speakers: dict[str, Speaker] = {}
         self._elections: dict[str, Election] = {}
         self._led: dict[str, tuple[str | None, int]] = {}
 
     def hear(self, payload: bytes, now: int, wall_ms: int) -> list[Change]:
-        """Take a message in, whoever sent it."""
+        """Takes a message in, of any sender. Returns what it changes."""
         call = decode(payload)
         if isinstance(call, Bad):
             self.bad[call.reason] = self.bad.get(call.reason, 0) + 1
@@ -94,7 +94,7 @@ class Overheard:
         return changes + self._turns(now, call.m)
 
     def pass_time(self, now: int) -> list[Change]:
-        """Forget who has not been heard for two and a half of its beats, and claims that have ended."""
+        """Forgets members that were not heard for two and a half of their beats, and claims that have ended."""
         changes: list[Change] = []
         for speaker in [*self._speakers.values()]:
             if now >= speaker.heard + int(WINDOW * speaker.heartbeat_ms * MS):
@@ -105,16 +105,16 @@ class Overheard:
     # What there is to see --------------------------------------------------------------------------------------------
 
     def members(self) -> list[Speaker]:
-        """The peers heard lately, the lowest rank first."""
+        """The members heard lately, the lowest rank first."""
         return sorted(self._speakers.values(), key=lambda speaker: (speaker.rank, speaker.id))
 
     def roles(self) -> list[str]:
-        """Those that somebody would lead, or that somebody leads."""
+        """The roles that a member leads, or would lead."""
         wanted = {role for speaker in self._speakers.values() for role in speaker.roles}
         return sorted(wanted | {role for role, (holder, _) in self._led.items() if holder is not None})
 
     def claims(self, role: str, now: int) -> list[Known]:
-        """Live claims to the role: the one that counts, then the others that there are for as long as messages don't pass."""
+        """Live claims to the role: the one that counts, then others, which there are only while messages don't pass."""
         election = self._elections.get(role)
         if election is None:
             return []
@@ -122,7 +122,7 @@ class Overheard:
         return [] if best is None else [best, *(claim for claim in live if claim is not best)]
 
     def views(self, role: str) -> dict[str | None, list[str]]:
-        """The members that believe in each leader; under None those that know of no leader."""
+        """For each leader that members name, the members that name it; under None those that know of no leader."""
         found: dict[str | None, list[str]] = {}
         for speaker in self.members():
             if role in speaker.roles or role in speaker.views:
@@ -130,7 +130,8 @@ class Overheard:
         return found
 
     def disagreement(self, now: int) -> dict[str, dict[str | None, list[str]]]:
-        """The roles whose leader is not the same for all, or to which there are several live claims, with `views` of each."""
+        """The roles with several live claims, or whose leader is not the same for all members; with the `views` of each
+        role."""
         return {
             role: views
             for role in self.roles()
@@ -146,7 +147,7 @@ class Overheard:
         return election
 
     def _turns(self, now: int, by: str) -> list[Change]:
-        """Roles that are led by somebody else than before."""
+        """Changes for the roles whose leader is another one than before."""
         changes: list[Change] = []
         for role, election in self._elections.items():
             best = election.best(now)

@@ -6,13 +6,13 @@
                                                           c  claims, one a role: the best one known
     h  host             t  heartbeat, lease, skew; ms     o  order, lease or rank: h, t and o are for people
 
-A claim is its holder's word (H1): nobody else makes or prolongs one, others pass it on. It says
+Only its holder makes or prolongs a claim (H1); other members pass it on. It says
 
     term, seq   which claim of which term; a later one of the same holder replaces an earlier one, whatever its ttl (H7)
     ttl         milliseconds that are left of it at sending; 0: released. Judged on the receiver's stopwatch (H3)
-    expires     the holder's wall clock at its end: the same number for all, good for an order, and for nothing else (H3)
+    expires     the holder's wall clock at its end: the same number for all members; it serves to order claims, no more (H3)
 
-Like records (R11): what does not decode, is too large or impossible is counted and dropped, and stops nobody.
+As with records (R11), what does not decode, is too large or impossible is counted and dropped, and stops no reader.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ MAX_TTL_MS: Final = 600_000
 MAX_ROLES: Final = 200
 MAX_TERM: Final = 2**31
 MAX_RANK: Final = 2**256
-"""Ranks are any integers between minus this and this: also a long random number, drawn so that no two are alike."""
+"""A rank is any integer between minus this and this, so that it may be a long random number that no other member draws."""
 _TIE_BITS: Final = 22
 TERM_ORIGIN_S: Final = 1_577_836_800
-"""Terms begin at the seconds since 2020, so that they go on growing when everybody has forgotten everything."""
+"""The first term of a group is the number of seconds since 2020, so that terms go on growing when all members were
+restarted."""
 
 Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_TTL_MS)]
 Term: TypeAlias = Annotated[int, Meta(ge=1, lt=MAX_TERM)]
@@ -80,7 +81,7 @@ class Call(Struct, frozen=True):
 
 
 class Bad(Struct, frozen=True):
-    """What was heard is no call."""
+    """A message that is no call."""
 
     reason: str
 
@@ -104,11 +105,11 @@ def decode(payload: bytes) -> Call | Bad:
 
 @lru_cache(1024)
 def token(term: int, holder: str) -> int:
-    """The fencing token of a term: it grows with the term, and of two holders of one term each has its own, but for one pair
-    in four million (a hash of 22 bits tells them apart: terms take the other 31 of the 53 that JSON's numbers have).
+    """The fencing token of a term: it grows with the term, and differs between two holders of one term, but for one pair in
+    four million. (22 bits of it are a hash of the holder; the term takes the other 31 of the 53 that JSON's numbers have.)
 
-    So on one side tokens are in order. Two sides may both write meanwhile, and which of them has the higher one says nothing;
-    when they hear each other, the leader that remains takes one above both (H18).
+    So on one side of a split tokens are in order. Leaders on both sides may write meanwhile, and which of them has the higher
+    token means nothing; when they hear each other, the leader that remains takes a token above both (H18).
     """
     tie = int.from_bytes(hashlib.blake2s(holder.encode(), digest_size=4).digest()) >> (32 - _TIE_BITS)
     return (term << _TIE_BITS) + tie

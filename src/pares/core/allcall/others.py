@@ -1,4 +1,4 @@
-"""Roles that others may lead and this member may not: everybody knows who leads them."""
+"""Roles that other members may lead and this one may not: it still knows who leads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pares.core.allcall.messages import Claim
 from pares.core.lease import MS
 
 MAX_WATCHED: Final = 10_000
-"""Roles of others whose leaders are kept in mind."""
+"""The most such roles whose leaders are remembered."""
 
 
 class Others(dict[str, Election]):
@@ -34,8 +34,9 @@ class Others(dict[str, Election]):
         self[claim.role].hear(claim, now)
 
     def _make_room(self, now: int) -> None:
-        """Forgets the roles that nobody leads any more; once a beat, for it looks at all of them, and a call may name a hundred
-        roles for which there is no room. A holder says its claim with each beat, so a role that is turned away comes again."""
+        """Forgets the roles that no member leads any more. At most once a beat, as it looks at all of them, and one call may
+        name a hundred roles for which there is no room. A role that is left out now comes again: a holder repeats its claim
+        with each beat."""
         if now >= self._swept + self._beat:
             self._swept = now
             for role in [role for role, known in self.items() if known.best(now) is None]:

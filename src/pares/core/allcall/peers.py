@@ -1,8 +1,8 @@
-"""The peers that one member hears, and whether it is heard itself.
+"""The peers that one member hears, and whether the member is heard itself.
 
-H5   Whether others hear a member it learns from its own calls: they come back to it by the same way.
-H15  A member that hears nobody, not even itself, is alone.
-H16  What is not news (`freshness`) is no sign of life.
+H5   A member knows that others can hear it as long as its own calls come back to it: they take the same way.
+H15  A member that hears no peer is alone.
+H16  A call that is not new (`freshness`) is no sign of life.
 H17  A member that stood still gives all others a beat to be heard in, before it takes them for lost.
 
 A peer is gone after `WINDOW` silent beats, or when it says goodbye.
@@ -21,7 +21,7 @@ from pares.core.events import Effect, PeerJoined, PeerLost, Report
 from pares.core.lease import MS
 
 WINDOW: Final = 2.5
-"""Beats for which somebody who was heard is taken to be there."""
+"""Beats for which a peer is taken to be there after it was heard."""
 
 
 class Peer(Struct, gc=False):
@@ -31,13 +31,13 @@ class Peer(Struct, gc=False):
     phase: Phase
     roles: frozenset[str]
     views: dict[str, str]
-    """Whom it takes for the holder of each role."""
+    """The member that it takes for the holder of each role."""
     heard: int
     host: str
 
 
 class Company:
-    """The others, and the way to them."""
+    """The peers, and whether calls pass between them and this member."""
 
     def __init__(self, settings: Settings) -> None:
         self.window = int(WINDOW * settings.heartbeat_ms * MS)
@@ -48,21 +48,21 @@ class Company:
         self._last_heard: int | None = None
         self._n = 0
         self._sent: dict[int, tuple[int, int]] = {}
-        """When one's own calls of late were sent, and what time they said."""
+        """For each recent call of this member, by number: when it was sent, and the wall-clock time in it."""
         self._loop: int | None = None
-        """When the newest of one's own calls that have come back was sent (H5)."""
+        """When the newest of this member's own calls that have come back was sent (H5)."""
 
     # One's own calls -------------------------------------------------------------------------------------------------
 
     def number(self, now: int, said: int) -> int:
-        """The number of a call that is sent now, and says that it is `said` (ms)."""
+        """The number of a call that is sent now, with the wall-clock time `said` (ms) in it."""
         self._n += 1
         self._sent = {n: sent for n, sent in self._sent.items() if now < sent[0] + self.window}
         self._sent[self._n] = (now, said)
         return self._n
 
     def come_back(self, call: Call) -> list[Effect]:
-        """One's own call: others can hear it too."""
+        """This member's own call has come back: others can hear it too."""
         sent = self._sent.get(call.n)
         if call.n > self._n or (sent is not None and sent[1] != call.s):
             return [Report("cloned", f"somebody else sends as {call.m}: give each member an id of its own")]
@@ -71,13 +71,13 @@ class Company:
         return []
 
     def loops(self, now: int) -> bool:
-        """Whether one's own calls come back (H5)."""
+        """Whether this member's own calls come back (H5)."""
         return self._loop is not None and now < self._loop + self.window
 
     # Others' calls ---------------------------------------------------------------------------------------------------
 
     def news(self, call: Call, now: int, wall_ms: int) -> bool:
-        """Whether a call of somebody else counts (H16)."""
+        """Whether a call of another member counts (H16)."""
         if not self._hearing.news(call, now, wall_ms):
             return False
         self._last_heard = now
@@ -95,7 +95,7 @@ class Company:
         return effects
 
     def _warnings(self, call: Call, wall_ms: int) -> list[Effect]:
-        """Tells what a person should put right about a newcomer."""
+        """Reports what a person should put right about a newcomer."""
         effects: list[Effect] = []
         me = self._settings.id
         if "~" in call.m and call.m.partition("~")[0] == me.partition("~")[0]:
@@ -116,18 +116,18 @@ class Company:
         return effects
 
     def give_a_beat(self, now: int) -> None:
-        """Nobody was heard meanwhile, and that says nothing about who is there (H17)."""
+        """Gives each peer a beat to be heard in: this member heard none while it stood still, and they may be there (H17)."""
         for peer in self.peers.values():
             peer.heard = max(peer.heard, now + self._beat - self.window)
 
     # What follows ----------------------------------------------------------------------------------------------------
 
     def alone(self, now: int) -> bool:
-        """Whether nobody was heard lately (H15)."""
+        """Whether no peer was heard lately (H15)."""
         return self._last_heard is None or now >= self._last_heard + self.window
 
     def better(self, role: str) -> str | None:
-        """Somebody better ranked who was heard lately, and may lead it."""
+        """A better ranked peer that was heard lately and may lead the role; None if there is none."""
         me = (self._settings.rank, self._settings.id)
         for member, peer in self.peers.items():
             if peer.phase == "ping" and role in peer.roles and (peer.rank, member) < me:
@@ -135,10 +135,10 @@ class Company:
         return None
 
     def could_lead(self, role: str) -> bool:
-        """Whether anybody else is there who may lead it."""
+        """Whether a peer is there that may lead the role."""
         return any(role in peer.roles and peer.phase == "ping" for peer in self.peers.values())
 
     def moments(self) -> list[int]:
-        """When somebody is lost, or one's own calls have not come back for too long, if nothing is heard meanwhile."""
+        """When a peer is lost, or this member's own calls have not come back for too long, if nothing is heard meanwhile."""
         loop = [] if self._loop is None else [self._loop + self.window]
         return loop + [peer.heard + self.window for peer in self.peers.values()]

@@ -1,25 +1,26 @@
 """ALLCALL: a leader on every side of a split, by broadcast alone, and one leader again at once after it heals (seed 001).
 
-Everybody calls all once a beat, and says which claims it knows. Everybody hears everybody, so everybody knows who is there and
-who should lead: the lowest rank. That one, and nobody for it, claims the role for a lease, and prolongs its claim before it
-ends, as long as its own calls come back to it. Nothing is promised about *one* leader: while messages don't pass there may be
-one on each side, each with tokens of its own.
+Each member calls all others once a beat, and says which claims it knows. So every member knows which members are there, and
+which of them should lead: the one with the lowest rank. That member, and none on its behalf, claims the role for a lease, and
+prolongs its claim before it ends, as long as its own calls come back to it. *One* leader is not promised: while messages don't
+pass there may be one on each side, each with tokens of its own.
 
-H1   Only the holder claims (`election`), and what it claims is said before it is believed: `Publish` comes before
-     `Lead`. [whoever stands still in between would lead by a claim that nobody knows]
-H2   A claim is made only while no live claim is known.
-H5   Its holder renews when little of it is left, if its own call came back lately and nobody better ranked is there. A member
-     that could not lead, because its calls don't come back, says so, and nobody waits for it. [deaf, but calling: the group
-     would wait for its best ranked one for ever]
-H6   If somebody better is there, it gives the role up at its last beat that is half a beat before the end or more, and says
-     so: no gap of a lease, and the barrier runs.
+H1   Only the holder claims (`election`), and it says its claim before it believes: `Publish` comes before `Lead`. [a member
+     that stands still in between would lead by a claim that no other member knows]
+H2   A member claims only while it knows no live claim.
+H5   The holder renews its claim near the end, if its own call came back lately and no better ranked member is there. A member
+     that could not lead, because its calls don't come back, says so, and is not waited for. [the group would wait for ever for
+     its best ranked member that is deaf, but calls]
+H6   If a better ranked member is there, the holder gives the role up, in a message, at its last beat that leaves half a beat of
+     its lease: so the barrier runs, and there is no gap of a lease.
 H8   A holder that hears of a better live claim stops at once, before anything else.
-H11  Ids are incarnations': what an earlier life claimed is somebody else's claim, and stands until it ends.
+H11  Each incarnation has an id of its own: the claim of an earlier incarnation is a foreign claim, and stands until it ends.
 H12  A member that may have forgotten something is silent first (`timing`, also for H14).
-H15  A member whose own calls don't come back is alone: it leads itself, or steps down, as it was told.
-H16  What was sent longer than a lease ago, or out of order, is dropped and counted (`freshness`).
+H15  A member whose own calls don't come back can't tell whether it is heard. With `when_isolated="step_down"` it gives up its
+     roles; with "lead" it leads if it hears no peer either.
+H16  A call that was sent longer than a lease ago, or that comes out of order, is dropped and counted (`freshness`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. A member
-     that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes anybody for lost.
+     that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes a peer for lost.
 
     effects = protocol.step(event, now)
 
@@ -41,7 +42,7 @@ from pares.core.allcall.timing import Turns
 from pares.core.lease import MS
 
 MAX_AHEAD: Final = 2**26
-"""Terms that somebody may be ahead of the wall clock, or of this one's: two years of seconds."""
+"""How far a term that is heard may be above the lowest term to begin with now: two years of seconds. A higher one is bad."""
 
 
 class AllCall:
@@ -61,17 +62,18 @@ class AllCall:
         }
         self._watched = Others(settings, now)
         self._declined: set[str] = set()
-        """Roles that were stepped down from, until somebody else has led them. It binds as long as somebody else is there who
-        could: asked when it matters, for who comes in while a barrier runs can lead after it."""
+        """Roles that this member stepped down from, until another member has led them. They are declined only while a peer
+        could lead them; that is asked anew each time, as a peer that comes while a barrier runs can lead after it."""
         self._handing: dict[str, tuple[str, int]] = {}
-        """Roles that are to be handed over as soon as somebody is there who could lead them: why, and until when to look."""
+        """Roles that are to be handed over as soon as a peer is there that could lead them: why, and until when to look."""
         self._farewells: dict[str, tuple[Claim, int]] = {}
-        """What was given up, and until when it is said: more than once, for a message may be lost, or overtaken by the next."""
+        """The release of each role that was given up, and until when it is repeated: a message may be lost, or overtaken."""
         self._unsaid = False
+        """Whether a release has not been sent yet."""
         self._barriers: dict[str, int] = {}
-        """Of each role that is being given up: until when its barrier may run."""
+        """For each role that is being given up: until when its barrier may run."""
         self._away = False
-        """Not ready: it leads nothing, and says so."""
+        """Whether this member is not ready: then it leads nothing, and says so."""
         self._closing = self._closed = False
         self.stale = 0
         self.bad = 0
@@ -79,7 +81,7 @@ class AllCall:
     # What others may ask ---------------------------------------------------------------------------------------------
 
     def claim(self, role: str, now: int) -> Known | None:
-        """The claim to the role that counts, as far as this member has heard; whoever may lead it."""
+        """The claim to the role that counts, as far as this member has heard. It may be a role that this member can't lead."""
         election = self._elections.get(role) or self._watched.get(role)
         return None if election is None else election.best(now)
 
@@ -89,12 +91,12 @@ class AllCall:
         return [role for role, election in everything if election.best(now) is not None]
 
     def leader(self, role: str, now: int) -> str | None:
-        """Whose claim to the role counts, as far as this member has heard."""
+        """The holder of the claim to the role that counts, as far as this member has heard."""
         best = self.claim(role, now)
         return None if best is None else best.holder
 
     def last_sign(self, role: str) -> int | None:
-        """Of a role that this member leads: when the leader before was last heard, if that went in silence."""
+        """For a role that this member leads: when the leader before it was last heard, if that one went silent; else None."""
         return self._elections[role].last_sign
 
     def peers(self) -> dict[str, Peer]:
@@ -108,7 +110,7 @@ class AllCall:
 
     @property
     def giving(self) -> bool:
-        """Whether something that it has given up waits for a barrier."""
+        """Whether a role that it is giving up waits for a barrier."""
         return bool(self._barriers)
 
     def holds(self, role: str, now: int) -> bool:
@@ -149,7 +151,7 @@ class AllCall:
                 self._closing = True
                 self._give_up_all(reasons.CLOSED, now, effects)
             case _:
-                pass  # of logs, of partitions, and wishes that need a log
+                pass  # events about logs and partitions, and requests that need a log
         if self._closing and not self._barriers:
             self._publish("ping", "gone", now, effects)
             self._closed = True
@@ -171,7 +173,7 @@ class AllCall:
         return effects
 
     def _end_leases(self, now: int, effects: list[ev.Effect]) -> None:
-        """Whatever else: a lease that is over is over (H17), also for who waits for a barrier."""
+        """Ends the terms whose lease or barrier limit has passed; before anything else (H17), and also while a barrier runs."""
         for role, election in self._elections.items():
             own = election.mine or election.giving
             if own is not None and now >= own.deadline:
@@ -180,13 +182,13 @@ class AllCall:
                 self._give_up(role, reasons.BARRIER_TIMED_OUT, now, effects, fenced=True)
 
     def _notice_standstill(self, now: int) -> None:
-        """Nobody was heard meanwhile, and that says nothing about who is there."""
+        """After a standstill it listens first: it heard no peer meanwhile, though they may all be there (H17)."""
         if now > self._stepped + 3 * self._beat // 2:
             self._listen_first(now)
         self._stepped = now
 
     def _listen_first(self, now: int) -> None:
-        """It calls, and for a beat it claims nothing, and takes nobody for lost: all get that beat to be heard in."""
+        """It calls, and for a beat it claims nothing and takes no peer for lost: all have that beat to be heard in."""
         self._turns.listen_first(now)
         self._company.give_a_beat(now)
 
@@ -208,7 +210,7 @@ class AllCall:
         for claim in call.c:
             election = self._elections.get(claim.role)
             if claim.term > self._floor(now) + MAX_AHEAD:
-                self.bad += 1  # or the next term would be none that can be said
+                self.bad += 1  # this member's next term would be above it, and too large for a record
             elif election is None:
                 self._watched.hear(claim, now)
             else:
@@ -224,7 +226,7 @@ class AllCall:
     # Leading ---------------------------------------------------------------------------------------------------------
 
     def _yield_to_better(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
-        """Two lead: the worse one stops at once (H8)."""
+        """Of two leaders the one with the worse claim stops at once (H8)."""
         best = election.best(now)
         own = election.mine or election.giving
         if own is not None and best is not None and best is not own:
@@ -243,13 +245,13 @@ class AllCall:
             self._give_up(role, reasons.ISOLATED, now, effects, fenced=True)
 
     def _claim(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> None:
-        """Begin a term, if nobody leads and nobody better is there (H1, H2)."""
+        """Begins a term, if no member leads and no better ranked one is there (H1, H2)."""
         if self._away or self._closing or election.mine is not None:
             return
         if self._declines(role) or not self._turns.may_elect(role, now):
             return
         if not self._turns.calls_since(self._beat, now):
-            return  # not before everybody had a beat's time to answer
+            return  # not before every peer had a beat's time to answer
         if election.best(now) is not None or self._company.better(role) is not None or not self._can_lead(now):
             return
         self._declined.discard(role)
@@ -261,13 +263,13 @@ class AllCall:
         effects.append(ev.Lead((role, 0), token(mine.term, mine.holder), mine.deadline, why))
 
     def _can_lead(self, now: int) -> bool:
-        """Others can hear it, or there are none (H15)."""
+        """Whether others can hear it; or it hears none, and is to lead alone (H15)."""
         if self._company.loops(now):
             return True
         return self._company.alone(now) and self._settings.when_isolated == "lead"
 
     def _renew(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> ev.Lead | None:
-        """At a beat: prolong the term, or give it up for somebody better, or let it end (H5, H6)."""
+        """At a beat: prolongs the term, gives it up for a better ranked peer, or lets it end (H5, H6)."""
         own, mine = election.mine or election.giving, election.mine
         if own is None or own.deadline - now > max(3 * self._beat, self._lease // 3):
             return None
@@ -279,12 +281,12 @@ class AllCall:
             renewed = election.renew(now, self._wall_ms(now), self._lease)
             return ev.Lead((role, 0), token(renewed.term, renewed.holder), renewed.deadline, "renewed")
         if better is not None and mine.deadline <= now + 3 * self._beat // 2:
-            # Not just the last beat: a lease of so many beats ends at one, and who wakes up a moment late comes after its end.
+            # Half a beat is left over: a lease of whole beats ends at a beat, and a member that wakes late would miss the end.
             self._give_up(role, f"{reasons.OUTRANKED} by {better}", now, effects, fenced=False)
         return None
 
     def _prolong(self, election: Election, now: int) -> None:
-        """What is being given up stays in others' way until the barrier has returned."""
+        """Renews the claim of a role that is being given up: no other member may claim it before the barrier has returned."""
         if self._company.loops(now):
             election.renew(now, self._wall_ms(now), self._lease)
 
@@ -296,9 +298,9 @@ class AllCall:
             self._publish("ping", self._turns.phase(now), now, effects)
 
     def _hand_over(self, event: ev.HandOver, now: int, effects: list[ev.Effect]) -> None:
-        """To all peers. Of members that have just come nothing may have been heard yet, so it asks; and it leads on
-        until one of them could: its claim, heard, is what lets a newcomer lead (H12). [given up while the only other one still
-        listens, the role comes back at once]"""
+        """Hands the role over to the peers. Members that have just come may not have been heard yet, so it calls; and it leads
+        on until one of them could lead: a newcomer may lead once it has heard this member's claim (H12). [if the role is given
+        up while the only peer still listens, it comes back at once]"""
         if self.holds(event.role, now):
             self._handing[event.role] = (event.why or reasons.HANDED_OVER, now + self._company.window)
             if not self._company.could_lead(event.role):
@@ -317,7 +319,7 @@ class AllCall:
                 effects.append(ev.Report("not-handed-over", text))
 
     def _declines(self, role: str) -> bool:
-        """Whether it was stepped down from, and somebody else is there to lead it."""
+        """Whether this member stepped down from the role, and a peer is there to lead it."""
         return role in self._declined and self._company.could_lead(role)
 
     def _give_up_all(self, why: str | None, now: int, effects: list[ev.Effect]) -> None:
@@ -328,7 +330,7 @@ class AllCall:
             self._publish("ping", self._turns.phase(now), now, effects)
 
     def _give_up(self, role: str, why: str, now: int, effects: list[ev.Effect], *, fenced: bool) -> None:
-        """Believe no more. By plan, the claim stays until the barrier has returned."""
+        """Ends a belief. If that is planned (not `fenced`), the claim stands until the barrier has returned."""
         election = self._elections[role]
         own = election.mine or election.giving
         if own is None:
@@ -346,7 +348,7 @@ class AllCall:
             self._release(role, now)
 
     def _returned(self, role: str, name: int, now: int) -> None:
-        """Of this term, or of one that is over long since."""
+        """A barrier has returned: of the term that is being given up, or of an earlier one, which changes nothing."""
         own = self._elections[role].giving
         if own is not None and token(own.term, own.holder) == name:
             self._release(role, now)
@@ -366,7 +368,7 @@ class AllCall:
     # Calling ---------------------------------------------------------------------------------------------------------
 
     def _call(self, now: int, effects: list[ev.Effect]) -> None:
-        """A beat, if one is due; an answer, if one is; what was given up, at once."""
+        """Sends a beat or an answer, if one is due; the release of a role at once."""
         if self._turns.to_call(now):
             renewed = [self._renew(role, election, now, effects) for role, election in self._elections.items()]
             self._publish("ping", "ping", now, effects)
@@ -402,7 +404,8 @@ class AllCall:
         effects.append(ev.Publish(encode(call)))
 
     def _offers(self, role: str, now: int) -> bool:
-        """Whether others may wait for this member to lead it: it could. Its first calls have time to come back (H5)."""
+        """Whether this member could lead the role, so that others may wait for it to claim. After its first call it counts as
+        able for a window, in which that call may come back (H5)."""
         if self._away or self._closing:
             return False
         begins = not self._turns.calls_since(self._company.window, now)
@@ -413,7 +416,7 @@ class AllCall:
         return [(role, best) for role, best in found if best is not None]
 
     def _floor(self, now: int) -> int:
-        """Below what no term begins (H18): a group that has forgotten everything goes on above what it had."""
+        """The lowest term to begin with (H18), so that a group whose members were all restarted goes on above its old terms."""
         return min(MAX_TERM // 2, max(1, self._wall_ms(now) // 1000 - TERM_ORIGIN_S))
 
     def _wall_ms(self, now: int) -> int:

@@ -1,10 +1,11 @@
 """When a member speaks, and from when on it may claim.
 
-H12  For the first `lease + skew` a member calls nobody and claims nothing, for it may have forgotten that it follows somebody;
-     it answers, and says that it may not be elected; where nobody calls, it says so once a beat all the same, for those who
-     look on. A live claim that it hears ends the silence, and the bar for that role.
-H14  Answers are for all, at most one each half beat: calls grow with the square of the members, never with the cube.
-H17  Before it claims anything all others have had a beat's time to answer its call; so also after it has stood still.
+H12  For the first `lease + skew` a member does not call and claims nothing, as it may have forgotten a live claim. It answers
+     calls, and says that it may not be elected; where no member calls, it says so once a beat all the same, for observers. A
+     live claim that it hears ends the silence, and the bar for that role.
+H14  An answer goes to all, and a member answers at most once in half a beat: so messages grow with the square of the number of
+     members, and not with the cube.
+H17  Before a member claims anything, all others have had a beat's time to answer its call; so also after it stood still.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Turns:
         self._silent_until = self._barred_until = now + init * MS
         self._next_ping = self._silent_until
         self._first_ping: int | None = None
-        """When it began to call; None before, and when it has to listen anew."""
+        """When it began to call; None before that, and while it has to listen anew."""
         self._answer_at: int | None = None
         self._answered = now - self._beat
         self._unbarred: set[str] = set()
@@ -42,28 +43,28 @@ class Turns:
         return "init" if self._first_ping is None or self.silent(now) else "ping"
 
     def may_elect(self, role: str, now: int) -> bool:
-        """Not while something may have been forgotten (H12)."""
+        """Whether it may be elected for the role: not while it may have forgotten a claim to it (H12)."""
         return role in self._unbarred or now >= self._barred_until
 
     def calls_since(self, so_long: int, now: int) -> bool:
-        """Whether its first call is so long ago."""
+        """Whether its first call was at least `so_long` (ns) ago."""
         return self._first_ping is not None and now >= self._first_ping + so_long
 
     # What happens ----------------------------------------------------------------------------------------------------
 
     def heard_of(self, role: str, now: int) -> None:
-        """Of a live claim: nothing about that role is forgotten any more, and there is no reason for silence (H12)."""
+        """A live claim was heard: it tells what may have been forgotten about that role, so the silence ends (H12)."""
         self._unbarred.add(role)
         if self.silent(now):
             self._silent_until = self._next_ping = now
 
     def asked(self, now: int) -> None:
-        """Somebody has called."""
+        """Another member has called: an answer is due."""
         if self._answer_at is None:
             self._answer_at = max(now, self._answered + self._beat // 2)
 
     def listen_first(self, now: int) -> None:
-        """It calls, and for a beat it claims nothing."""
+        """Has the member call next, and claim nothing for a beat after that."""
         if self._first_ping is not None:
             self._first_ping, self._next_ping = None, now
 
@@ -86,12 +87,12 @@ class Turns:
         return self.silent(now) and now >= self._answered + self._beat
 
     def said(self, now: int, *, answer: bool) -> None:
-        """A call answers too."""
+        """A message was sent. A call also answers."""
         if answer or self._answer_at is not None:
             self._answer_at, self._answered = None, now
 
     def moments(self) -> list[int]:
-        """When it has its turn, or may do what it may not now."""
+        """The next times at which it is to speak, or may claim what it may not now."""
         moments = [self._barred_until]
         if self._first_ping is None:
             moments.append(max(self._next_ping, self._silent_until))

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from pares.core import reasons
+from pares.core.claims.duties import EAGER
 from pares.core.claims.pace import Pace
 from pares.core.claims.placement import place
 from pares.core.claims.silence import NEVER, Stopwatches
@@ -90,7 +91,9 @@ class Moves:
             self.alive = alive
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
             self.crew = sorted(crew)
-        if self._watches.next_overdue:
+        if self._watches.next_overdue and len(alive) <= EAGER:
+            # In a larger group it is seen at this member's next look, a quarter of its session from the last at most (R21).
+            # [on a machine that is busy each of a hundred is late now and then, and wakes all others]
             self.wakes.append(self._watches.next_overdue)
         if world.shape != self._shape:
             self._shape = world.shape

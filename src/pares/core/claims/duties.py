@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Final
+from zlib import crc32
 
 from pares.core.lease import MS
 from pares.core.wire.records import Lock
@@ -16,7 +17,11 @@ from pares.core.wire.world import World
 STANDBY_BUDGET: Final = 200
 """Beats a second that all standbys of a group together stay within (R16)."""
 EAGER: Final = 16
-"""Members up to which beats wake readers, on a ledger that does not stamp them (R21)."""
+"""Members up to which beats wake readers, on a ledger that does not stamp them, and up to which each notices at once that
+another is overdue (R21)."""
+GATHER_US: Final = 100
+"""Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
+many write at once (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -31,6 +36,20 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
         return max(1, session_ms // 4)
     standbys = sum(1 for id in alive if not world.held.get(id))
     return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
+
+
+def gather_ns(alive: int, session_ms: int) -> int:
+    """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
+    to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]"""
+    return 0 if alive <= EAGER else min(alive * GATHER_US * 1000, session_ms * MS // 40)
+
+
+def spread_ns(me: str, members: int, session_ms: int) -> int:
+    """For how long a joiner of a group that has so many members already lets others go first: a part of a millisecond for each,
+    which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
+    placed for, by all the others by itself]"""
+    most = 0 if members <= EAGER else min(members * MS, session_ms * MS // 4)
+    return most * crc32(me.encode()) >> 32
 
 
 def standby_ms(least: int, standbys: int) -> int:

@@ -98,6 +98,11 @@ class Pace:
         return self._slow_at is not None
 
     @property
+    def well(self) -> bool:
+        """Whether its last trip was well inside the lease: what it reads late of others is their own doing."""
+        return self._inside > 0
+
+    @property
     def slow_until(self) -> int | None:
         """When its patience is over; None if it is not slow. It stays slow for longer if its round trips stay too long."""
         if self._slow_at is None:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
+from pares.core.claims.duties import spread_ns
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures
@@ -70,7 +71,7 @@ class Claims:
         self._try_join()
         self._join_stands = False
         """The join that is looked for stands in the log: if it was read and did not count, it was refused."""
-        self._refusals = 0
+        self._refusals = self._came_at = 0
         self._drift_base = 0
         self._drift_seen = (-2, 0)
         self._others = Others()
@@ -94,6 +95,11 @@ class Claims:
         """None while this member's round trips let it lead; else when it will ask to be given seats again, at the earliest
         (R18)."""
         return self.living.pace.slow_until
+
+    @property
+    def alive(self) -> int:
+        """How many members are alive, for all that this one knew at its last tick."""
+        return len(self.living.moves.alive)
 
     @property
     def largest_token(self) -> int:
@@ -314,9 +320,19 @@ class Claims:
             self._genesis(reader.world.last, wall_us, now, effects)
         elif self.me in reader.world.members:
             self.stage = Stage.JOINING  # the join that asked for a snapshot has counted
-        elif self.living.readiness.able or self.living.readiness.can_say(reader.world):
+        elif not (self.living.readiness.able or self.living.readiness.can_say(reader.world)):
+            return
+        elif self._is_its_turn(now, wakes):
             self.stage = Stage.JOINING
             self._join(reader.world.base, now)
+
+    def _is_its_turn(self, now: int, wakes: list[int]) -> bool:
+        """Whether it may join now: where hundreds start at once each waits a little, the later it comes the longer."""
+        self._came_at = self._came_at or now
+        others = 0 if self.config.eligible == () else len(self.reader.world.members)
+        at = self._came_at + spread_ns(self.me, others, self.config.session_ms)
+        wakes += [at] if now < at else []
+        return now >= at
 
     def _other_runs(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> bool:
         """Whether somebody runs NELI in this group, or may, for all that is known yet: then this member has no place in it."""

@@ -326,9 +326,12 @@ class Living:
                 roles.add(seat[0])
 
     def _forget(self, now: int) -> None:
-        """Says which members are to be forgotten, when there are too many that are silent and hold nothing (R20)."""
+        """Says which members are to be forgotten, when there are too many that are silent and hold nothing (R20). [a machine
+        that is too slow for its members makes them silent, and each that is forgotten begins anew, and makes it slower]"""
         world, alive = self.reader.world, self.moves.alive
         if len(world.members) - len(alive) <= forgetting.KEPT or not self.readiness.can_say(world):
+            return
+        if not self.pace.well:  # the others are as late as itself, for all that it can tell
             return
         silent = self.watches.silent(world, now, standby_ms(0, len(alive)))
         for (_, id), (since, _) in zip(silent, silent[forgetting.KEPT :], strict=False):

@@ -1,8 +1,9 @@
 """What a member writes into the logs of the partitions that a group shares out, and when (see `induced` for the rules).
 
-One append is under way at a time in each partition, and what is owed comes first: a `yield`; then a `width`, without which
-nobody leads; then an announcement; then roles; then a beat, if one is due. Numbers, contents and times of records are fixed
-by `partition`, and what is said of a tenure by each protocol.
+In each partition one append is under way at a time. What is due is written in this order: a `yield`; a `share` (or `width`),
+without which no member leads; numbers of names and roles; an announcement; a beat. A group that goes by hashes writes its roles
+after the announcement. An owner's beat that is due goes before numbers and roles. `partition` fixes the number, content and
+time of each record; the protocol decides what is said of a tenure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LOOKS: Final = 2
 """How often a log is read, since its partition became wanted, before the member announces itself there."""
 
 Record = tuple[type[Any], dict[str, Any]]
-"""The kind of a record, and what it says but for what all say."""
+"""The kind of a record, and its fields without those that all kinds have."""
 
 
 class Writer:
@@ -51,7 +52,7 @@ class Writer:
     def write(
         self, part: Partition, wall_us: int, now: int, early_ns: int, effects: list[Effect], wakes: list[int]
     ) -> None:
-        """What is due in a partition, if anything is. `early_ns`: by how much a beat may come before it is due."""
+        """Writes what is due in a partition, if anything is. `early_ns`: by how much a beat may come before it is due."""
         if part.outbox.in_flight is not None:
             return
         if now < part.outbox.retry_at:
@@ -85,7 +86,7 @@ class Writer:
         at_ms = wall_us // 1000
         if part.owed is not None:
             return self._yield(part, now, at_ms)
-        # Roles may take many records: an owner's beats go between them. [its lease ran out while it wrote them down]
+        # Roles may take many records: an owner's beats go between them. [the owner's lease runs out while it writes them down]
         beats = part.phase in STANDING and part.outbox.digresses
         beats = beats and now >= part.outbox.last_at + self._rules.interval_ns(part)
         if not beats and (told := self._shape(part, at_ms)) is not None:
@@ -100,14 +101,14 @@ class Writer:
         if not self._roles.known or not part.entered:
             return None
         if self.closing and part.phase not in (Phase.LINGERING, Phase.STOPPING):
-            # A member that closes speaks for what it leads until another does, and for what its barrier still runs for.
-            # [in silence the tenure is over a deadline after the last beat, and the next owner leads beside the barrier]
+            # A member that closes goes on beating for what it still leads, and for what a barrier still runs for. [without
+            # beats the tenure is over a deadline after the last one, and the next owner leads while the barrier runs]
             return None
         if not beats and not self._roles.numbered and (told := self._changes(part, at_ms)) is not None:
             return told
         self._roles.restate(part, now)
         if part.phase in STANDING and part.deaf(now, self._rules.within_ms * MS):
-            return None  # its beats would keep others waiting for what it will never know of
+            return None  # it could not read that its beats came back: they would only keep others waiting
         return self._beat(part, now, at_ms, early_ns, wakes)
 
     def _yield(self, part: Partition, now: int, at_ms: int) -> Record:
@@ -136,7 +137,7 @@ class Writer:
     # What the group shares out -------------------------------------------------------------------------------------------
 
     def _shape(self, part: Partition, at_ms: int) -> Record | None:
-        """What comes before announcements: this member's number of partitions, numbers of names, roles."""
+        """What comes before an announcement: this member's number of partitions, the numbers of names, and roles."""
         roles = self._roles
         if not roles.known or self.closing or not part.attached or not part.quiet:
             return None
@@ -147,14 +148,14 @@ class Writer:
             return (records.Share, shape) if roles.numbered else (records.PartitionCount, {**shape, "roles": add})
         if roles.numbered and part.number == 0 and (numbers := self._numbers(at_ms)) is not None:
             return numbers
-        # Before it leads, so that it leads them at once.
+        # Roles are written before the announcement, so that the member leads them as soon as it leads at all.
         return self._changes(part, at_ms) if roles.numbered else None
 
     def _width(self, at_ms: int) -> dict[str, Any]:
         return {"of": self._config.partitions, "seats": self._config.seats, "at": at_ms}
 
     def _numbers(self, at_ms: int) -> Record | None:
-        """Names that have no number yet; and now and then all numbers, for a log that forgets."""
+        """Names that have no number yet; and now and then all numbers again, because a log may forget old records."""
         roles, numbering = self._roles, self._roles.numbering
         if not numbering.complete:
             return None
@@ -168,7 +169,7 @@ class Writer:
         return records.Number, {"at": at_ms, "names": tuple(again), "numbers": numbers, "whole": len(numbering.of)}
 
     def _changes(self, part: Partition, at_ms: int) -> Record | None:
-        """Roles that come or go. One record for each way: a name that is its own number has none from the log."""
+        """Roles that come or go. Where roles are numbered, `work` takes them away and `place` adds them with their numbers."""
         wishes = self._roles.of[part.number]
         if not part.entered or not part.wide or not part.quiet or not (wishes.add or wishes.drop):
             return None
@@ -184,9 +185,9 @@ class Writer:
     # Announcements -------------------------------------------------------------------------------------------------------
 
     def _may_announce(self, part: Partition) -> bool:
-        """Only who has begun to read the log since it wants the partition, and has no announcement of its own unread. The first
-        read may have been under way before: a process that was frozen with a full buffer hears of that first. [it, or a member
-        that can't read, would push others aside for nothing]"""
+        """Whether this member has read the log since it wanted the partition, and has no announcement of its own unread. It
+        takes `LOOKS` reads, as the first may have begun before: a process that was frozen with a full buffer reads old records
+        first. [such a process, or a member that can't read, pushes others aside for nothing]"""
         return (
             all(p.wide for p in self._parts)
             and part.entered
@@ -196,7 +197,7 @@ class Writer:
         )
 
     def _base(self, part: Partition, wall_us: int) -> int:
-        """The base in force while tokens grow under it; else the wall clock, or more if a larger token was given (R9)."""
+        """The base in force, if tokens still grow under it; else the wall clock, or more if a larger token was given (R9)."""
         track = part.track
         top = max(track.top, self.largest)
         if track.base and track.base + track.position > top:

@@ -1,19 +1,19 @@
 """How often members beat (seeds 000 and 002 in docs/seeds.md): F, divided by the groups on a topic, and within a budget.
 
 F is what was asked for: one beat in `wanted` on a partition. The paper divides it by the number of NELI groups on a topic, n.
-Here everybody reckons n, and its own share of what a topic bears, from what it hears:
+Here each member computes n, and its own share of the budget, from the records that it reads:
 
     interval = max(n * wanted, owners / budget)
 
-An *owner* is a member as one partition hears it that speaks for a tenure of its own there: who owns three partitions is three
-of them. All read the same logs, so all reckon with the same numbers, whatever they run, and nobody is asked for anything.
+An *owner* is a member that beats for a tenure of its own in a partition; a member that owns three partitions counts three
+times. All members read the same logs, so they compute with the same numbers, whatever protocol they run, and need not agree.
 
-Where a belief rests on one's own beacons only (exclusive NELI), those of members that own nothing say no more than that they
-are there. They share what the owners leave of the budget, and never beat more often than twice a session. [with eight
-partitions three members wrote 264 records a second, and more members as many times more]
+In exclusive NELI a belief rests on the owner's own beacons only, and a beacon of a member that owns nothing says only that
+this member is there. Such members share what the owners leave of the budget, and never beat more often than twice a session.
+[with eight partitions three members wrote 264 records a second, and the number grew with that of the members]
 
-Neither division takes a leader down: where a belief must be renewed so and so often (`slowest`), that is the interval, and if
-it exceeds the budget, a report says so.
+No leader stops for this: the interval of an owner never exceeds `slowest`, the longest that its beliefs bear. A report says
+when that exceeds the budget.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ BUDGET: Final = 200
 """Beats a second that all members of all groups stay within, on all partitions of a topic together."""
 
 REMEMBERED: Final = 4
-"""Of its own intervals: for so long at the least others are counted after they were heard last. A group that has become slower
-by the budget must not drop out of the count for it."""
+"""For at least so many of its own intervals a member counts another one after it was last heard. A group that the budget has
+made slower must not drop out of the count for that."""
 LEFT: Final = 4
 """One part in so many of the budget is for members that own nothing, whatever the owners need."""
 SECOND: Final = 1000 * MS
@@ -38,10 +38,10 @@ SECOND: Final = 1000 * MS
 class Share:
     """One member's share of the budget.
 
-    `wanted_ms` is the interval that was asked for (1 / F), `slowest_ns` the longest that its beliefs bear (None: any);
-    `apart_ns` (None: not at all): those who own nothing in a partition are reckoned apart, and beat no more often than this.
-    Promised: the interval is never shorter than the one nor longer than the other; between them it is the share. Not promised:
-    that the sum stays within the budget at every instant. Members hear of each other one by one, and beats are whole.
+    `wanted_ms` is the interval that was asked for (1 / F), `slowest_ns` the longest that its beliefs bear (None: any).
+    `apart_ns`: members that own nothing in a partition are counted apart, and beat no more often than this (None: all count
+    alike). Promised: the interval is never shorter than `wanted_ms` nor longer than `slowest_ns`; between them it is the share.
+    Not promised: that the sum stays within the budget at every instant, as members hear of each other one by one.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Share:
         self._next = 0
         self.interval_ns = self._wanted
         self.standby_ns = max(self._wanted, apart_ns or 0)
-        """Between two beacons on a partition that it does not own."""
+        """Nanoseconds between two beacons on a partition that the member does not own."""
         self.groups = 1
-        """That were heard lately, its own included."""
+        """How many groups were heard lately, the member's own included."""
         self.exceeded = False
-        """What this member's beliefs need is more than its share."""
+        """Whether this member's beliefs need more beats than its share."""
 
     def reckon(self, tracks: Iterable[Track], me: tuple[str, str], everywhere: bool, now: int) -> None:
-        """Anew, from who was heard lately in each partition; a few times an interval, however often it is called.
-        `everywhere`: `me` (group, member) beats in each partition, and counts there, heard or not."""
+        """Computes the intervals from the members heard lately in each partition. Does so a few times an interval, however
+        often it is called. `everywhere`: `me` (group, member) beats in each partition, and counts there, heard or not."""
         if now < self._next:
             return
         since = now - max(REMEMBERED * self.interval_ns, self._memory)

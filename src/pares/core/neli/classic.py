@@ -1,28 +1,28 @@
-"""NELI and NELE (docs/neli.md): everybody beacons on every partition, and whoever goes on reading the beacons of a
-partition that the group gave it leads that partition.
+"""NELI and NELE (docs/neli.md): every member beacons on every partition, and an owner leads its partition while it goes on
+reading beacons there.
 
 V, the paper's vector, is here each partition's `until`: the time of the last beacon, plus the threshold T.
 
-**Non-exclusive** (N10, NELE; T above the group's session): V takes the reader's own time, of anybody's beacon. An owner that
-loses a partition goes on believing, until T has passed without a beacon or until it reads that another *leads* there. So there
-is no instant without a leader when partitions move, and after a crash somebody leads within the group's session and a read; of
-an owner that is cut off from everything the overlap is at most T less the session and a heartbeat, as the session begins with
-the last one that the group had of it. Once another's announcement stands after its own, nothing re-arms it: two lead for T at
-the most, and for as long again as the earlier one stands still with records that it had fetched before. [an owner that the
-group forgot to tell, and a successor whose word that it leads does not come, led both for as long as anybody sent beacons]
+**Non-exclusive** (N10, NELE; T above the group's session): V takes the reader's own time of any member's beacon. An owner that
+loses a partition goes on believing until T has passed without a beacon, or until it reads that another member *leads* there. So
+there is no instant without a leader when partitions move, and after a crash another member leads within the group's session and
+a read. The overlap of an owner that is cut off from everything is at most T less the session, plus a heartbeat: the session
+begins with the last heartbeat that reached the group. Once another announcement stands after its own nothing prolongs its
+belief: two lead for T at most, and for as long again as the earlier owner stands still with records that it had fetched before.
+[the group forgets to tell an owner, and the successor's word that it leads is lost: both lead while any member sends beacons]
 
 **Exclusive** (N9; T + e below the session): V takes the *broker's* time of this member's own beacon. Let stamp be that time;
 the owner believes while its wall clock shows less than stamp + T. With every clock within e of the broker's, the belief is over
-by the broker's stamp + T + e, however late the beacon was read and however long the process stood still before, or between its
-looks at its two clocks (`Read`). [a local time would let a process that was frozen with a full buffer believe for T more] A
-successor reads, with its own announcement, how long its predecessor had been silent before it by the broker's times, and waits
-for what is left of T + e: the paper's grace period, worst case 2T for a takeover. It waits for nothing when the predecessor's
-`yield` stands before it. And for nothing after a crash: then the predecessor has been silent for the group's session, and T + e
-is below that. Hence the sum is checked when a member is made: it does not make leaders exclusive (the wait does), it makes
-takeovers as fast as the group.
+by the broker's stamp + T + e, however late the beacon was read, and however long the process stood still before that, or
+between its looks at its two clocks (`Read`). [a local time would let a process that was frozen with a full buffer believe for T
+more] A successor that reads its own announcement back sees how long its predecessor had been silent before it, by the broker's
+times. It waits for what is left of T + e: the paper's grace period, and 2T for a takeover at worst. It waits for nothing when
+the predecessor's `yield` stands before the announcement, and for nothing after a crash: then the predecessor has been silent
+for the group's session, and T + e is below that. For this the sum is checked when a member is made. It does not make leaders
+exclusive (the wait does); it makes takeovers as fast as the group.
 
-Why one's own beacon, where the paper takes any: whoever can read but not write would be kept leading by others' beacons for as
-long as they come, also by those of its successor, and its own silence, which the successor sees, would say nothing.
+The paper counts any beacon, this code only the owner's own: an owner that can read but not write would otherwise lead on by the
+beacons of others, even those of its successor, and its own silence, which the successor sees, would say nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from pares.core.wire.neli_records import Announce, Beacon, InductionRecord
 from pares.core.wire.reader import EntryLike
 
 BEACONS: Final = 4
-"""Beacons of its own that a member gets into a threshold, at the least, when it is alone on its topic."""
+"""How many beacons of its own a member sends in a threshold, at least, when it is alone on its topic."""
 SHARED: Final = 2
-"""The same whatever shares the topic with it."""
+"""The same for an exclusive owner that shares its topic with other groups."""
 
 
 class Neli:
@@ -62,8 +62,8 @@ class Neli:
         """What this member says that it runs: all members of a group run the same."""
         self.table = EXCLUSIVE if config.exclusive else NON_EXCLUSIVE
         self.within_ms = config.threshold_ms + (config.error_ms if config.exclusive else 0)
-        """What its announcements say: for how long after a record of its own its owner may believe."""
-        # Where T + e must stay below the session T is given, and the budget yields; else T follows the beacons.
+        """What announcements say: for how many milliseconds after a record of its own an owner may believe."""
+        # Where T + e must stay below the session T is fixed, and beats may exceed the budget; else T follows the beacons.
         slowest = (config.threshold_ms - config.error_ms) * MS // SHARED if config.exclusive else None
         session_ns = config.session_ms * MS
         apart = session_ns // 2 if config.exclusive else None
@@ -97,8 +97,8 @@ class Neli:
         return now + int(left_us * 1000 * (1 - self.config.drift))
 
     def _look_at_clock(self, record: InductionRecord, stamp_ms: int) -> None:
-        """A record of one's own is stamped after its time was written into it, however long it was on its way: what it is ahead
-        of its stamp by, the clocks are apart. Nothing is wrong with a belief then, it only ends the earlier."""
+        """Compares the time that this member wrote into a record with the broker's stamp, which is always taken later. If the
+        written time is ahead, the clocks are at least so far apart. The belief is still safe; it only ends earlier."""
         ahead_ms = record.at - stamp_ms
         if ahead_ms > self.config.error_ms + 1:
             self._clock_is_wrong = (
@@ -113,7 +113,7 @@ class Neli:
         return max(self.config.threshold_ms * MS, BEACONS * self.share.interval_ns)
 
     def fresh(self, until: int, now: int) -> bool:
-        """Whether a lease will do to begin with: a quarter is left of what a member with the worst clock ever has."""
+        """Whether enough of a lease is left to begin a term: a quarter of the lease that a member with the worst clock gets."""
         sure_ms = self.config.threshold_ms - (self.config.error_ms if self.exclusive else 0)
         return now < until - sure_ms * MS // 4
 
@@ -131,8 +131,8 @@ class Neli:
         return int(within_ms * MS * (1 + self.config.drift)) + 1
 
     def is_silent(self, tenure: Tenure, now: int) -> bool:
-        """Of one that is open when this member begins to lead. In non-exclusive mode an owner that lingers has one too, and
-        beacons several times in a session."""
+        """Whether the owner of a tenure that is open when this member begins to lead has gone silent. (In non-exclusive mode
+        the owner may be lingering; then it beacons several times in a session.)"""
         return self.exclusive or now >= tenure.read_at + self.config.session_ms * MS // 2
 
     def silence_ns(self, tenure: Tenure) -> int:
@@ -140,7 +140,7 @@ class Neli:
         return self.grace_ns(tenure.within_ms if self.exclusive else self.config.session_ms)
 
     def blind_ns(self) -> int:
-        """How long to wait for owners of which the log has no trace left."""
+        """How long to wait for owners that the log no longer shows."""
         return self.grace_ns(self.within_ms) if self.exclusive else 0
 
     # Beacons ---------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Neli:
         return Beacon, {"within": self.within_ms, **said}
 
     def interval_ns(self, part: Partition) -> int:
-        """Owners renew a belief; of everybody else it is only to be known that they are there."""
+        """Owners beacon to renew a belief, others only to show that they are there."""
         return self.share.interval_ns if part.phase is not Phase.IDLE else self.share.standby_ns
 
     def due_ms(self, part: Partition, kind: type[Any]) -> int:

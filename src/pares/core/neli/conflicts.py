@@ -1,14 +1,16 @@
-"""What a member's logs say of others that does not go with it, and what it does about that.
+"""Members of the group with which this member can't work together, as the logs show them, and what it does about that.
 
-A group must run a single protocol, with one number of seats. A member that comes to one that runs another is refused, before it
-announces itself; a member that has announced itself goes on, and reports it (`core.coexistence`, for the claims protocol).
+A group must run a single protocol, with one number of seats. A member that finds another protocol or number there is refused
+before it announces itself; a member that has announced itself goes on, and reports it (`core.coexistence` has the rules beside
+members of the claims protocol).
 
-N7 Members may share out different numbers of partitions, when a topic has grown: then one role belongs to two partitions. So
-   everybody says its number in every partition (`width`), and leads only when that came back from each and nobody who shares
-   out another number, and announced itself before, can be believed in any more. A member that reads a larger number than its
-   own stops, and begins anew with the larger one. [the paper forbids M to grow]
+N7 When a topic has grown, members may share out different numbers of partitions, and one role belongs to two partitions. So
+   each member says its number in every partition (`width`), and leads only when that came back from each and every tenure by
+   another number that stands before it must have ended. A member that reads a larger number than its own stops, and begins
+   anew with the larger one. [the paper forbids M to grow]
 
-One that goes by the numbers of roles, and reads of a member that knows their hashes only, begins anew, to go by the hash, too.
+A member that goes by the numbers of roles, and reads of a member that knows only their hashes, begins anew and goes by the
+hashes, too.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from pares.core.neli.partition_log import Tenure
 
 
 class Conflicts:
-    """What others are about, in all partitions."""
+    """What the logs of all partitions say of members with which this one can't work together."""
 
     def __init__(self, config: Config, mode: str, parts: list[Partition]) -> None:
         self.config = config
         self.parts = parts
         self._mode = mode
         self._others: dict[tuple[int, int], int] = {}
-        """Tenures, by partition and token, of members that share out another number: when they are over at the latest."""
+        """By partition and token of a tenure of a member that shares out another number: when it must have ended."""
         self._told: set[str] = set()
 
     def claims(self, now: int) -> Other | None:
@@ -39,23 +41,23 @@ class Conflicts:
         return max((o for o in found if o is not None), key=lambda o: o.lives, default=None)
 
     def by_another_number(self, part: Partition, *, numbered: bool) -> list[Tenure]:
-        """The tenures that stand open there of members that share out another number."""
+        """The open tenures in that partition whose owners share out another number of partitions."""
         shape = (self.config.partitions, numbered)
         return [t for t in part.others(self.config.id) if (t.of, t.numbered) != shape]
 
     def await_end(self, over_at: dict[tuple[int, int], int]) -> None:
-        """Of tenures by another number, by partition and token."""
+        """Takes down when tenures by another number must have ended, by partition and token."""
         self._others |= over_at
 
     def over_at(self) -> int:
-        """When nobody who shares out another number can be believed in any more."""
+        """When every owner that shares out another number must have stopped believing."""
         found = [at for (number, token), at in list(self._others.items()) if token in self.parts[number].track.open]
         return max(found, default=0)
 
     def found(
         self, part: Partition, now: int, *, live: bool, numbered: bool
     ) -> Iterator[ev.Report | ev.Stop | ev.Restart]:
-        """What follows from what was read there: words to a person, and the end of this incarnation."""
+        """What follows from what was read in that partition: reports to a person, or the end of this incarnation."""
         claims = self.claims(now)
         other = str(claims) if claims is not None else self._other_protocol(part)
         announced = any(p.outbox.announced for p in self.parts)
@@ -65,7 +67,7 @@ class Conflicts:
         if other and announced:
             text = f"in this group somebody runs {other}, and this member {self._runs()}"
             yield ev.Report("other-protocol", text)
-            if claims is not None and claims.lives:  # it has not been stopped by what stands here, or was here before
+            if claims is not None and claims.lives:  # it was there first, or did not heed this member's announcement
                 yield ev.Restart(text)
         if part.track.width > mine:
             text = f"group {group!r} shares out {part.track.width} partitions, and this member {mine}"
@@ -82,21 +84,21 @@ class Conflicts:
             )
 
     def duplicate(self, member: str) -> ev.Report | None:
-        """Somebody begins to share out, too."""
+        """`member` has begun to share out, too: a report if it has this member's name."""
         if member.rpartition("~")[0] != self.config.name:
             return None
         text = f"{member} shares out under the name of this member ({self.config.id}); give each process its own"
         return ev.Report("duplicate-name", text)
 
     def once(self, report: ev.Report) -> list[ev.Effect]:
-        """Each kind is told once in this incarnation's life."""
+        """The report, unless one of its kind was made before in this incarnation."""
         new = report.kind not in self._told
         self._told.add(report.kind)
         return [report] if new else []
 
     def _other_protocol(self, part: Partition) -> str:
-        """The member that runs another protocol in this group, if there is one: waits are reckoned for members that run the
-        same."""
+        """Describes a member that runs another protocol in this group, or another number of seats; empty if there is none. (The
+        waits of a protocol are right only among members that run the same one.)"""
         for tenure in part.others(self.config.id):
             if tenure.protocol not in ("", self._mode):
                 return f"{tenure.protocol!r} ({tenure.member})"

@@ -1,23 +1,22 @@
 """Fast NELI (docs/neli.md): the group's rebalance callbacks induce leadership, and only the owner of a partition beats.
 
-To the rules of `induced` it adds what a belief rests on (N8): a beat of one's own, of the present tenure, that was read back,
-counted from when it was *sent*. Let k be the newest such record. The owner believes until
+To the rules of `induced` it adds what a belief rests on (N8): an own beat of the present tenure that was read back, counted
+from when it was *sent*. Let k be the newest such record. The owner believes until
 
     s + L,    L = deadline * (1 - drift) / (1 + drift) - margin
 
-by its own stopwatch, where s is when it handed k over for its first append (`lease`). A successor waits, for each tenure that
-stands open before its own announcement, a deadline by its own stopwatch, since it *read* that tenure's last record before the
-announcement. That record was sent before it was read, and whatever the old owner writes later stands behind the announcement:
-it reads that first, and stops. So no two believe at once, given the rates of clocks and the order of the log; neither the
-group's word nor anybody's wall clock is part of the argument, nor how long the group's session is.
+by its own stopwatch, where s is when it handed k over for its first append (`lease`). For each tenure that stands open before
+its own announcement, a successor waits a deadline by its own stopwatch, since it *read* that tenure's last record before the
+announcement. That record was sent before it was read. What the old owner writes later stands behind the announcement: the old
+owner reads the announcement first, and stops. So no two believe at once, given the rates of clocks and the order of the log.
+The argument uses neither the group's word nor a wall clock nor the length of the group's session.
 
-What the deadline has to do with the session is another matter: below the session, by as much as clocks and the owner's last
-word to the group may be off, an owner that is cut off from everything has stopped before the group even looks for another, so
-that a takeover waits for the group only.
+The deadline should be shorter than the session for another reason: an owner that is cut off from everything then stops before
+the group looks for another, so that a takeover waits for the group only. The difference has to cover what clocks, and the
+owner's last word to the group, may be off.
 
-What breaks without these rules: if any record re-arms the deadline (W4 in docs/from-goneli.md), a stale owner is kept alive by
-the beats of its successor; if a beat counts from when it was read, a belief outlives the wait of the successor by the delay of
-the log.
+What breaks without these rules: if any record prolongs the belief (W4 in docs/from-goneli.md), the beats of a successor keep a
+stale owner leading; if a beat counts from when it was read, a belief outlives the successor's wait by the delay of the log.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import MAX_DUE_MS
 
 BEATS: Final = 2
-"""Beats of its own that an owner gets into a lease, at the least, whatever the budget says."""
+"""How many beats an owner sends in a lease, at least, whatever the budget says."""
 
 
 class Fast:
@@ -100,7 +99,7 @@ class Fast:
 
 
 def check_interval(config: Config, lease: int) -> None:
-    """Raises `ConfigError` unless two beats fit into a lease: one that is late would be a fence."""
+    """Raises `ConfigError` unless two beats fit into a lease: else one late beat would fence the owner."""
     if BEATS * config.interval_ms * MS > lease:
         raise ConfigError(
             f"a beat every {config.interval_ms} ms does not fit a deadline of {config.threshold_ms} ms: of that, a drift of "

@@ -1,15 +1,15 @@
 """What one partition's log tells of a group that runs NELI or Fast NELI: who led what there, when, and why it ended.
 
-Members judge by `partition_log`; so does this, which adds what is past. Two clocks speak in such a log, and each is taken for
-what it proves. The broker's stamp of a record says when it stood in the log at the latest: from it follows by when a belief
-that rests on it was *over*. A member's own words (`at` of a record that says `lead`, `began` and `ended` of a yield) say when
-it believed. What a member did not live to say is bounded, never guessed:
+Members judge by `partition_log`; this module uses it too, and adds terms that are over. Such a log has times by two clocks, and
+each is used only for what it proves. The broker's stamp says by when a record stood in the log; from that follows by when a
+belief that rests on the record was *over*. A member's own times (`at` of a record that says `lead`, `began` and `ended` of a
+yield) say when it believed. What a member could not write any more is bounded, never guessed:
 
 - a belief begins when its owner says so, and never before the announcement stood in the log;
 - it lasts at least until the last record in which the owner says that it leads;
-- it is over, at the latest, `within` after the stamp of the last record that it can rest on; in exclusive mode none does that
-  stands behind another's announcement. Non-exclusive beliefs rest on anybody's beacon: there it is what is left to an owner
-  that was cut off after its last record, when its next one was due.
+- it is over, at the latest, `within` after the stamp of the last record that it can rest on. In exclusive mode no record behind
+  another member's announcement is one. A non-exclusive belief rests on any member's beacon: its end is bounded as if the owner
+  had been cut off at the time when the record after its last one was due.
 
 A role's term begins and ends with the tenure of its partition, or when the role itself comes and goes.
 """
@@ -57,7 +57,7 @@ class Tenancy(Struct):
     member: str
     token: int
     offset: int
-    """Of its announcement; of the log's beginning if that is no longer there (`whole` is False then)."""
+    """Of its announcement; where that is no longer in the log, of the log's beginning (and `whole` is False)."""
     announced_ms: int
     whole: bool
     exclusive: bool
@@ -72,9 +72,9 @@ class Tenancy(Struct):
     until_ms: int = 0
     """By the broker's clock: when its belief is over at the latest."""
     fixed: bool = False
-    """Nothing that comes later prolongs it."""
+    """Whether no later record can prolong it."""
     heir: int = 0
-    """The offset of the announcement by which another came to lead; 0: nobody has."""
+    """The offset of the announcement by which another member came to lead; 0: none has."""
     heir_ms: int = 0
     heir_member: str = ""
     over: bool = False
@@ -121,8 +121,8 @@ class Over(Struct, frozen=True):
     stamp_ms: int
     by: str
     cause: str
-    """yield, handover (non-exclusive: another leads, so it has stopped), superseded, anew (its owner has begun anew), silent
-    (another leads, and the owner has said nothing of it) or removed (the role)."""
+    """yield, handover (non-exclusive: it stopped because another member leads), superseded, anew (its owner has begun anew),
+    silent (another member leads, and the owner wrote nothing about its end) or removed (the role)."""
     why: str
     ended_ms: int | None = None
 
@@ -147,13 +147,13 @@ class Chronicle:
         self._seats = 1
         self._announced: dict[int, tuple[int, int]] = {}
         self._led: dict[int, Tenancy] = {}
-        """Those that led, and of whose end nothing was said yet."""
+        """By token: those that led, and whose end is not written yet."""
         self._current: Tenancy | None = None
         self._roles: dict[str, None] = {}
 
     @property
     def current(self) -> Tenancy | None:
-        """The last that came to lead, and has not said that it is over."""
+        """The last tenure that came to lead, unless its end is written."""
         return self._current
 
     @property
@@ -192,7 +192,7 @@ class Chronicle:
         return found
 
     def open(self) -> list[tuple[Seat, Tenancy]]:
-        """The terms of whose end nothing is known."""
+        """The terms whose end is not known."""
         return [((role, self._index), t) for t in self._led.values() if not t.heir for role in t.roles]
 
     def finish(self) -> list[Happening]:
@@ -256,7 +256,8 @@ class Chronicle:
         self._roles = now
 
     def _belongs(self, role: str) -> bool:
-        """Where nobody has said yet how many partitions there are, whoever wrote it here is believed."""
+        """Whether a role belongs to this partition. Before any record says how many partitions there are, each role that this
+        log names does."""
         if not self._width:
             return True
         index = self._index
@@ -295,13 +296,13 @@ class Chronicle:
             self._tell(tenancy, offset, stamp_ms, record.at, found)
 
     def _tell(self, tenancy: Tenancy, offset: int, stamp_ms: int, at_ms: int, found: list[Happening]) -> None:
-        """It says that it leads: so it does of each role that had come before."""
+        """Its owner says that it leads: this holds for each role that came to the partition before."""
         for role in [role for role, told in tenancy.roles.items() if not told]:
             tenancy.roles[role] = True
             found.append(Led((role, self._index), tenancy, offset, stamp_ms, at_ms if tenancy.whole else None))
 
     def _leads(self, member: str, token: int, base: int, offset: int, stamp_ms: int, found: list[Happening]) -> Tenancy:
-        """A tenure comes to lead: whoever led before is not current any more."""
+        """A tenure comes to lead: the one that led before is no longer current."""
         announced = self._announced.pop(token, None)
         for older in [t for t in self._announced if t < token]:
             del self._announced[older]
@@ -324,7 +325,7 @@ class Chronicle:
             newer = self._current is not None and record.term < self._current.token
             if not record.led or not record.began or newer or record.term not in self._announced:
                 return
-            # It led for less than its first word of that took.
+            # It led, but stopped before it had written so.
             tenancy = self._leads(record.m, record.term, record.b, offset, stamp_ms, found)
             tenancy.began_ms = tenancy.said_ms = record.began
             self._tell(tenancy, offset, stamp_ms, record.began, found)
@@ -335,7 +336,7 @@ class Chronicle:
             cause = "superseded" if tenancy.exclusive else "handover"
         at = (tenancy.heir, tenancy.heir_ms) if tenancy.heir else (offset, stamp_ms)
         if tenancy.exclusive and not tenancy.heir:
-            # An announcement ends the terms before it, though its own may be told of later than this.
+            # An announcement ends the terms before it, even if its own term shows in the log only after this record.
             at = min([at, *(place for token, place in self._announced.items() if token > record.term)])
         self._over(tenancy, *at, record.m, cause, record.why, record.ended or None, found)
 

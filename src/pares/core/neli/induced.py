@@ -1,30 +1,31 @@
 """What NELI and Fast NELI have in common: leadership is *induced* from partitions that a group shares out.
 
-The group's word alone makes no leader: a member that can't hear the group goes on believing in an old word, and fetching is not
-fenced by membership, so it would go on reading. [by goNELI's rule two lead, when the coordinator is cut off from one of them
-and the partition's log from neither, until the client's own clock ends it: within a session, or five minutes in a rebalance]
-Hence the announcing owner:
+The group's word alone makes no leader: a member that can't hear the group goes on believing in an old assignment, and as
+reading is not fenced by membership, it goes on reading. [by goNELI's rule two members lead when one of them is cut off from the
+coordinator and both reach the partition's log, until the client's own clock ends it: a session, in a rebalance five minutes] So
+an owner announces itself:
 
 N1 A member that is given a partition *announces* itself in that partition's log. The token of the tenure is base + offset of
-   that.
-N2 It leads only after it has read its announcement back, and after every tenure that stands open before it can no longer be
-   believed in (`partition_log`, `ready_at`).
-N3 An owner that reads an announcement after its own stops at once, whatever the group says, and yields. It announces itself
-   again when the group gives it the partition anew; or, if the group never took it away, when that other tenure was yielded or
-   has been silent for so long that nobody can believe in it.
-N4 A belief rests on records that were read back (`rests_until`), and ends by this member's own stopwatch without them. What
-   ended so is fenced for good; it begins again as a new tenure, by a fresh announcement that came back.
+   the announcement.
+N2 It leads only after it has read its announcement back, and after every tenure that stands open before it must have ended
+   (`partition_log`, `ready_at`).
+N3 An owner that reads another member's announcement after its own stops at once, whatever the group says, and yields. It
+   announces itself again when the group gives it the partition anew; or, if the group never took the partition away, when that
+   other tenure was yielded, or has been silent for so long that it must have ended.
+N4 A belief rests on records that were read back (`rests_until`), and ends by this member's own stopwatch without them. A belief
+   that has ended does not resume: the owner announces itself anew, reads that back, and begins a new tenure.
 N5 Revoked is not lost. Revoked: the belief ends, the barrier runs, `yield` is written, and only then the group is let go on;
-   all that within the barrier's limit. Lost: the belief ends, nobody is waiting, and `yield` only saves the next owner a wait.
+   all that within the barrier's limit. Lost: the belief ends, nothing waits, and the `yield` only saves the next owner a wait.
 
-N6 What a group works at stands in the log: each partition names its roles (`width`, `work`), whoever leads it leads all of
-   them, and a role that is added or removed is so for everybody. With `seats`, a role belongs to as many partitions, each in a
-   block of its own; of one role a member leads one seat.
+N6 A group's roles stand in the log: each partition names its own (`width`, `work`, `place`), its leader leads all of them, and
+   a role that is added or removed is so for every member. With `seats`, a role belongs to as many partitions, each in a block
+   of its own; of one role a member leads one seat.
 
 N7 Members may share out different numbers of partitions, when a topic has grown (`conflicts`).
 
-Two owners never believe at once in exclusive mode, whatever the group does: of two announcements the later one is in the way of
-the earlier owner's reading, so all records of its own that re-arm it stand before; and these the later owner waits out.
+Two owners never believe at once in exclusive mode, whatever the group does. The earlier owner reads the log in order, so it
+comes to the later announcement before any record behind it: all records that its belief can rest on stand before that
+announcement, and the later owner waits them out.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import Seat
 
 SILENT: Final = "silent"
-"""Why a tenure leads whose predecessor is gone without a word."""
+"""Why a tenure begins to lead whose predecessor went silent without a `yield`."""
 
 
 class Induced:
@@ -70,7 +71,7 @@ class Induced:
             return []
         effects: list[ev.Effect] = []
         for part in self.parts:
-            if now >= part.until:  # what can't be over is not looked at: this is done in every step
+            if now >= part.until:  # asked first, as this runs in every step: a belief that still lasts can't expire
                 part.expire(now, effects, closing=self.closing)
         getattr(self, HANDLERS[type(event)])(event, now, effects)
         return effects
@@ -79,7 +80,8 @@ class Induced:
 
     @property
     def live(self) -> bool:
-        """Everything that stood in the logs when they were attached to has been read."""
+        """Whether all that stood in the logs when they were attached to has been read, and no member of claims is in the
+        way."""
         return self.roles.known
 
     @property
@@ -93,8 +95,8 @@ class Induced:
         return self.parts[partition].track.position
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it should hear (`Read`) that there is nothing new in a partition: while something is waited for there, and
-        now and then."""
+        """Whether the core wants a `Read` that says that a partition has nothing new: while it waits for something there, and
+        otherwise now and then."""
         part = self.parts[partition]
         waits = not self.live or part.phase in (*SEEKING, Phase.GRACE) or not part.quiet
         return waits or now >= part.heard_at + self.rules.within_ms * MS // 4
@@ -106,14 +108,13 @@ class Induced:
         return [(seat, tenure) for seat, tenure in led if tenure is not None]
 
     def last_sign(self, seat: Seat) -> int | None:
-        """Of a seat that this member has just come to lead: when it read the last record of the owner that went in silence;
-        None if nobody did."""
+        """For a seat that this member has just come to lead: when it read the last record of an owner that went silent; None if
+        no owner did."""
         return max((tenure.read_at for tenure in self._before(self._part_of(seat))), default=None)
 
     def could_lead(self) -> dict[Seat, int]:
-        """The seats of partitions that the group gives to this member, that it does not lead, and that nothing but itself keeps
-        it from leading, and since when, by the stopwatch: who came before is waited for no more, no barrier runs, and nobody
-        else has announced itself there."""
+        """The seats that only this member itself keeps it from leading, and since when, by the stopwatch. The group gives it
+        their partition, no earlier owner is waited for, no barrier runs, and no other member has announced itself there."""
         found: dict[Seat, int] = {}
         for part in self.parts:
             if self.live and part.phase in (*SEEKING, Phase.GRACE):
@@ -125,7 +126,7 @@ class Induced:
 
     def _tick(self, event: ev.Tick, now: int, effects: list[ev.Effect]) -> None:
         wakes: list[int] = []
-        # When one beat is due, those that are nearly due go with it: then all partitions wake this member at once.
+        # When one beat is due, those that are nearly due go with it: so this member wakes once for all partitions.
         beats = [p.outbox.last_at + self.rules.interval_ns(p) for p in self.parts if p.outbox.in_flight is None]
         early_ns = self.rules.share.interval_ns // 4 if any(now >= due for due in beats) else 0
         self.roles.await_numbers(now, self.rules.blind_ns(), wakes)
@@ -152,8 +153,8 @@ class Induced:
     def _advance(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
         """From waiting to leading."""
         if part.phase is not Phase.GRACE or now < self._waits_until(part) or not self.rules.fresh(part.until, now):
-            return  # or a fresh beat is to come back first
-        # To be told, no more: nothing is decided by it.
+            return  # in the last case, a fresh beat has to come back first
+        # Only told to the user: nothing is decided by it.
         silent = any(self.rules.is_silent(tenure, now) for tenure in self._before(part))
         part.seats = self.roles.seats_of(part)
         part.on(On.READY, now, effects, SILENT if silent else "assigned")
@@ -166,7 +167,7 @@ class Induced:
         return [tenure for tenure in part.others(self.me) if tenure.token in part.before]
 
     def _retake(self, part: Partition, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
-        """The group still gives this member what another has announced itself for: the other may be gone."""
+        """Announces itself again where the group still gives this member a partition and the other owner has gone silent."""
         if part.phase is not Phase.SUPERSEDED:
             return
         rival = part.track.open.get(part.track.newest)
@@ -177,7 +178,7 @@ class Induced:
             wakes.append(at)
 
     def _reseat(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
-        """What is led where roles have come or gone, or where this member's other seat of a role is free now."""
+        """Adapts what is led to roles that have come or gone, and to a role whose other seat this member no longer leads."""
         if part.phase not in BELIEVING:
             return
         seats = self.roles.seats_of(part)
@@ -192,7 +193,7 @@ class Induced:
                 follow = ev.Follow(seat, part.token, ROLE_REMOVED, False, now)
                 effects += [follow, ev.Barrier(seat, part.token, ROLE_REMOVED)]
         effects += [ev.Lead(s, part.token, part.until, ROLE_ADDED) for s in seats if s not in part.seats]
-        part.beat_now = part.beat_now or seats != part.seats  # which tells the log since when
+        part.beat_now = part.beat_now or seats != part.seats  # tells the log since when these are led
         part.seats = seats
 
     # The group and users -------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Induced:
             return
         for part in self._parts(event.partitions):
             part.on(On.ASSIGNED, now, effects)
-            self._reseat(part, now, effects)  # it may have come back before anybody else had announced itself
+            self._reseat(part, now, effects)  # the partition may have come back before another member announced itself
 
     def _revoked(self, event: ev.Revoked, now: int, effects: list[ev.Effect]) -> None:
         for part in self._parts(event.partitions):
@@ -217,7 +218,7 @@ class Induced:
             part.answer(effects)
 
     def _parts(self, numbers: tuple[int, ...]) -> list[Partition]:
-        """A topic that has grown has more partitions than this member shares out; they are nobody's here."""
+        """The partitions of these numbers. A topic that has grown has more than this member shares out: those are left out."""
         return [self.parts[number] for number in numbers if number < len(self.parts)]
 
     def _part_of(self, seat: Seat) -> Partition:
@@ -320,7 +321,7 @@ class Induced:
             double = self.conflicts.duplicate(record.m)
             if double is not None and entry[0] >= part.track.end:
                 effects += self.conflicts.once(double)
-            if isinstance(record, records.Share):  # else by the hash, as a restatement or by an older member
+            if isinstance(record, records.Share):  # a `width` goes by hashes: a restatement, or an older member
                 self.roles.newcomer(part)
 
     def _announced(
@@ -333,7 +334,7 @@ class Induced:
         if record.n != part.outbox.announced:  # one of unknown outcome that came late
             part.on(On.OUTDATED, now, effects, late)
         elif claims is not None and part.phase in GIVEN:
-            # It joined before that: now it goes on, or takes its join back.
+            # That member joined before this announcement: it goes on, or takes its join back.
             part.on(On.BESIDE_CLAIMS, now, effects, f"beside {claims}")
         else:
             part.on(On.ANNOUNCED, now, effects, late)
@@ -346,7 +347,7 @@ class Induced:
         part.blind_until = max(part.broke_until, blind_until)
 
     def _look_around(self, part: Partition, now: int, effects: list[ev.Effect]) -> None:
-        """After a read: what others are about, whether all has been read, and how often to beat."""
+        """After a read: looks for conflicts with others, whether all has been read, and how often to beat."""
         for found in self.conflicts.found(part, now, live=self.live, numbered=self.roles.numbered):
             if not isinstance(found, ev.Report):
                 self._end(found, found.kind if isinstance(found, ev.Stop) else found.why, now, effects)
@@ -368,8 +369,8 @@ class Induced:
         part.broke_until = now + self.rules.blind_ns()
         part.answer(effects)
         if part.number == 0 and self.roles.numbered and self.live:
-            # The numbers may be others now: nobody leads anywhere by them before all who have not noticed can't believe any
-            # more.
+            # The numbers may have changed: this member leads nowhere by the new ones until every owner that has not noticed
+            # must have stopped believing.
             self.roles.numbers_replaced(names)
             for other in self.parts[1:]:
                 other.broke_until = max(other.broke_until, part.broke_until)

@@ -1,6 +1,7 @@
-"""One partition as one member has it: its phase, what the member may believe there, what it has written, and what it owes.
+"""The state of one partition in one member: its phase, what the member may believe there, what it has written, and what it
+owes.
 
-What happens to it comes by `on`, and what follows from that stands in the tables of `phases`.
+Inputs come by `on`; the tables of `phases` say what follows from each.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class Outbox:
         self.last_at = 0
         """When the last record was handed over; of an owner, the last one that its belief may rest on."""
         self.digresses = False
-        """The last record was another one than that."""
+        """Whether the last record was one that no belief rests on."""
         self.in_flight: int | None = None
         self.yielding = 0
-        """The tenure that the append under way yields; 0: it is no `yield`."""
+        """The token of the tenure that the append under way yields; 0: it is no `yield`."""
         self.retry_at = 0
         self._awaited = False
         self._pause = FIRST_PAUSE
@@ -65,7 +66,7 @@ class Outbox:
         self._before = 0
 
     def hand_over(self, kind: type[Any], ticket: int, now: int, *, owner: bool, **fields: Any) -> bytes:
-        """Number, content and time of a record are fixed here, and never change (R4)."""
+        """Encodes a record. Its number, content and time are fixed here, and never change (R4)."""
         n = self.sent.next_number()
         payload = neli_records.encode(kind(v=1, n=n, **fields))
         self.sent.hand_over(n, payload, now)
@@ -98,13 +99,14 @@ class Outbox:
         return self._unread < position
 
     def unread_for(self, position: int, now: int) -> int:
-        """How long it has waited for that."""
+        """For how many nanoseconds it has not been read back; 0 if it has."""
         return 0 if self.quiet(position) else now - self._unread_since
 
     def forget_log(self) -> None:
         self._unread = -1
         self.sent.forget_log()
-        self.announced = -1 if self.announced else 0  # one that is on its way has a token of the log before this one
+        # An announcement under way belongs to the old log: if it lands in the new one it must not count.
+        self.announced = -1 if self.announced else 0
 
 
 class Partition:
@@ -124,35 +126,35 @@ class Partition:
         self.looks = 0
         """How often its log was read since it became wanted."""
         self.wanted_at = 0
-        """Since when, by the stopwatch, it is wanted and nobody is in the way of an announcement."""
+        """Since when, by the stopwatch, the partition is wanted and no other protocol is in the way of an announcement."""
         self.token = 0
         self.led = False
-        """The tenure `token` has come to lead."""
+        """Whether the tenure `token` has come to lead."""
         self.until = 0
         self.before: dict[int, int] = {}
-        """The tenures that stood open before the announcement of `token`, and when each can't be believed in any more."""
+        """The tenures that stood open before the announcement of `token`, and when each must have ended."""
         self.blind_until = 0
         """When any owner the log no longer shows must have stopped leading."""
         self.broke_until = 0
-        """The same for those who have not noticed yet that the log is another one."""
+        """When any owner that has not noticed yet that the log was replaced must have stopped leading."""
         self.stands = 0
-        """The token of this member's tenure that is open in the log, for all that this member has read."""
+        """The token of this member's tenure that is open in the log, as far as this member has read."""
         self.owed: str | None = None
-        """A `yield` of `stands` is due, for this reason."""
+        """If a `yield` of `stands` is due: its reason."""
         self.revoked = False
-        """The group waits for the end of it."""
+        """Whether the group waits for this partition to be given up."""
         self.wide = False
-        """This member's number of partitions was read back here."""
+        """Whether this member's number of partitions was read back here."""
         self.wants_width = False
-        """It is to be written once more: a member has come that numbers roles, and has not read of this one."""
+        """Whether that number is to be written once more: a member has come that numbers roles, and may not have read it."""
         self.seats: list[Seat] = []
-        """What is believed in, or was until the barrier began."""
+        """The seats that are believed in, or were until the barrier began."""
         self.ended: set[Seat] = set()
-        """Seats whose term under `token` is over, with their roles, while the tenure goes on."""
+        """Seats whose term under `token` is over because their role went, while the tenure goes on."""
         self.returning: set[Seat] = set()
-        """Whose barriers have not returned yet."""
+        """Seats whose barriers have not returned yet."""
         self.why = ""
-        """Of the barrier that runs."""
+        """Why the barrier that runs was called."""
         self.barrier_until = 0
         self.began_at = self.ended_at = 0
         """When the belief of `token` began and ended, if `led`, by the stopwatch."""
@@ -170,8 +172,8 @@ class Partition:
         at: int | None = None,
         owed: str | None = None,
     ) -> None:
-        """`why`: what effects say of it. `at`: when the belief ended, if that was before `now`. `owed`: what the `yield` says,
-        if that is something else."""
+        """Applies the row of `what` in the present phase. `why`: the reason that effects give. `at`: when the belief ended, if
+        before `now`. `owed`: the reason that the `yield` gives, if it is another one."""
         rows = self._table.get(self.phase, {})
         if what not in rows:
             raise Impossible(f"partition {self.number} is {self.phase.value}, and {what.value}")
@@ -194,7 +196,7 @@ class Partition:
             self.led, self.beat_now, self.began_at = True, True, at
             effects += [ev.Lead(seat, self.token, self.until, why) for seat in self.seats]
         elif act is Act.BEGIN:
-            # What was owed is moot: an announcement ends all older tenures of its member.
+            # A `yield` that was owed is no longer needed: an announcement ends all older tenures of its member.
             self.token, self.led, self.until, self.owed = self.stands, False, 0, None
         elif act is Act.OWE:
             if self.stands:
@@ -214,7 +216,7 @@ class Partition:
                 self.returning, self.why, self.barrier_until = set(self.seats), why, at + self._barrier_ns
 
     def expire(self, now: int, effects: list[ev.Effect], *, closing: bool) -> None:
-        """Without records read back a belief ends by itself; a barrier that still runs is told that nothing waits for it."""
+        """Ends a belief for which no record came back in time, and fences a barrier that still runs: nothing waits for it."""
         if closing and self.phase is Phase.LINGERING:
             self.on(On.UNFOLLOWED, now, effects, CLOSED)
         elif self.phase in BELIEVING:
@@ -223,7 +225,7 @@ class Partition:
             self.on(On.RAN_OUT, now, effects, LEASE_RAN_OUT)
 
     def overdue(self, now: int, effects: list[ev.Effect]) -> None:
-        """A barrier has a limit of its own: the term is fenced, and the group is let go on."""
+        """Fences a term whose barrier has run for longer than its limit, and lets the group go on."""
         if self.phase in AT_BARRIER and now >= self.barrier_until:
             self.on(On.OVERDUE, now, effects, BARRIER_TIMED_OUT)
 
@@ -235,13 +237,13 @@ class Partition:
                 self.on(On.RETURNED, now, effects, self.why)
 
     def answer(self, effects: list[ev.Effect]) -> None:
-        """The group is let go on, as soon as nothing is left to be done here."""
+        """Lets the group go on, as soon as nothing is left to be done here."""
         if self.revoked and self.phase in (Phase.IDLE, Phase.LINGERING) and self.owed is None:
             self.revoked = False
             effects.append(ev.Yielded(self.number))
 
     def replaced(self, now: int, effects: list[ev.Effect], why: str) -> None:
-        """It is another log from here on (R12): nothing of what stood there is known to stand."""
+        """The log is another one from here on (R12): nothing that stood in the old one is known to stand."""
         self.on(On.REPLACED, now, effects, why)
         self.track = Track(self.group)
         self.attached, self.wide, self.stands, self.owed = False, False, 0, None
@@ -259,7 +261,7 @@ class Partition:
         return ev.Append(ticket, (payload,), self.number, kind.urgent)
 
     def yielded(self) -> None:
-        """An append is over. Whatever became of a `yield`: a successor can do without, it only has to wait longer."""
+        """An append is over. A `yield` is not tried again, whatever became of it: without it a successor only waits longer."""
         term, self.outbox.yielding = self.outbox.yielding, 0
         if term and term == self.stands:
             self.owed, self.stands = None, 0
@@ -269,7 +271,7 @@ class Partition:
         return self.outbox.quiet(self.track.position)
 
     def deaf(self, now: int, for_so_long: int) -> bool:
-        """Whether it has not read for so long, or not the announcement that it wrote."""
+        """Whether this member has not read the log for so long (ns), or has waited as long to read back what it wrote."""
         return now >= self.heard_at + for_so_long or self.outbox.unread_for(self.track.position, now) >= for_so_long
 
     def says(self, now: int, at_ms: int) -> dict[str, Any]:
@@ -288,7 +290,7 @@ class Partition:
 
     @property
     def ready_at(self) -> int:
-        """When nobody who came before can believe any more. A tenure that is closed meanwhile need not be waited for."""
+        """When every earlier owner must have stopped believing. A tenure that was closed meanwhile is not waited for."""
         waits = [at for token, at in self.before.items() if token in self.track.open]
         return max([self.blind_until, *waits])
 

@@ -1,16 +1,17 @@
-"""What one partition's log says about its tenures: the same to everybody who has read as far (R1).
+"""What one partition's log says about its tenures: the same to every reader that has read as far (R1).
 
-A tenure begins with an announcement, at the offset that makes its token. It is *open* while its owner may still believe in it,
-for all that stands in the log. It ceases to be open by
+A tenure begins with an announcement, at the offset that makes its token. It is *open* as long as its owner may still believe in
+it, judged by the log alone. It is closed by
 
 - its own `yield`;
-- a later announcement of the same member: who announces anew believes in nothing older;
-- word of any later tenure that it *leads*: who leads has waited until every tenure before its own was over, and an owner that
-  reads a later announcement than its own stops for good.
+- a later announcement of the same member: a member that announces itself anew believes in nothing older;
+- a record of a later tenure that says that it *leads*: its owner has waited until every earlier tenure was over, and an owner
+  that reads a later announcement than its own stops for good.
 
-So a successor has to wait for the open tenures that stand before its own announcement, and for no others; for how long, the
-protocols say. A record counts iff it decodes, its `n` is above every counted `n` of its sender, and it names no token that
-can't be (an announcement's must be above all before it). [late copies; a record that would stop everybody after it]
+So a successor waits for the open tenures that stand before its own announcement, and for no others; each protocol says for how
+long. A record counts iff it decodes, its `n` is above every counted `n` of its sender, and it names no impossible token (an
+announcement's must be above all before it). [late copies; a record whose huge token would keep every later tenure from
+counting]
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import MAX_BASE, MAX_DUE_MS, MAX_ROLES, BadRecord
 
 KEPT: Final = 10_000
-"""Senders whose numbers are remembered: of older ones a late copy may count, which can end a belief and begin none. Also the
-most tenures that are held for open at a time, the newest ones."""
+"""How many senders' numbers are remembered. A late copy of a sender that was forgotten may count; it can end a belief, but
+begin none. Also how many tenures are kept as open at a time: the newest ones."""
 
 
 class Tenure(Struct):
-    """One tenure of this partition, by whomever."""
+    """One tenure of this partition, of any member."""
 
     member: str
     token: int
@@ -43,7 +44,7 @@ class Tenure(Struct):
     read_at: int
     """When its last record was read, by the reader's own stopwatch."""
     stamp_ms: int
-    """When its last record was appended, by the broker."""
+    """When its last record was appended, by the broker's clock."""
     name: str = ""
     host: str = ""
     leads: bool = False
@@ -51,27 +52,27 @@ class Tenure(Struct):
     of: int = 0
     """How many partitions its owner shares out; 0: not known."""
     protocol: str = ""
-    """What its owner runs; empty: not known."""
+    """The protocol that its owner runs; empty: not known."""
     numbered: bool = False
-    """Its owner goes by the numbers that the log gives to names."""
+    """Whether its owner goes by the numbers that the log gives to names."""
     session_ms: int = 0
     seats: int = 0
-    """As `of`."""
+    """How many seats a role has for its owner; 0: not known."""
 
 
 class Writer(Struct, gc=False):
-    """Somebody who writes here, of whatever group."""
+    """A member of any group that writes here."""
 
     at: int
-    """When its last record was read. Of what stood in the log before this reader came: how long ago it was written, by the
-    broker's times. [who has long gone would be counted among those who share the budget, by everybody who comes]"""
+    """When its last record was read. For records that stood in the log before this reader came: when they were written,
+    reckoned back by the broker's times. [members that went long ago would count as sharing the budget, for each newcomer]"""
     due_ms: int = 0
-    """By when the next one was due, after that."""
+    """How long after that its next record was due, at the latest."""
     owns: bool = False
-    """It speaks for a tenure of its own."""
+    """Whether it beats for a tenure of its own."""
 
     def there(self, since: int, now: int) -> bool:
-        """Whether it was heard since then, or beats so seldom that nothing was due."""
+        """Whether it was heard since then, or beats so seldom that no record was due yet."""
         return self.at >= since or now <= self.at + 2 * self.due_ms * MS
 
 
@@ -86,32 +87,33 @@ class Track:
         self.entered_at = 0
         """When the log was attached to, by the stopwatch."""
         self.anchor: tuple[int, bytes] | None = None
+        """The last entry that was read: its offset and its bytes."""
         self.top = 0
-        """No token that the log has shown is greater."""
+        """The largest token that the log has shown."""
         self.base = 0
         self.open: dict[int, Tenure] = {}
         self.newest = 0
         """The token of the last announcement that counted."""
         self.around: dict[tuple[str, str], Writer] = {}
-        """The members that write here, of whatever group: (group, member). Those heard last are the last."""
+        """The members of all groups that write here, by (group, member), in the order in which they were last heard."""
         self.bad: Counter[str] = Counter()
         self.uncounted = 0
         self.width = 0
-        """The largest number of partitions that anybody here shares out."""
+        """The largest number of partitions that a member of the group shares out."""
         self.roles: dict[str, int] = {}
-        """What the group works at in this partition, as far as the log says, and the number of each role."""
+        """The group's roles in this partition, as far as the log says, and the number of each."""
         self.hashed = ""
-        """Somebody in the group who knows roles by the hash of their names only."""
+        """A member of the group that knows roles by the hashes of their names only; empty: there is none."""
         self.numbering = Numbering()
-        """Of partition 0: the numbers of names."""
+        """The numbers of names. Only partition 0 has any."""
         self.others = Others()
         """Members of the group that run the claims protocol."""
         self._closed = 0
-        """Tenures with lesser tokens are over for good."""
+        """Tenures with this token or a smaller one are over for good."""
         self._numbers: dict[str, int] = {}
         self._before: dict[tuple[str, str], Writer] | None = {}
-        """Of whom there were records when the log was attached to, and when, in ms by the broker, as long as they are being
-        read."""
+        """While the records are read that stood in the log at the beginning: their writers, with times in ms by the broker's
+        clock. None afterwards."""
         self._dry = False
 
     def enter(self, start: int, end: int, now: int) -> None:
@@ -126,7 +128,7 @@ class Track:
         self._date(now)
 
     def writers(self, since: int, now: int) -> dict[tuple[str, str], Writer]:
-        """The members that are there now, of whatever group: heard since then, or not due."""
+        """The members of all groups that are there now: heard since then, or not due yet."""
         return {who: writer for who, writer in list(self.around.items()) if writer.there(since, now)}
 
     @property
@@ -135,16 +137,16 @@ class Track:
         return self.position >= self.end or self._dry
 
     def blind(self, me: str) -> bool:
-        """Whether an owner that this reader knows nothing of may still believe: the beginning of the log is gone, and what is
-        left has no trace of anybody else in the group."""
+        """Whether an owner that this reader has not read of may still believe: the beginning of the log is gone, and the rest
+        has no record of another member of the group."""
         return self.start > 0 and not self._numbers.keys() - {me}
 
     def leader(self) -> Tenure | None:
-        """The leader here, as far as the log says."""
+        """The tenure that leads here, as far as the log says."""
         return max((t for t in list(self.open.values()) if t.leads), key=lambda t: t.token, default=None)
 
     def feed(self, entry: EntryLike, now: int) -> records.InductionRecord | None:
-        """Takes the next entry. The record in it, if it is the group's and counts."""
+        """Takes the next entry. Returns its record if that is the group's and counts."""
         record = self._take(entry, now)
         if self._before is not None and self.position >= self.end:
             self._date(now)
@@ -183,7 +185,7 @@ class Track:
         return record
 
     def _date(self, now: int) -> None:
-        """What stood in the log has been read: from now on what is read is new."""
+        """All that stood in the log has been read: sets the times of its writers, and takes later records as new."""
         if self._before:
             last = max(writer.at for writer in self._before.values())
             by_age = sorted(self._before.items(), key=lambda written: written[1].at)
@@ -246,7 +248,7 @@ class Track:
             return  # nothing, or a belated beat of an owner that has not read of its successor yet
         tenure = self.open.get(record.term)
         if tenure is None:
-            # Its announcement was trimmed. What its drift was is not known: the longest wait there is.
+            # Its announcement was trimmed, and with it the owner's drift: 0 makes the wait the longest.
             tenure = Tenure(record.m, record.term, record.within, 0.0, now, stamp_ms, record.m.rpartition("~")[0])
             self.open[record.term] = tenure
             if len(self.open) > KEPT:

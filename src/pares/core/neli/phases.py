@@ -2,22 +2,23 @@
 
     IDLE         the group does not give it to this member
     WANTED       it does; an announcement is due, or under way
-    RETRYING     as WANTED, after a tenure of this member's own: another that announces itself meanwhile goes first (N3)
-    GRACE        announced and read back (N1): waits until nobody before it can believe any more (N2)
+    RETRYING     as WANTED, after a tenure of its own: another member that announces itself meanwhile goes first (N3)
+    GRACE        announced and read back (N1): waits until every earlier tenure must have ended (N2)
     LEADING      the belief (N4)
     STOPPING     by plan, the group waits: the belief is over, the barrier still runs (N5)
     RENEWING     as STOPPING, but the partition stays: when the barrier has returned, there is another announcement
-    LINGERING    NELE: taken away, and believed in until another leads or the threshold has passed
-    SUPERSEDED   the group still gives it to this member, but another has announced itself after it (N3)
+    LINGERING    NELE: taken away, and believed in until another member leads or the threshold has passed
+    SUPERSEDED   the group still gives it to this member, but another member has announced itself later (N3)
 
-Two rules. All that an input's consequences depend on is in the phase: what is done is said here, and nowhere else. And an
-input that has no row in a phase can't come in it: `Impossible` is raised.
+Two rules. What follows from an input depends on the phase alone, and stands in these tables and nowhere else. And an input that
+has no row in a phase can't come in that phase: `Impossible` is raised.
 
-A tenure is begun by an announcement and never resumed: after a fence there is a new announcement, with a new token. So no row
-leads into GRACE but by one that was read back, and none into LEADING but from GRACE, or from LINGERING, which believes.
+A tenure begins with an announcement and is never resumed: after a fence there is a new announcement, with a new token. So only
+an announcement that was read back leads into GRACE, and only GRACE leads into LEADING; and LINGERING, in which the member
+believes.
 
-In exclusive mode a belief ends at once with each word that another may begin: the group's, another's announcement. NELE's
-owners end only with another's word that it *leads*, or with their threshold.
+In exclusive mode a belief ends at once with each record or call by which another owner may begin: the group takes the partition
+back, or another member's announcement is read. In NELE it ends only when another member writes that it *leads*, or with T.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Phase(Enum):
 
 
 class On(Enum):
-    """What happens. The first three come from the group, the next five from the log, the rest from clocks and users."""
+    """What happens. The first three come from the group (the second also from closing), the next five from records that were
+    read; the rest from clocks, barriers, changed roles, replaced logs and the end of the incarnation."""
 
     ASSIGNED = "the group gives it to this member"
     REVOKED = "the group wants it back, or this member closes"
@@ -47,10 +49,10 @@ class On(Enum):
     ANNOUNCED = "this member's announcement was read back"
     OUTDATED = "an announcement of this member was read back that a later one has replaced"
     BESIDE_CLAIMS = "this member's announcement was read back, behind a member of the claims protocol"
-    RIVAL = "another's announcement was read"
-    RIVAL_LEADS = "another's word was read that it leads, by a later tenure"
-    RIVAL_SILENT = "nobody can believe in the other's tenure any more"
-    READY = "nobody before this member's own tenure can believe any more, and its lease is fresh"
+    RIVAL = "another member's announcement was read"
+    RIVAL_LEADS = "a record was read in which another member says that it leads, by a later tenure"
+    RIVAL_SILENT = "the other member's tenure must have ended"
+    READY = "every tenure before this member's own must have ended, and its lease is fresh"
     RAN_OUT = "no record that was read back prolongs the belief"
     UNFOLLOWED = "the same, of a member that closes and has waited for a successor"
     RETURNED = "the barrier and the bodies have come to their end"
@@ -64,16 +66,16 @@ class On(Enum):
 class Act(Enum):
     """What is done on the way, in order."""
 
-    FENCE = "the belief is over, nothing waits: `Follow`, also of barriers that still run"
+    FENCE = "the belief is over and nothing waits: a fencing `Follow`, also for terms whose barriers still run"
     STOP = "the belief is over by plan, and the barrier is waited for: `Follow`, `Barrier`"
-    END = "the belief is over by plan, and nothing waits: `Follow`, `Barrier`"
-    OWE = "if a tenure of this member's stands open in the log, a `yield` is due"
+    END = "the belief is over by plan, and nothing waits for the barrier: `Follow`, `Barrier`"
+    OWE = "a `yield` is due, if a tenure of this member stands open in the log"
     BEGIN = "a tenure begins, by the announcement that was read back last"
     LEAD = "the belief begins: `Lead`"
 
 
 class Impossible(Exception):
-    """An input that can't come in this phase: a fault of this package."""
+    """An input came that can't come in this phase: a defect of pares."""
 
 
 IDLE, WANTED, RETRYING, GRACE, LEADING, STOPPING, RENEWING, LINGERING, SUPERSEDED = Phase
@@ -215,8 +217,8 @@ SEEKING: Final = (WANTED, RETRYING)
 BELIEVING: Final = (LEADING, LINGERING)
 AT_BARRIER: Final = (STOPPING, RENEWING)
 STANDING: Final = (GRACE, *BELIEVING, *AT_BARRIER)
-"""A tenure of this member is announced, and its beats speak for it."""
+"""A tenure of this member is announced, and its beats name that tenure."""
 GIVEN: Final = (*SEEKING, GRACE, LEADING, RENEWING, SUPERSEDED)
 """The group gives the partition to this member."""
 AT_REST: Final = (IDLE, *SEEKING, SUPERSEDED)
-"""Nothing is believed, and nothing stands that may come to be."""
+"""This member believes nothing here, and has no tenure by which it may begin to."""

@@ -1,4 +1,5 @@
-"""The protocols of the family by name, as members write it into their records: what each is, so that nobody compares names."""
+"""The protocols of the family, by the name that members write into their records, and what each is like. Other code asks for
+these properties and never compares names."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ class Mode(NamedTuple):
 
     name: str
     exclusive: bool = True
-    """One leader at most. Else there are two for a while when a partition moves, rather than none."""
+    """At most one leader. Otherwise there are rather two than none for a while when a partition moves."""
     by_clocks: bool = False
     """Beliefs rest on the log's times and on wall clocks that are close to them."""
     by_own_beats: bool = False
-    """Only the owner of a partition beats, and it leads while its own beats come back. Else all beacon on all partitions."""
+    """Only the owner of a partition beats, and it leads while its own beats come back. Otherwise every member beacons on every
+    partition."""
 
 
 MODES: Final = {
@@ -23,9 +25,9 @@ MODES: Final = {
 }
 USUAL: Final = MODES["neli"]
 LOOSE: Final = MODES["nele"]
-"""What a group runs that asks for an overlap."""
+"""What a group runs when it asks for an overlap."""
 
 
 def is_exclusive(name: str) -> bool:
-    """Also of a protocol that a later release may have: one leader at most is what is promised unless it is known better."""
+    """Whether the protocol promises at most one leader. A name that is not known (of a later release) is taken to do so."""
     return name not in MODES or MODES[name].exclusive

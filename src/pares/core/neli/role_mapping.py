@@ -1,19 +1,18 @@
-"""Which number a role has, and which partition a role, or a key, belongs to: the same for everybody, for ever (docs/neli.md).
+"""Which number a role has, and which partition a role belongs to: the same for all members, for ever (docs/neli.md).
 
 Role number j belongs to partition j mod M. A name that is a whole number is its own j. Any other name gets its j from the log,
 in partition 0, where every reader finds the same (R1): 0, 1, 2 ... in the order in which `number` records first name them. So
 roles share out evenly, with as many partitions as roles each has one of its own, and a role that is added moves no other. A
-name that nobody has declared, and every name in a group that older members are in, has a hash for its j, which is part of the
-format: 64 bits of BLAKE2b, big-endian, of the name in UTF-8. The mapping is total, whatever M and the roles are (with more
-partitions than roles some partitions have nothing to do, with fewer several roles share one).
+name that no member has declared, and every name in a group with members of release 0.1, has a hash for its j, which is part of
+the format: 64 bits of BLAKE2b, big-endian, of the name in UTF-8. So every role has a partition, whatever M and the roles are
+(with more partitions than roles some partitions have nothing to do, with fewer several roles share one).
 
 A name keeps its number for ever, also when its role is removed: so no role moves because another one comes or goes. [a number
-that is given again: the leader of the new name's partition might not have read of the removal yet, while the old one still
-leads]
+that is given to another name: its partition's leader may lead the new role before the removal of the old one was read]
 
-A log forgets. Members write the numbers down again (`whole`), so that a later reader finds them all; until it has, such a
-reader leaves names that it sees proposed for later, and numbers them in their order when it knows what came before. Without an
-answer it `settle`s for what it has read.
+A log may forget old records. So members write the numbers down again (`whole`), for later readers. A reader that does not know
+all numbers yet keeps the names that it sees proposed, and numbers them in their order once it knows what came before. If no
+member writes the numbers down, it `settle`s for what it has read.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def partition_of_number(number: int, partitions: int, seats: int = 1, seat: int 
 
 
 def partition_of_role(role: str, partitions: int, seats: int = 1, seat: int = 0) -> int:
-    """`partition_of_number`, of a role that the log gives no number."""
+    """The partition of a seat of a role that the log gives no number."""
     return partition_of_number(role_number(role), partitions, seats, seat)
 
 
 def seat_of_partition(partition: int, partitions: int, seats: int = 1) -> int:
-    """Which seat, of all its roles, a partition stands for; `seats` or above for one that is left over."""
+    """Which seat of its roles belongs to a partition; `seats` or more for a partition that is left over."""
     return partition // (partitions // seats)
 
 
@@ -63,11 +62,11 @@ class Numbering:
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
         self.complete = True
-        """Whether it knows all that were given before."""
+        """Whether it knows all numbers that were given before."""
         self.said_at = 0
-        """When they were last written down anew, by the reader's stopwatch."""
+        """When a record was read that wrote them down again, by the reader's stopwatch."""
         self.conflict = ""
-        """What somebody else says of them that can't be; empty: nothing."""
+        """A number in another member's record that contradicts a known one, in words; empty: there is none."""
         self._next = 0
         self._proposed: dict[str, None] = {}
 
@@ -95,7 +94,7 @@ class Numbering:
             self.settle()
 
     def settle(self) -> None:
-        """What was read is all there is."""
+        """Takes what was read for all there is, and numbers the names that were proposed."""
         self.complete = True
         for name in self._proposed:
             self._number(name)
@@ -112,7 +111,7 @@ class Numbering:
 
     @property
     def full(self) -> bool:
-        """No more names can be numbered."""
+        """Whether no more names can be numbered."""
         return len(self.of) >= MAX_ROLES
 
     def _number(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""What a group works at, as one member has read it in the logs, and what this member would have changed of that (N6).
+"""The roles of a group, as one member has read them in the logs, and the changes that this member wishes (N6).
 
-Each partition's log names the roles that belong to it, and partition 0 numbers their names (`role_mapping`). A wish of this
-member's goes to the partitions that it concerns as soon as a number says which, and is done when their logs say so.
+Each partition's log names the roles that belong to it, and partition 0 numbers their names (`role_mapping`). A wish goes to its
+partitions as soon as the role's number says which these are, and is done when their logs say it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pares.core.wire.records import Seat
 
 
 class Wishes:
-    """What one partition's log is yet to say of roles."""
+    """What is still to be written about roles in one partition's log."""
 
     def __init__(self) -> None:
         self.add: dict[str, None] = {}
@@ -34,13 +34,12 @@ class Roles:
         self.config = config
         self.parts = parts
         self.known = False
-        """All logs have been read: so it is known what the group works at."""
+        """Whether all logs have been read, so that the group's roles are known."""
         self.numbered = config.numbered
-        """Roles go by the numbers that the log gives to names; else by their hashes, as somebody in the group does. Decided
-        when the logs have been read, and for good."""
+        """Whether roles go by the numbers that the log gives to names. Else they go by hashes, as a member of the group knows
+        nothing else. Decided for good when the logs have been read."""
         self.wishes: dict[str, bool] = dict.fromkeys(config.roles, True)
-        """Roles that the group is to have (False: is to have no more), as this member wants it, and that have yet to be told
-        to their partitions."""
+        """Roles that this member wants added (True) or removed (False), and that are not with their partitions (`of`) yet."""
         self.of = [Wishes() for _ in parts]
         """By partition."""
         self.again: list[str] = []
@@ -50,7 +49,7 @@ class Roles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The group's, as far as this member has read: those that belong to the partition that names them."""
+        """The group's roles, as far as this member has read: those that belong to the partition that names them."""
         found = {role for part in self.parts for role in list(part.track.roles) if self.belongs(role, part)}
         return tuple(sorted(found))
 
@@ -70,13 +69,13 @@ class Roles:
         return partition_of_number(number, self.config.partitions, self.config.seats, seat)
 
     def belongs(self, role: str, part: Partition) -> bool:
-        """Also of a log in which others once shared out another number of partitions."""
+        """Whether a role belongs to a partition. A log may name others, from when the number of partitions was another one."""
         index = self._seat(part)
         here = index < self.config.seats and self.partition(role, index) == part.number
         return here and self._said_already(role, part)
 
     def seats_of(self, part: Partition) -> list[Seat]:
-        """All of the group's roles that belong to it; but of one role a member leads one seat."""
+        """The seats that this member may lead by owning the partition: of each role one seat only."""
         mine = {role for role in list(part.track.roles) if self.belongs(role, part)}
         if self.config.seats > 1:
             for other in self.parts:
@@ -96,7 +95,7 @@ class Roles:
         self._place()
 
     def wanted(self, *, there: bool) -> set[str]:
-        """Roles that this member would have the group have (or not have), and that the log does not say yet."""
+        """Roles that this member wants added (`there`) or removed, and for which the log does not say it yet."""
         told = {role for wishes in self.of for role in list(wishes.add if there else wishes.drop)}
         return told | {role for role, add in list(self.wishes.items()) if add is there}
 
@@ -105,13 +104,13 @@ class Roles:
         return not self.wishes and not any(wishes.add or wishes.drop for wishes in self.of)
 
     def _place(self) -> None:
-        """Wishes go to the partitions that they concern, as soon as their numbers say which."""
+        """Hands wishes to their partitions, as soon as the roles' numbers say which these are."""
         if not self.known:
             return
         for role, add in list(self.wishes.items()):
             if self.number(role) is None:
                 if not add and self.numbering.complete:
-                    del self.wishes[role]  # nobody has ever named it
+                    del self.wishes[role]  # a name without a number was never a role
                 continue
             del self.wishes[role]
             for seat in range(self.config.seats):
@@ -126,7 +125,7 @@ class Roles:
         return number is not None and number == self.number(role)
 
     def settle(self, part: Partition) -> Wishes:
-        """What is left to be said there: not what its log says already."""
+        """What is still to be written there, without what its log says already."""
         wishes = self.of[part.number]
         for role in [role for role in wishes.add if self._said_already(role, part)]:
             del wishes.add[role]
@@ -137,7 +136,7 @@ class Roles:
     # What is read ----------------------------------------------------------------------------------------------------------
 
     def all_read(self) -> None:
-        """From now on it is known what the group works at, and whether somebody in it knows the hash only."""
+        """All logs have been read: the group's roles are known, and whether a member of it knows only hashes."""
         self.known = True
         self.numbered = self.numbered and not any(part.track.hashed for part in self.parts)
         self._place()
@@ -145,7 +144,7 @@ class Roles:
     def came(self, part: Partition, record: PartitionCount | RolesChanged | Place) -> None:
         """Roles have come to a partition, or gone."""
         if self.numbered and self.known and isinstance(record, RolesChanged) and part.phase in STANDING:
-            # By somebody who knows no numbers, such as an older administrator.
+            # From a writer that knows no numbers, such as an administrator of release 0.1.
             self.wishes |= {role: True for role in record.add if self.number(role) != part.track.roles.get(role)}
             self._place()
         self.settle(part)
@@ -158,16 +157,17 @@ class Roles:
     def newcomer(self, part: Partition) -> None:
         """A member has come that goes by numbers, and knows none yet."""
         if not self.numbered:
-            part.wants_width = True  # whereupon it begins anew, and goes by the hash, too
+            part.wants_width = True  # the newcomer reads it, begins anew, and goes by hashes, too
         elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self.again:
             self.again = list(self.numbering.of)
 
     def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> None:
-        """Of a log that has forgotten its beginning nobody may be left who knows the numbers."""
+        """Has the numbers written down again in time; where the log has lost them, and no member answers, settles for the
+        rest."""
         if not self.known or not self.numbered:
             return
         part, numbering = self.parts[0], self.numbering
-        # The leader of partition 0 writes the numbers down again in time; of all others the first to find that nobody does.
+        # The leader of partition 0 writes the numbers down again; after twice that time without it, any other member does.
         after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
         if after and now >= numbering.said_at + after and numbering.complete and numbering.of and not self.again:
             numbering.said_at = now
@@ -182,7 +182,7 @@ class Roles:
             self._place()
 
     def restate(self, part: Partition, now: int) -> None:
-        """An owner writes down anew, now and then, what the group works at: the log may forget the first record of it."""
+        """An owner writes the partition's roles down again now and then: the log may forget the first record of them."""
         wishes = self.of[part.number]
         every = self.config.restate_ms * MS
         if every and part.phase is Phase.LEADING and now >= wishes.again_at + every:
@@ -191,20 +191,20 @@ class Roles:
     # Another log -----------------------------------------------------------------------------------------------------------
 
     def log_replaced(self, part: Partition) -> None:
-        """Called before its roles are forgotten. The group has them all the same, and somebody is to say so there."""
+        """Called before the roles of the old log are forgotten. The group still has them, so they are to be written again."""
         self.of[part.number].add |= dict.fromkeys(part.track.roles)
 
     def place_again(self, part: Partition) -> None:
-        """What is to be said there: by numbers that may be others by now, or not be known yet. [without a number a role goes by
-        its hash: that was never what was wanted, and was said again and again]"""
+        """Turns what was to be written there into wishes again: the roles' numbers may have changed, or not be known yet. [a
+        role without a number goes by its hash, to a partition that is not its own, and is written there again and again]"""
         wishes = self.of[part.number]
         self.wishes = dict.fromkeys((*self.wishes, *wishes.add), True) | self.wishes
         wishes.add.clear()
         self._place()
 
     def numbers_replaced(self, names: list[str]) -> None:
-        """The numbers are gone with their log, and the new ones may be others. `names`: in their order, which is proposed
-        again."""
+        """The numbers are gone with their log, and the new ones may differ. `names`: those that had numbers, in their order;
+        they are proposed again in that order."""
         self.again.clear()
         told = {
             role for part, wishes in zip(self.parts, self.of, strict=True) for role in (*wishes.add, *part.track.roles)

@@ -117,7 +117,8 @@ class Reader:
         self._found: Whole | None = None
         self._low = 0
         self._dry = False
-        self._joined: set[str] = set()
+        self._sessions: dict[str, int] = {}
+        """Adrift: how long the session of each sender is at most, by the record that says the least: it never changes."""
 
     # Beginning -------------------------------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class Reader:
             self.state, self.position, self._parts = State.ADRIFT, self.start, Parts()
             self.last_seen, self.longest_ms, self.newest_base, self._greatest_base = self.start - 1, 0, 0, 0
             self.unreadable = 0
-            self._joined = set()
+            self._sessions = {}
 
     def _begin(self, snapshot: Whole) -> bool:
         try:
@@ -345,16 +346,15 @@ class Reader:
                 type(record) is records.Snapshot or (type(record) is records.Unknown and record.k == "snapshot")
             ):
                 self.unreadable = max(self.unreadable, record.v)
-            if type(record) is records.Join:
-                self._joined.add(record.m)
-                self.longest_ms = max(self.longest_ms, record.session)
-            elif type(record) is not records.Genesis and record.m not in self._joined:
-                self.longest_ms = max(self.longest_ms, _session_at_most(record))
+            if type(record) is not records.Genesis:
+                known = self._sessions.get(record.m, records.MAX_SESSION_MS)
+                self._sessions[record.m] = min(known, _session_at_most(record))
             if type(record) is records.Snapshot and (record.m, record.id) not in self._refused:
                 whole = self._parts.add(offset, record)
                 if whole is not None and whole.upto >= self.start and self._begin(whole):
                     self.end = max(self.end, offset + 1)
                     return
+        self.longest_ms = max(self._sessions.values(), default=0)
 
     def _begins(self, genesis: records.Genesis) -> bool:
         """Adrift: whether this genesis counts for everybody, also for those who know what counted before."""
@@ -380,12 +380,14 @@ class Reader:
 
 
 def _session_at_most(record: records.AnyRecord | records.Unknown) -> int:
-    """The longest session that the sender of a record may have whose join is gone from the log, in milliseconds (R12).
+    """The longest session that the sender of a record may have, in milliseconds, by this record alone (R12).
 
-    A record says in how many milliseconds its sender's next one is due: a holder's, a quarter of its session; a standby's, its
-    session or more; a join's, half of it (R16). So nobody's session is longer than four times that, rounded up. What says that
-    it is due at once tells nothing, nor does a record of a version that this reader does not know: the longest there is.
+    A join says it. Any other record says in how many milliseconds its sender's next one is due: a holder's, a quarter of its
+    session; a standby's, its session or more (R16). So no session is longer than four times that, rounded up. What says that it
+    is due at once tells nothing, nor does a record of a version that this reader does not know: the longest there is.
     """
+    if type(record) is records.Join:
+        return record.session
     if type(record) is records.Unknown or record.v > records.READS or record.s <= records.AT_ONCE:
         return records.MAX_SESSION_MS
     return min(4 * (record.s + 1), records.MAX_SESSION_MS)

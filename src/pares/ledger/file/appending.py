@@ -1,15 +1,16 @@
 """How a record gets into a partition, and how the next segment begins.
 
-No lock keeps writers apart. The kernel puts each append, one `write` to a descriptor opened with O_APPEND, behind all others
-and whole. The order of the file is the order of the log, and all that has to be agreed on is said in it:
+No lock keeps writers apart. Each append is one `write` to a descriptor opened with O_APPEND, and the kernel puts it whole
+behind all others. The order of the file is the order of the log, and writers agree on the rest by what they write into it:
 
 - A record counts if it stands before the first seal. A writer that finds a segment long enough appends a seal. What lands
   behind one does not count; its writer sees that, and writes it anew in the next segment.
-- The next segment's base follows from the seal, so its name does too. Everybody who needs it makes it, if it isn't there.
-- A segment is synced before the next one is made, and the folder before a heading is written into that; and nobody writes a
-  record where there is no heading. So what is synced in a segment is found again after a power cut.
-- After a power cut what was not synced is gone, though somebody may have acted on it. So a process of a later boot seals the
-  last segment first, and `JUMP` offsets are left out: no offset is given out twice. The same where a segment was altered.
+- The next segment's base follows from the seal, and with it its name. A process that needs that segment makes it, if it isn't
+  there.
+- A segment is synced before the next one is made, and the folder before a heading is written into the new one; no process
+  writes a record where there is no heading. So what is synced in a segment is found again after a power cut.
+- After a power cut what was not synced is gone, though readers may have acted on it. So a process of a later boot first seals
+  the last segment and leaves `JUMP` offsets out: no offset is given out twice. It does the same where a segment was altered.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class Appender:
         if not segment.over:
             try:
                 self._say(segment, SEAL, b"full")
-            except OSError as error:  # it grows on, and whoever appends next tries again
+            except OSError as error:  # it grows on, and the next append tries again
                 log.info("%s could not be sealed: %s", segment.path, error)
 
     def _say(self, segment: Segment, kind: bytes, what: bytes) -> None:

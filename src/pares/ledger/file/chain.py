@@ -1,8 +1,8 @@
 """One partition as it is read: its segments in order, up to the end of the last one.
 
 The last segment is followed as it grows. A segment that is over (sealed, or found altered) leads to the next one, whose base
-follows from the seal: where the names say otherwise, segments were cut, altered or deleted, and what stands before is out of
-reach, because nobody can know which offsets it has. A log of which a part is gone is a log that starts later (R12).
+follows from the seal. If the names of the files say otherwise, segments were cut, altered or deleted. Then nothing before that
+place is read any more, because its offsets can't be known: a log that has lost a part is a log that starts later (R12).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Chain:
         self.tail: Segment | None = None
         """The last segment, as it was when it was last looked at."""
         self._in_place = -1
-        """At which look at the names the last segment was seen to be what its name says."""
+        """The number of the look at the names at which the last segment was last seen to be the file that its name says."""
         self._older: dict[int, Segment] = {}
         self._floor = 0
         """The base of the first segment behind all that were found damaged."""

@@ -7,9 +7,9 @@
     bell                  a named pipe that is rung after each append (`pares.ledger.bell`)
     locks/                the lock files of members (R7)
 
-A mark (`ledger`, `topic`) is written whole under another name and then linked to its place, so nobody sees half of one, and of
-two processes that begin a ledger at once one finds the other's. All else is made when it is needed, by anybody, and making it
-twice does no harm: a process that is killed or frozen in the middle leaves nothing that stops another.
+A mark (`ledger`, `topic`) is written whole under another name and then linked to its place. So no process sees half of one, and
+of two processes that begin a ledger at once, one finds the other's. All else is made when a process needs it, and making it
+twice does no harm: a process that is killed or frozen in between leaves nothing that stops others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Home:
         else:
             self.mark, self.folder = f"{root}/{LEDGER}", f"{root}/log"
         self.mode = 0o600
-        """What files are made with: as the mark is, so that whoever shares the ledger with a Unix group need say so once."""
+        """The mode of new files: that of the mark, so that sharing a ledger with a Unix group takes one change of a mode."""
         self._known: tuple[tuple[int, int, int], Mark] | None = None
 
     def look(self) -> tuple[Mark, str]:

@@ -54,7 +54,7 @@ from pares.ledger.local.anchor import still_there
 from pares.ledger.local.mounts import refuse_network
 from pares.ledger.local.stamp import SHARED, not_ahead
 from pares.ledger.source import Record
-from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+from pares.ledger.topics.keyed import PARTITIONS, KeyedAppends
 
 SEGMENT: Final = 1 << 20
 """Bytes after which a segment is sealed."""
@@ -124,22 +124,24 @@ class FileLog:
         self._check()
         return self._home.partitions()
 
-    def append(self, payload: bytes, partition: int = 0, *, urgent: bool = True) -> int:
+    def append(self, payload: bytes, partition: int = 0) -> int:
         check_payload(payload)
-        chain, appender = self._writing(partition)
-        offset = appender.append((payload,), urgent=urgent)
-        self._appended(chain, urgent)
-        return offset
+        return self._append((payload,), partition, urgent=True)[0]
 
     def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
-        if isinstance(payloads, (list, tuple)) and len(payloads) == 1:
-            return [self.append(payloads[0], partition, urgent=urgent)]
         check_payloads(payloads)
+        return self._append(payloads, partition, urgent=urgent)
+
+    def _append(
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
+    ) -> list[int]:
         chain, appender = self._writing(partition)
         if not payloads:
             return []
         first = appender.append(payloads, urgent=urgent)
-        self._appended(chain, urgent)
+        if urgent:
+            self._shared.ringer.ring()
+        self._done_with(chain)
         return list(range(first, first + len(payloads)))
 
     def read(self, offset: int, partition: int = 0, max_records: int = 1000, timeout: float = 0.0) -> list[Entry]:
@@ -166,11 +168,6 @@ class FileLog:
     def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
         """See `Anchored`."""
         return still_there(self, offset, payload, partition)
-
-    def _appended(self, chain: Chain, urgent: bool) -> None:
-        if urgent:
-            self._shared.ringer.ring()
-        self._done_with(chain)
 
     def _done_with(self, chain: Chain) -> None:
         if len(self._chains) > _OPEN:
@@ -238,42 +235,18 @@ class FileLog:
             return self._chains[partition]
 
 
-class FileTopic(FileLog):
+class FileTopic(KeyedAppends, FileLog):
     """A topic: a log with keys. A key stands before its payload in the body of the frame, see `keys`."""
 
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, topics=False)
 
-    def append(
-        self, payload: bytes, partition: int | None = None, key: bytes | None = None, *, urgent: bool = True
-    ) -> int:
-        check_record(payload, key)
-        if partition is None:
-            partition = 0 if key is None else self.partition_of(key)
-        chain, appender = self._writing(partition)
-        urgent = urgent or key is not None
-        offset = appender.append((packed(key, payload),), urgent=urgent)
-        self._appended(chain, urgent)
-        return offset
-
-    def append_many(
-        self,
-        payloads: Sequence[bytes],
-        partition: int | None = None,
-        *,
-        keys: Sequence[bytes | None] | None = None,
-        urgent: bool = True,
+    def _append(
+        self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool
     ) -> list[int]:
-        check_records_with_keys(payloads, partition, keys)
         bodies = [packed(key, payload) for key, payload in zip(keys or repeat(None), payloads, strict=False)]
-        chain, appender = self._writing(partition or 0)
-        if not bodies:
-            return []
-        urgent = urgent or keys is not None
-        first = appender.append(bodies, urgent=urgent)
-        self._appended(chain, urgent)
-        return list(range(first, first + len(bodies)))
+        return super()._append(bodies, partition, urgent=urgent)
 
     def _find(
         self, offset: int, partition: int, max_records: int, max_bytes: int = MAX_READ_BYTES
@@ -291,9 +264,6 @@ class FileTopic(FileLog):
             return [Record(at, ms, *unpacked(body)) for at, ms, body in found]
 
         return awaited(look, self._shared.new_bell, timeout)
-
-    def partition_of(self, key: bytes) -> int:
-        return partition_for(key, self.partitions)
 
 
 class FileLedger(FileLog):

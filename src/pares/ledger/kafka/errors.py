@@ -1,8 +1,8 @@
-"""What librdkafka's errors mean for an append: did it happen, may it still, and what can anybody do.
+"""What librdkafka's errors mean for an append: whether it happened, whether it still may, and what to do.
 
-Of an append that fails, only a broker's own refusal says that it did not happen. Everything else does not: a request that
-got no answer may have been carried out, and one that librdkafka calls *purged from the queue* may be a second attempt, whose
-first is on its way. So whatever is not listed here as a refusal is of unknown outcome.
+Only a broker's own refusal says that an append did not happen. No other error does: a request that got no answer may have been
+carried out, and one that librdkafka calls *purged from the queue* may be a second attempt, while the first is on its way. So
+every error that is not listed here as a refusal means an unknown outcome.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ What it promises is `Log`'s, and how:
 - an urgent append wakes readers at once, but for one of a program of release 0.1 in a group so large that most appends are not
   urgent: that one is found by the next read, or after two and a half seconds.
 
-What it does not promise: to see at once that the topic was deleted and made anew. As a rule it shows at once, as the brokers
-answer whoever waits for it, or in the next fetch; where the client library is at a loss (see `Appender.renew`), `identity`
-asks the brokers, after some seconds without news. Then all clients are made anew.
+What it does not promise: to see at once that the topic was deleted and made anew. As a rule the brokers say so in answer to the
+fetch that waits for news, or to the next one. Where the client library does not find the new topic (see `Appender.renew`),
+`identity` asks the brokers after some seconds without news. Then all clients are made anew.
 
 What a member costs when nothing happens is its clients, each of which wakes a few times a second: so the administrator's and
 the seeker's are made when they are needed, and given back when they have not been used for a while.

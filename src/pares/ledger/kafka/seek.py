@@ -1,8 +1,8 @@
 """Asking Kafka: where a partition begins and ends, and what stands at any place in it.
 
-A client of its own for that, because a broker answers one request of a connection after the other: behind a fetch that waits
-for new records everything else would wait too. And so that a look back (at the anchor of R12, at a snapshot) does not move
-the place that the tail has reached.
+It has a client of its own, because a broker answers the requests of one connection in turn: behind a fetch that waits for new
+records all others would wait, too. And a look back (at the anchor of R12, at a snapshot) must not move the place that the tail
+has reached.
 
 Clients are replaced now and then, and closed by their last user. Left to be forgotten they might live for ever, with
 their threads and connections: librdkafka's binding loses count of an exception that is being handled when it is called, so

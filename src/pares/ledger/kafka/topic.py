@@ -105,7 +105,8 @@ class Topics:
         while True:
             left = deadline - time.monotonic()
             try:
-                found = self._admin.describe_cluster(request_timeout=max(0.1, min(left, 1.0))).result(left + 1.0)
+                wait = max(0.1, min(left, 1.0))
+                found = _result(self._admin.describe_cluster(request_timeout=wait), wait)
                 self.cluster, self.brokers = str(found.cluster_id), len(found.nodes or [])
                 return
             except kafka.KafkaException as error:

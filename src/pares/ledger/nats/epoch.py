@@ -1,7 +1,7 @@
 """One connection to a NATS server, from its beginning to its end: requests, subscriptions, and whether it still answers.
 
-An epoch never reconnects. When it ends, everybody who waits for an answer is told, and what was not sent is dropped, also by
-the system. That is what `nats.link` stands on.
+An epoch never reconnects. When it ends, each caller that waits for an answer gets an error, and what was not sent is dropped,
+by the system, too. `nats.link` relies on that.
 """
 
 from __future__ import annotations

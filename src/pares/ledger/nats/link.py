@@ -1,9 +1,9 @@
 """The connection of one NATS ledger: a thread with an event loop, and one client after the other in it.
 
 NATS' client for Python is asyncio, a ledger is called from any thread. So each ledger has one private thread that runs a loop,
-and a caller waits for what its coroutine comes to. A loop of the caller's would stand still whenever the caller does, and
-with it the answers to the server's questions; one loop for all ledgers of a process would let the trouble of one be
-everybody's, and would have no end at which to give everything back.
+and a caller waits for the result of its coroutine. A loop of the caller's own would stand still whenever the caller does, and
+then leave the server's questions unanswered. With one loop for all ledgers of a process, trouble of one ledger would reach all,
+and there would be no time at which to give everything back.
 
 **Epochs.** The client is never asked to reconnect by itself: a client that does so keeps what was published meanwhile, and what
 was on its way when the connection broke, and sends it later, when it is no longer true. Here a connection that ends takes its

@@ -1,8 +1,8 @@
 """What this process has read last of each log, so that a log that lost its tail is known for another one (R12).
 
-A server that goes on from an older copy of its data, or a standby that was promoted before it had everything, gives out again
-the offsets of what is lost. A reader of that must not go on. Each answer says by which run of a server it was given; when
-that is another one than before, the last entry that was read of each log has to be there still, byte for byte.
+A server that goes on from an older copy of its data, or a standby that was promoted before it had received everything, gives
+the offsets of the lost entries out again. A reader must not go on there. Each answer says which run of a server gave it; when
+that is another run than before, the last entry that was read of each log must still be there, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean for a ledger: did it happen, and what can anybody do.
+"""What PostgreSQL's errors mean for a ledger: whether an append happened, and what to do.
 
 An append is one message that holds a whole transaction. The server acts on a message only when all of it has come, so one that
 was not sent to its end never happens. An `ERROR` of the server before the commit is answered means that the transaction was

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean for an append: did it happen, may it still, and what can anybody do.
+"""What SQLite's errors mean for an append: whether it happened, whether it still may, and what to do.
 
 A transaction in the write-ahead log exists once its last frame is in the file and in the shared index. Before COMMIT
 nothing of it can ever become visible. If COMMIT itself fails:

@@ -8,8 +8,8 @@ What it promises is `Log`'s, and how:
 - all or nothing: `append_many` is one transaction;
 - a reader is told of appends by a bell (see `bell`) and otherwise asks; asking when nothing is new costs microseconds.
 
-What it does not promise: to get on with a writer that was frozen inside its transaction. That one blocks all others
-until it goes on or dies; they see `LedgerUnavailable` after the busy timeout, and nothing was appended.
+What it does not promise: appends while a writer is frozen inside its transaction. That writer blocks all others until it goes
+on or dies; their appends raise `LedgerUnavailable` after the busy timeout, and nothing was appended.
 """
 
 import os
@@ -35,7 +35,7 @@ from pares.ledger.sqlite.checks import checks
 from pares.ledger.sqlite.connections import LedgerFile, Side
 from pares.ledger.sqlite.schema import add_partitions, check_writable, create, inspect
 from pares.ledger.sqlite.statements import delete, fetch, fetch_keyed, fetch_stamps, insert, insert_keys
-from pares.ledger.topics.keyed import PARTITIONS, check_record, check_records_with_keys, partition_for
+from pares.ledger.topics.keyed import PARTITIONS, KeyedAppends
 
 R = TypeVar("R", Entry, Record)
 
@@ -225,7 +225,7 @@ class SqliteLog:
         return self._file().read(once)
 
     def trim(self, before: int, partition: int = 0) -> None:
-        # Many short transactions: one long one would keep everybody's beats from the log, and cost leaders their leases.
+        # Many short transactions: a long one would keep all beats out of the log, and cost leaders their leases.
         while self._trim_some(before, partition):
             time.sleep(_TRIM_SLICE)
         while self._file(writing=True).give_back():
@@ -290,25 +290,8 @@ class SqliteLog:
         return int(row[0])
 
 
-class SqliteTopic(SqliteLog):
+class SqliteTopic(KeyedAppends, SqliteLog):
     """A topic: a log with keys, which stand in a table of their own."""
-
-    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
-        check_record(payload, key)
-        if partition is None:
-            partition = 0 if key is None else self.partition_of(key)
-        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
-
-    def append_many(
-        self,
-        payloads: Sequence[bytes],
-        partition: int | None = None,
-        *,
-        keys: Sequence[bytes | None] | None = None,
-        urgent: bool = True,
-    ) -> list[int]:
-        check_records_with_keys(payloads, partition, keys)
-        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
 
     def records(
         self, offset: int, partition: int = 0, max_records: int = 1000, max_bytes: int = 1 << 20, timeout: float = 0.0
@@ -316,9 +299,6 @@ class SqliteTopic(SqliteLog):
         base.check_records(max_records)
         get = partial(fetch_keyed, offset=offset, max_records=max_records, max_bytes=max_bytes)
         return awaited(lambda: self._read(offset, partition, get), self._shared.new_bell, timeout)
-
-    def partition_of(self, key: bytes) -> int:
-        return partition_for(key, self.partitions)
 
 
 class SqliteLedger(SqliteLog):

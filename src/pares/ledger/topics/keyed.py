@@ -10,7 +10,7 @@ another partition from then on; what was appended before stays where it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
 
 from pares.core.errors import ConfigError
@@ -72,6 +72,44 @@ class KeepsTopics(Ledger, Protocol):
         have to be made or to grow.
         """
         ...
+
+
+class KeyedAppends:
+    """The appends of a topic on a log that takes keys by `_append`. Stands before that log among a topic's bases."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def partitions(self) -> int: ...
+
+        def _append(
+            self,
+            payloads: Sequence[bytes],
+            partition: int,
+            keys: Sequence[bytes | None] | None = None,
+            *,
+            urgent: bool,
+        ) -> list[int]: ...
+
+    def append(self, payload: bytes, partition: int | None = None, key: bytes | None = None) -> int:
+        check_record(payload, key)
+        if partition is None:
+            partition = 0 if key is None else self.partition_of(key)
+        return self._append((payload,), partition, None if key is None else (key,), urgent=True)[0]
+
+    def append_many(
+        self,
+        payloads: Sequence[bytes],
+        partition: int | None = None,
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        urgent: bool = True,
+    ) -> list[int]:
+        check_records_with_keys(payloads, partition, keys)
+        return self._append(payloads, partition or 0, keys, urgent=urgent or keys is not None)
+
+    def partition_of(self, key: bytes) -> int:
+        return partition_for(key, self.partitions)
 
 
 def partition_for(key: bytes, partitions: int) -> int:

@@ -1,8 +1,8 @@
 """ALLCALL over a bus.
 
-What is heard comes on the bus' own task, and waits for the driver's. What can't be sent is not kept (H16): the next beat says
-it again, if it is still true. While a publish is stuck nothing is lost but speed: every check of a belief looks at the
-stopwatch, and needs no task.
+Messages come on the bus' own task, and wait for the driver's. A call that can't be sent is not kept (H16): the next beat says
+the same, if it is still true. A publish that is stuck costs only speed: every check of a belief looks at the stopwatch, and
+needs no task.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pares.runtime.driver.lifecycle import Life
 from pares.runtime.host import Bells, Host
 
 MOST: Final = 65_536
-"""Messages that wait for the driver; what comes beyond that is lost, as on any bus."""
+"""The most messages that wait for the driver; more are lost, as on any bus."""
 AT_ONCE: Final = 1000
-"""Messages that are taken in one round."""
+"""The most messages that are taken in one round."""
 MAX_REPORTS: Final = 1000
 
 
@@ -37,7 +37,7 @@ def name_of(member: str) -> str:
 
 
 class Calls:
-    """What was heard: see `driver.binding.Source`."""
+    """The messages that were heard: see `driver.binding.Source`."""
 
     proves_reach = False
 
@@ -46,7 +46,7 @@ class Calls:
         self._host = host
         self.waiting: deque[bytes] = deque()
         self.lost_count = 0
-        """Messages that this member was too slow for."""
+        """How many messages were lost because this member was too slow."""
         self.read_at = host.now()
 
     def hear(self, payload: bytes) -> None:
@@ -64,10 +64,10 @@ class Calls:
             yield ev.Received(payload, self._host.wall_us()), None
 
     def lost(self) -> None:
-        """A bus keeps nothing that could be another's afterwards."""
+        """Nothing follows: a bus keeps nothing, so there is no log that could have been replaced."""
 
     def begin_anew(self) -> None:
-        """There is one incarnation."""
+        """Never called: a member of ALLCALL has one incarnation."""
 
 
 class AllCallBinding(Binding):
@@ -79,13 +79,13 @@ class AllCallBinding(Binding):
         self._life = life
         self._host = host
         self._drained = False
-        """By what the driver has heard from its user: nothing takes it back."""
+        """Whether the user has drained this member, as the driver has heard; nothing takes it back."""
         self._told_live = False
         self._reported: set[str] = set()
         self._reconnecting = bus if isinstance(bus, Reconnecting) else None
         self._epoch = self._bus_epoch()
         self.since: dict[str, float] = {}
-        """Wall-clock seconds at which it was heard who leads a role now."""
+        """By role: the wall-clock seconds at which this member heard of its present leader."""
         self.core = AllCall(settings, host.now(), host.wall_us())
         if away:
             inbox.put(ev.Ready(False))
@@ -112,7 +112,7 @@ class AllCallBinding(Binding):
     # From the user's tasks -------------------------------------------------------------------------------------------
 
     def ask(self, event: ev.Event) -> ev.Event | None:
-        """Raises `CapabilityError` for what ALLCALL has not."""
+        """Raises `CapabilityError` for what ALLCALL does not have."""
         if isinstance(event, ev.Declare):
             raise CapabilityError(
                 "add_role and remove_role are not in protocol 'allcall': a member may lead the roles that it is made with; "
@@ -128,7 +128,7 @@ class AllCallBinding(Binding):
     def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
         """Whether messages may have been missed, by the bus' own count of its connections."""
         if not self.core.live:
-            self.calls.read_at = self._host.now()  # there need be nothing to hear yet
+            self.calls.read_at = self._host.now()  # a member that has not called yet may rightly hear nothing
         epoch = self._bus_epoch()
         if not epoch or epoch == self._epoch:
             return ()
@@ -136,11 +136,11 @@ class AllCallBinding(Binding):
         return [ev.Reconnected()]
 
     def _bus_epoch(self) -> int:
-        """The number of its connection; 0 where there is none, or where connections are not counted."""
+        """The number of the bus' connection; 0 while there is none, or if the bus does not count connections."""
         return 0 if self._reconnecting is None else self._reconnecting.epoch
 
     def hears(self, event: Any) -> Sequence[ev.Event]:
-        """What the user wants, as the protocol knows it."""
+        """A request of the user, as events that the protocol knows."""
         match event:
             case ev.WorkOver() | ev.Lapsed() | ev.StepDown() | ev.Close():
                 return [event]
@@ -158,7 +158,7 @@ class AllCallBinding(Binding):
         effects = self.core.step(event, now)
         if self.core.live and not self._told_live:
             self._told_live = True
-            return [ev.Live(), *effects]  # first: a member that leads is live
+            return [ev.Live(), *effects]  # before the others: a member that leads is live
         return effects
 
     def carry(self, effect: Any) -> None:
@@ -190,7 +190,7 @@ class AllCallBinding(Binding):
         self._life.beliefs.notify()
 
     def _report(self, kind: str, text: str) -> None:
-        """Once: what is wrong is heard again with every call."""
+        """Reports each text once: the cause is heard again with every call."""
         if text not in self._reported and len(self._reported) < MAX_REPORTS:
             self._reported.add(text)
             self._life.carry(ev.Report(kind, text))
@@ -201,7 +201,7 @@ class AllCallBinding(Binding):
     # The end -------------------------------------------------------------------------------------------------------------
 
     def last_words(self, why: str) -> Sequence[ev.Event]:
-        """Others wait for the lease, whatever it says now."""
+        """None: the others wait for the lease, whatever this member says now."""
         return ()
 
     def close(self, *, left: bool) -> None:

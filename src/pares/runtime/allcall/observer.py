@@ -19,11 +19,11 @@ from pares.runtime.host import Host
 from pares.runtime.views import Holder, Peer
 
 MOST: Final = 100_000
-"""Changes kept until somebody reads them; then the oldest go."""
+"""The most changes that are kept until they are read; of more, the oldest are dropped."""
 
 
 class AllCallObserver:
-    """See `driver.kit.Watches`. Says nothing. It has the thread of the bus. Safe to use from several threads."""
+    """See `driver.kit.Watches`. It sends nothing, and works on the thread of the bus. Safe to use from several threads."""
 
     def __init__(
         self, ledger: object, group: str, options: Mapping[str, Any] | None = None, host: Host | None = None
@@ -34,7 +34,7 @@ class AllCallObserver:
         self._bus = medium_of(bus)
         self._own = self._bus is not ledger
         self.overheard = Overheard(group)
-        """What was heard. Read it under `lock`."""
+        """The group as it was heard. Read it under `lock`."""
         self.lock = self._host.lock()
         self._changes: deque[Change] = deque(maxlen=MOST)
         self._come = self._host.condition(self.lock)

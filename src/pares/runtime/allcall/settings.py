@@ -1,4 +1,4 @@
-"""What a member that runs ALLCALL is made with, checked, and what it speaks over; see `settings` for what all members have."""
+"""What a member that runs ALLCALL is made with, checked, and the bus that it uses; see `config.settings` for all members."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FOREIGN: Final[dict[str, tuple[object, str]]] = {
     "witness": (False, f"no death is proven here: {_INSTEAD}"),
     "settle": (None, f"nothing is balanced here: {_INSTEAD}"),
 }
-"""Settings of other protocols: what they are when nobody gives them, and what to do instead."""
+"""Settings of other protocols: their defaults, and what to do instead of giving them."""
 
 
 def medium(ledger: object, options: Mapping[str, Any] | None, host: Host) -> ClosableBus:
-    """What members speak over: a bus, or the bus that any log gives. Closing it leaves an opened ledger open."""
+    """The bus that members use: `ledger` itself, or one over a log. Closing it leaves a ledger open that was given opened."""
     if isinstance(ledger, str):
         opened = host.open_bus(ledger, **(options or {}))
         if opened.capabilities.readonly:
@@ -45,7 +45,8 @@ def medium(ledger: object, options: Mapping[str, Any] | None, host: Host) -> Clo
 
 
 def medium_of(ledger: object) -> ClosableBus:
-    """The bus that something opened is, or gives. Raises `ConfigError` for what is neither bus nor ledger."""
+    """The bus for something that is open already: a bus itself, or one over a ledger. Raises `ConfigError` for anything
+    else."""
     if isinstance(ledger, Bus):
         return cast("ClosableBus", ledger)
     if isinstance(ledger, Ledger):
@@ -60,7 +61,8 @@ def _read_only(where: object) -> CapabilityError:
 
 
 def check_foreign(given: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` for a setting that ALLCALL has no use for: one that does nothing would be found out too late."""
+    """Raises `ConfigError` for a setting that ALLCALL has no use for: else its user would find out too late that it does
+    nothing. Raises `CapabilityError` for several seats."""
     for what, (usual, instead) in _FOREIGN.items():
         if given[what] is not usual and (given[what] != usual or isinstance(usual, Usual)):
             raise ConfigError(f"{what} is {given[what]!r}, and protocol 'allcall' has none: {instead}")
@@ -72,7 +74,7 @@ def check_foreign(given: Mapping[str, Any]) -> None:
 
 
 def settings_of(checked: Mapping[str, Any], own: AllCall, chance: Chance) -> Settings:
-    """One incarnation's. Raises `ConfigError` for what does not fit into a call."""
+    """The settings of one incarnation. Raises `ConfigError` if they don't fit into a call."""
     beat = round(1000 * own.heartbeat)
     made = Settings(
         group=checked["group"],
@@ -94,7 +96,7 @@ def settings_of(checked: Mapping[str, Any], own: AllCall, chance: Chance) -> Set
 
 
 def _check_size(made: Settings) -> None:
-    """The largest call of such members must be one that all will hear."""
+    """Raises `ConfigError` if the largest call of such a member would be larger than members accept."""
     if len(made.roles) > MAX_ROLES:
         raise ConfigError(f"{len(made.roles)} roles are over ALLCALL's limit of {MAX_ROLES}: use protocol='claims'")
     big = 2**52

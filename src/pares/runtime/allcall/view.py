@@ -1,4 +1,4 @@
-"""What a member that runs ALLCALL tells of its group: whom it has heard lately, and what they say."""
+"""What a member that runs ALLCALL tells of its group: the members that it has heard lately, and what they say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HAS_NOT = frozenset({"pause", "resume", "mark"})
 
 
 class AllCallView(View):
-    """See `driver.view.View`. Nothing is written down anywhere: known is what was heard."""
+    """See `driver.view.View`. There is no log, so it knows only what the member has heard."""
 
     def __init__(self, binding: AllCallBinding) -> None:
         self._binding = binding
@@ -56,7 +56,7 @@ class AllCallView(View):
         return [Holder(claim.holder, name_of(claim.holder), host, role, 0, name, self._binding.since.get(role))]
 
     def roles(self) -> dict[str, int]:
-        """Its own, and those that somebody leads now."""
+        """The member's own roles, and those that any member leads now."""
         return dict.fromkeys(sorted({*self._binding.settings.roles, *self._binding.core.led(self._binding.now())}), 1)
 
     def partition(self, role: str, seat: int) -> int:

@@ -1,4 +1,4 @@
-"""Steering a group of the claims protocol: by a member that is eligible for nothing. It asks, holders act (R13)."""
+"""Steering a group of the claims protocol, by a member that is eligible for nothing: it asks, and holders act (R13)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class ClaimsAdmin:
         return dict(sorted({_key(seat): _position(seat) for seat in self._seats()}.items()))
 
     def _seats(self) -> list[SeatState]:
-        """Of partitions of one name and number those last that were held last: of the topic as it is now (C1)."""
+        """All seats, those held last at the end. A topic that was made anew has seats of the same names and numbers (C1): so a
+        later one of these is that of the topic as it is now."""
         return sorted(self._world().seats.values(), key=lambda seat: seat.token)
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
@@ -76,11 +77,11 @@ class ClaimsAdmin:
         self._check_moved(moves)
 
     def _check_moved(self, moves: Mapping[Seat, int]) -> None:
-        """The log has the last word (C5): the pause may have ended before the record landed."""
+        """Raises `ConfigError` for marks that did not move, as the log shows (C5): the pause may have ended too early."""
         missed: list[Seat] = []
         for seat, mark in sorted(moves.items()):
             state = self._world().seats.get(seat)
-            # With a holder again it may have moved on by now, never back.
+            # A new holder may have moved the mark up by now, but never down.
             if state is not None and (state.mark < mark or (state.mark > mark and state.holder is None)):
                 missed.append(seat)
         if missed:
@@ -96,11 +97,11 @@ class ClaimsAdmin:
 
 
 def _key(seat: SeatState) -> tuple[str, int]:
-    """Of a consumer's seat: its topic and partition."""
+    """The seat's key for users: its role and index; for a consumer's seat its topic and partition."""
     partition = Partition.of(seat.role)
     return seat.seat if partition is None else (partition.topic, partition.number)
 
 
 def _position(seat: SeatState) -> int:
-    """The next offset to consume: of a consumer's seat, what is taken is not given out again (C2)."""
+    """The next offset to consume. What a consumer has taken is not given out again (C2)."""
     return seat.mark if Partition.of(seat.role) is None else max(seat.mark, seat.taken)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
-from pares.core.claims.duties import EAGER
+from pares.core.claims.duties import EAGER, gather_ns
 from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
@@ -28,7 +28,8 @@ SLOW: Final = "slow: its own records come back too late to lead by, so it has le
 
 
 class ClaimsBinding(Binding):
-    """See `binding.Binding`. `begin`: makes an incarnation that knows of tokens up to the one it is given."""
+    """See `driver.binding.Binding`. `begin`: makes an incarnation; its argument is the largest token that the earlier ones
+    saw."""
 
     def __init__(
         self, ledger: Log, partition: int, begin: Callable[[int], Incarnation], life: Life, host: Host
@@ -40,7 +41,7 @@ class ClaimsBinding(Binding):
         self._life = life
         self._host = host
         self._standing: dict[type, ev.Event] = {}
-        """What the user wants of this member in whatever incarnation."""
+        """By kind: what the user last asked for that holds for every incarnation."""
         self._drained = False
         """Set by the caller that drains it, on any task; nothing takes it back."""
         self._deaths: Deaths | None = None
@@ -109,7 +110,7 @@ class ClaimsBinding(Binding):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """That this member takes nothing for now (R18)."""
+        """One, while this member takes no roles because it is slow (R18)."""
         return () if self.core.slow_until is None else (SLOW,)
 
     @property
@@ -123,6 +124,10 @@ class ClaimsBinding(Binding):
     @property
     def unread(self) -> bool:
         return not self.core.outbox.quiet
+
+    @property
+    def rest_ns(self) -> int:
+        return gather_ns(self.core.alive, self.session_ms)
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
@@ -139,8 +144,8 @@ class ClaimsBinding(Binding):
         return None if self._deaths is None else self._deaths.poll_interval(now)
 
     def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
-        """Whether this incarnation's lock still speaks for it (A3). If not, anybody may take it for dead at any moment: it
-        stops believing, says so, and begins anew with a lock of its own. And whether others have died."""
+        """Looks whether this incarnation still has its lock (A3). If not, any member may prove it dead at any moment: it stops
+        believing, reports that, and begins anew with another lock. Unless `thoroughly`, looks whether others have died, too."""
         lock = self.incarnation.lock
         why = "" if lock is None else lock.lost(thoroughly=thoroughly)
         if why:
@@ -153,7 +158,7 @@ class ClaimsBinding(Binding):
 
     def hears(self, event: Any) -> Sequence[ev.Event]:
         if isinstance(event, ev.Ask) and event.drain in self._mine:
-            return [ev.Ask(drain=self.me)]  # it may have begun anew since that was asked
+            return [ev.Ask(drain=self.me)]  # this member may have begun anew since the user asked
         return [event]
 
     def step(self, event: ev.Event, now: int) -> Sequence[Any]:
@@ -170,8 +175,8 @@ class ClaimsBinding(Binding):
             self._life.carry(effect)
 
     def _watch(self, effect: ev.Watch) -> None:
-        """Watches these from now on. A member that was proven dead and is no longer in the group needs its lock file no
-        more."""
+        """Watches these locks from now on. Removes the lock files of members that were proven dead and are no longer in the
+        group."""
         if self._deaths is None or self.incarnation.folder is None:
             return
         for member in self._deaths.proven - effect.locks.keys():
@@ -181,7 +186,7 @@ class ClaimsBinding(Binding):
         self._deaths.watch(effect.locks)
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
-        """Where the log bears no stamps, the beats of a small group wake its readers: silence counts from the reading there
+        """In a log without stamps the beats of a small group wake its readers, because there silence counts from the reading
         (R21)."""
         if self._eager and len(self.world.members) <= EAGER:
             puts = urgently(puts)
@@ -219,7 +224,7 @@ class ClaimsBinding(Binding):
         return ev.Attached(start, end)
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """It acts only when it has read to the end, and this is how it knows."""
+        """Always: the core acts only when it has read to the end, and learns that from a read that brings nothing."""
         return True
 
     def reads(
@@ -236,11 +241,11 @@ class ClaimsBinding(Binding):
     # Beginning anew, and the end -----------------------------------------------------------------------------------------
 
     def restart(self, effect: ev.Restart, events: deque[Any]) -> None:
-        """The old incarnation is left for dead, with its lock to prove it (R8)."""
+        """Begins the next incarnation. The old one's lock is let go, which proves that it is dead (R8)."""
         self.incarnation.abandon()
         unserved = [r for r in self.core.living.unserved() if not (isinstance(r, ev.Ask) and r.drain)]
         incarnation = self._begin(self.core.largest_token)
-        self._mine.add(incarnation.claims.me)  # before anybody can ask for it to be drained
+        self._mine.add(incarnation.claims.me)  # before a caller can ask to drain it
         self._is(incarnation)
         # The new incarnation knows nothing of what the old one was told.
         again = [*self._standing.values(), *([ev.Ask(drain=self.me)] if self._drained else []), *unserved]

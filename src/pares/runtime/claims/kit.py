@@ -16,7 +16,7 @@ from pares.runtime.host import Host
 
 
 def check(given: Mapping[str, Any]) -> None:
-    """It takes all settings."""
+    """Checks nothing: the claims protocol takes all settings."""
 
 
 def open(ledger: str | Ledger | Bus, options: Mapping[str, Any], given: Mapping[str, Any], host: Host) -> Medium:

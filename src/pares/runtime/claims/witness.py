@@ -24,7 +24,7 @@ from pares.runtime.views import Health
 log: Final = logging.getLogger("pares.witness")
 
 SESSION: Final = 5.0
-"""Seconds: how often a witness says that it is there. Nobody waits for it, so it says so seldom."""
+"""Seconds between two beats of a witness, which may be long: no member waits for a witness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +32,43 @@ class WitnessHealth:
     """How a witness is, and what it sees. Never waits."""
 
     ok: bool
-    """Its threads run, and have read the ledger lately or know why not."""
+    """Whether its threads run, and have read the ledger lately or know why not."""
     ready: bool
-    """It is in all its groups, and the ledger is in reach: a death of a watched member would be told now."""
+    """Whether it is in all its groups, and the ledger is in reach: the death of a watched member would be written at once."""
     why: str
     """Why it is not ok, or not ready; "" while it is both."""
     watched: tuple[str, ...]
     """The members whose death it would see."""
     unseen: tuple[str, ...]
     """Members of this host whose lock it does not find in its folder, or may not open: it runs as another user, or they have
-    another `lock_folder`. Of their deaths it sees nothing."""
+    another `lock_folder`. It does not see their deaths."""
     deaths: int
-    """How many it has proven."""
+    """How many deaths it has proven."""
     groups: Mapping[str, Health]
-    """Its member in each group. They are administrators, and hold nothing."""
+    """By group: the health of its member there, which is an administrator and holds nothing."""
 
 
 class Witness:
-    """Watches the locks of all members of its host, and says in the log when one of them is gone.
+    """Watches the locks of all members of its host, and writes into the log when a member's process is gone.
 
-    Promised: while it runs and reaches the ledger, the end of a member's process, however it came, stands in the log as soon as
-    the system has ended it and one append is made; so members of other hosts, too, take over within milliseconds, where they
-    would wait for a session. What it writes is true: it has taken the member's own lock, on this host and in this boot. So a
-    process that stands still is not dead, and a lock file that was removed or replaced proves nothing (R7). Not promised: that
-    it sees a death at all. A host that loses power takes its witness with it, and a witness that is gone, frozen or cut off
-    tells nothing: then silence decides, as without one. Any number of them do no harm.
+    Promised: while it runs and reaches the ledger, the end of a member's process stands in the log as soon as the system has
+    ended the process and one append is made, whatever ended it. So members of other hosts, too, take over within milliseconds,
+    and not after a session. It writes only what is true: it has taken the member's own lock, on this host and in this boot. So
+    a process that stands still is not dead, and a lock file that was removed or replaced proves nothing (R7). Not promised:
+    that it sees a death at all. A host that loses power takes its witness with it, and a witness that is gone, frozen or cut
+    off writes nothing: then silence decides, as without one. Any number of witnesses do no harm.
 
-    `ledger`: a URL or an opened ledger. `group`: the group, or all of those whose members it watches (claims; of a group of the
-    NELI family whose partitions claims share out, `GROUP/partitions`). `lock_folder`: where the members of this host keep their
-    locks, as they were told; the same default. It runs as the user that they run as, or as root: locks are their owner's alone.
-    `name`: shown in the log (default: "witness-" and host, process id and time). `session`: seconds between two signs of its
-    own life, its only load. `on_death`: called with the group and the id of each member that is proven dead, on a thread of its
-    own. `connect`: "now", or "background" for a ledger that may be away when it starts. `options`: for the
-    ledger, when it is given as a URL.
+    `ledger`: a URL or an opened ledger. `group`: a group, or several, whose members it watches (of the claims protocol; for a
+    group of the NELI family whose partitions claims share out, `GROUP/partitions`). `lock_folder`: where the members of this
+    host keep their locks: give the same as to them, or leave it out for all. It runs as the same user as the members, or as
+    root: only the owner of a lock file may open it. `name`: shown in the log (default: "witness-" and host, process id and
+    time). `session`: seconds between two of its beats, its only load. `on_death`: called with the group and the id of each
+    member that is proven dead, on a thread of its own. `connect`: "now", or "background" for a ledger that may be away when it
+    starts. `options`: for the ledger, when it is given as a URL.
 
-    Give it a process of its own (`pares witness`): it must outlive those that it watches. Close it, or use it in a `with`.
-    Raises `ConfigError`, `CapabilityError` (a ledger whose members have no locks; a folder that hosts share, where no lock
-    proves anything) and `LedgerUnavailable`; with "background", `health` says what it failed by.
+    Give it a process of its own (`pares witness`): it must outlive the processes that it watches. Close it, or use it in a
+    `with`. Raises `ConfigError`, `CapabilityError` (a ledger whose members have no locks; a folder that hosts share, where no
+    lock proves anything) and `LedgerUnavailable`; with "background", `health` gives the error instead.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Witness:
         return tuple(self._members)
 
     def health(self) -> WitnessHealth:
-        """How it is, and whom it watches. Never waits; may be called from any thread."""
+        """How it is, and which members it watches. Never waits; may be called from any thread."""
         found = {group: member.health() for group, member in self._members.items()}
         bindings = [kit.binding for kit in self._kits.values() if kit.binding is not None]
         why = [f"{group}: {reason}" for group, health in found.items() if (reason := _why_not(health))]
@@ -157,7 +157,7 @@ class Witness:
 
 
 class _Watcher(Member):
-    """What it is in one group."""
+    """The member by which a witness is in one group."""
 
     def __init__(self, kit: WitnessKit, ledger: str | Ledger, **settings: Any) -> None:
         def kit_of(protocol: ProtocolName) -> Kit:

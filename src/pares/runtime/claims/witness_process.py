@@ -1,8 +1,9 @@
 """The process that `Member(witness=True)` starts: one witness for each folder, ledger and group of a host, while members live.
 
-Which of several is the one is decided by a lock on a file in the folder. It ends when no member of the folder is left. A member
-that starts in that moment has taken its own lock before it starts a witness, and this process looks for such locks once more
-after it has let go of its own: so one of the two sees the other, and no member is left without a witness.
+Several members may start one; a lock on a file in the folder decides which process stays. It ends when no member of the folder
+is left. A member that starts at that moment takes its own lock before it starts a witness, and this process looks for members'
+locks once more after it has let go of its own. So either this process sees the new member, or the new witness gets the lock,
+and no member is left without a witness.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from pares.runtime.death.lock import anybody, is_at
 from pares.runtime.here import here
 
 LOOK: Final = 5.0
-"""Seconds between two looks at whether any member of the folder is left. It ends when two of them have found none."""
+"""Seconds between two looks for members in the folder. The process ends when two looks in a row have found none."""
 SUFFIX: Final = ".witness"
 
 
 class Election:
-    """Of one witness among those that watch the same."""
+    """Elects one process among those that would watch the same group of a ledger, in one folder."""
 
     def __init__(self, folder: Path, ledger: str, group: str) -> None:
         what = hashlib.sha256(f"{ledger}\0{group}".encode()).hexdigest()[:32]
@@ -34,7 +35,7 @@ class Election:
         self._descriptor = -1
 
     def win(self) -> bool:
-        """Whether this process is the one; never waits."""
+        """Whether this process is elected. Never waits."""
         while self._descriptor < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self.path, flags, 0o600)
@@ -46,7 +47,7 @@ class Election:
             if is_at(self.path, descriptor):
                 self._descriptor = descriptor
             else:
-                os.close(descriptor)  # the one before has just removed it
+                os.close(descriptor)  # the process before has just removed this file: try with the next one
         return True
 
     def resign(self) -> None:
@@ -57,7 +58,7 @@ class Election:
 
 
 def serve(settings: dict[str, Any], look: float = LOOK) -> None:
-    """Watches as long as it is the one, and members of its folder live."""
+    """Watches for as long as members of the folder live, if this process is elected."""
     folder = Path(settings["lock_folder"])
     election = Election(folder, settings["ledger"], settings["group"])
     if not election.win():
@@ -79,7 +80,7 @@ def serve(settings: dict[str, Any], look: float = LOOK) -> None:
 
 
 def main() -> None:
-    """Its settings come by standard input, for they may have secrets."""
+    """Reads the settings from standard input, and not from arguments, as they may have secrets."""
     try:
         serve(json.load(sys.stdin))
     except ParesError as error:

@@ -1,8 +1,8 @@
 """A witness' place in a group of the claims protocol (R22): a member that is eligible for nothing, states no lock of its own,
 watches the locks of all members of its host, and writes the obituaries of those that are gone.
 
-It joins as an administrator does, for only what a member writes counts (R2). It has no part in what the group's members watch
-for each other: so one that is frozen, or late, takes nothing away from what the group has without it.
+It joins as an administrator does, for only what a member writes counts (R2). It has no part in the ring in which the group's
+members watch each other: so a witness that is frozen or late leaves the group no worse off than without it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pares.runtime.driver.view import WorldView
 from pares.runtime.host import Host
 
 Died = Callable[[str], object]
-"""Is told, on the driver's task, the id of a member whose death was proven just now."""
+"""Called on the driver's task with the id of a member whose death was proven just now."""
 
 
 class WitnessBinding(ClaimsBinding):
-    """See `binding.Binding`. `died`: see `Died`."""
+    """See `driver.binding.Binding`. `died`: see `Died`."""
 
     def __init__(self, *more: Any, died: Died) -> None:
         self._died = died
         self.provable: frozenset[str] = frozenset()
         """The members whose locks it watches. Read on any task."""
         self.unseen: frozenset[str] = frozenset()
-        """Those of its host whose locks it can't find, or may not open."""
+        """The members of its host whose locks it can't find, or may not open."""
         super().__init__(*more)
 
     def look(self, *, thoroughly: bool) -> Sequence[ev.Event]:
@@ -57,7 +57,7 @@ class WitnessBinding(ClaimsBinding):
 
 
 class WitnessKit:
-    """See `driver.kit.Kit`. One for each group of a witness."""
+    """See `driver.kit.Kit`. A witness has one for each of its groups."""
 
     def __init__(self, died: Died) -> None:
         self._died = died
@@ -65,7 +65,7 @@ class WitnessKit:
         """None until its ledger is opened."""
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """It takes all settings."""
+        """Checks nothing: the claims protocol takes all settings."""
 
     def open(
         self, ledger: str | Ledger | Bus, options: Mapping[str, Any], given: Mapping[str, Any], host: Host

@@ -89,11 +89,13 @@ class DeathWatch:
         self._spent: list[_Watched] = []
         """Of members that were proven dead: closed later, as a member that has just heard of a death has more urgent work."""
         with forks.guard:
-            self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "pidfd_open") else None
-            if witness and self._epoll is not None:
-                with contextlib.suppress(OSError):  # without, it has to look more often
+            if witness and hasattr(select, "epoll"):
+                with contextlib.suppress(OSError):  # without, it watches as a member does
                     self._closings = Closings()
-                    self._epoll.register(self._closings.descriptor, select.EPOLLIN)
+            told = self._closings is not None or (hasattr(select, "epoll") and hasattr(os, "pidfd_open"))
+            self._epoll = select.epoll() if told else None
+            if self._epoll is not None and self._closings is not None:
+                self._epoll.register(self._closings.descriptor, select.EPOLLIN)
             forks.add(self)
 
     def watch(self, members: Mapping[str, Lock]) -> None:
@@ -120,7 +122,7 @@ class DeathWatch:
 
     def filenos(self) -> list[int]:
         """What to select for reading: readable when a watched process has ended. The same for the life of this watch,
-        however the set changes; empty where the system has no pidfd."""
+        however the set changes; empty where the system tells of no process and of no closing."""
         return [] if self._epoll is None else [self._epoll.fileno()]
 
     def check(self, now_ns: int | None = None) -> list[str]:
@@ -185,11 +187,13 @@ class DeathWatch:
                 with contextlib.suppress(OSError):
                     watched.closing = self._closings.add(candidate.descriptor)
                     self._files[watched.closing] = watched
-            elif candidate is not None and self._epoll is not None and _holds_lock(statement):
+            # Also for a witness that the kernel tells of no more files.
+            hears = self._epoll if hasattr(os, "pidfd_open") and watched.closing < 0 else None
+            if candidate is not None and hears is not None and _holds_lock(statement):
                 with contextlib.suppress(OSError):
                     watched.pidfd = os.pidfd_open(statement.pid)
                     # Once: having fired, it would fire for ever, and has nothing more to say.
-                    self._epoll.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
+                    hears.register(watched.pidfd, select.EPOLLIN | select.EPOLLONESHOT)
                     self._pids[watched.pidfd] = watched
                     watched.deaf = False
             self._watched[member] = watched

@@ -1,5 +1,5 @@
-"""Callers that wait for what they asked of a member's loop: each is told once whether it stands in the log, or that it never
-will."""
+"""Callers that wait for a request to a member's loop: each is told once that what it asked stands in the log, or that the loop
+has ended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable
 
 Answer = Callable[[bool], object]
-"""Called with True when what was asked stands in the log and was read, with False when the loop has ended before."""
+"""Called with True when what was asked stands in the log and was read, with False when the loop ended before that."""
 
 
 class Answers:
-    """Of one loop. Users ask on their threads; the loop answers on its own, in the order in which they asked.
+    """The callers of one loop. They ask on their own threads; the loop answers on its thread, in the order in which they asked.
 
-    A caller hands its request over first. So the loop counts who waits before it looks whether requests are left: of those
-    it counted none can have a request that it has not seen.
+    A caller hands its request over before it asks for an answer. The loop counts the callers that wait, and then looks whether
+    requests are left. So it has seen the request of each caller that it counted.
     """
 
     def __init__(self) -> None:
@@ -26,15 +26,16 @@ class Answers:
 
     def ask(self, answer: Answer) -> None:
         self._waiting.append(answer)
-        if self._over:  # looked at after the append, as `end` looks after it has set it: one of the two finds the other
+        # `end` sets `_over` and then looks at the callers; here it is the other way round: so one of the two sees the other.
+        if self._over:
             self._tell(len(self._waiting), False)
 
     def done(self, count: int) -> None:
-        """The first `count` of those who wait have what they asked for."""
+        """The first `count` of the waiting callers have what they asked for."""
         self._tell(count, True)
 
     def end(self) -> None:
-        """The loop has ended, and everybody can see how: nobody who waits now or asks later gets anything more."""
+        """The loop has ended, and its outcome can be read: callers that wait now, or ask later, are told False."""
         self._over = True
         self._tell(len(self._waiting), False)
 
@@ -42,6 +43,6 @@ class Answers:
         for _ in range(count):
             try:
                 answer = self._waiting.popleft()
-            except IndexError:  # two threads that came here at once share the rest
+            except IndexError:  # another thread that came here at the same time has told the others
                 return
             answer(done)

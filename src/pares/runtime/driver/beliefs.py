@@ -1,12 +1,12 @@
 """What this process believes now, for checks that cost about a hundred nanoseconds: a deadline for each role.
 
-The member's loop writes, everybody else reads, and there is no lock between them: each write is one step for the interpreter,
-and a reader that sees the deadline before it is renewed is only too careful. The thread that closes the member may end
-everything without waiting for the loop; so between these two there is a lock, and what was ended is renewed by nobody. Nor is
-what has run out (`term.Lease`): the loop is told of such terms, and gives their seats up.
+The member's loop writes, other threads read, and no lock stands between them: each write is one step for the interpreter, and a
+reader that sees a deadline before it is renewed is only too careful. The thread that closes the member may end all terms
+without waiting for the loop. So these two share a lock, and a term that was ended is never renewed. Neither is one whose lease
+has run out (`term.Lease`): the loop is told of such terms, and gives their seats up.
 
-A term is ended before it is forgotten: a fork may come between any two steps, and in the child only what stands in the table
-can be ended.
+A term is ended before it is taken out of the table: a fork may come between any two steps, and the child can only end what
+stands in the table.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ class Beliefs:
         self._begun: dict[str, int] = {}
         """role -> token of the term whose work may begin."""
         self.listeners: list[Callable[[], None]] = []
-        """Called after every change, on the thread that made it: for those that wait. They return at once."""
+        """Called after every change, on the thread that made it, to wake callers that wait. They return at once."""
         self.begun = 0
+        """How many terms have begun."""
         self._lock = host.rlock()
-        """Its holder may take it again: a signal's handler may close the member while the thread that it interrupts does."""
+        """The thread that holds it may take it again: a signal handler may close the member on a thread that is closing it."""
         self._over = False
-        """Nothing is believed any more, whatever comes."""
+        """Set when nothing is believed any more, whatever effects still come."""
 
     def lead(self, effect: Lead, member: str) -> Term | None:
         """The term that begins; None when it is too late for one."""
@@ -47,23 +48,25 @@ class Beliefs:
                 return None
             before = self.terms.get(role)
             if before is not None:
-                self.until.pop(role, None)  # first: `holds` looks here alone, and must not say more than the term
+                # Before the term ends: `holds` looks only here, and must not say yes after the term says no.
+                self.until.pop(role, None)
                 before._end(SUPERSEDED)  # pyright: ignore[reportPrivateUsage]
             term = Term(role, seat, effect.token, member, effect.until, self._host)
-            self.begun += 1  # first: a term that can be seen has been counted
+            self.begun += 1  # before the term can be seen
             self.terms[role] = term
             self.until[role] = effect.until
             return term
 
     def begin_work(self, term: Term) -> None:
-        """The barrier has returned from its beginning: whatever waits for the term gets it. From any thread."""
+        """The barrier has returned from the term's beginning: callers that wait for the term get it. From any thread."""
         with self._lock:
             if self.terms.get(term.role) is term:
                 self._begun[term.role] = term.token
         self.notify()
 
     def extend(self, effect: Extend) -> tuple[int, list[Term]]:
-        """Until when what is extended was believed before (0 if there is nothing), and the terms that had run out by then."""
+        """Renews beliefs. Returns until when they were believed before (0 if there are none), and the terms among them whose
+        lease had run out."""
         with self._lock:
             if effect.seats is None:
                 return self._renew(list(self.terms.values()), effect.until)
@@ -88,21 +91,21 @@ class Beliefs:
             term = self.terms.get(role)
             if term is None or term.key != (*effect.seat, effect.token):
                 return None
-            self.until.pop(role, None)  # first, as in `lead`
+            self.until.pop(role, None)  # before the term ends, as in `lead`
             term._end(effect.why)  # pyright: ignore[reportPrivateUsage]
             self._begun.pop(role, None)
             del self.terms[role]
             return term
 
     def stop(self, why: str) -> None:
-        """From any thread: nothing is believed any more. The loop finds the terms that this ended, and tells of them."""
+        """Ends all beliefs for good; from any thread. The loop finds the terms that this ended, and reports their ends."""
         with self._lock:
             self._over = True
             self._end_terms(why)
 
     def end_all(self, why: str, *, for_good: bool = True) -> list[Term]:
-        """By the loop, whatever the protocol has said: nothing is believed any more. With `for_good` as its last word; else an
-        incarnation is over, and the next one may lead. The terms that nobody was told the end of."""
+        """Ends all beliefs, whatever the protocol has said; on the loop's thread. With `for_good` the member is over; otherwise
+        an incarnation is, and the next one may lead. Returns the terms whose end was not reported yet."""
         with self._lock:
             self._over = self._over or for_good
             self._end_terms(why)
@@ -129,11 +132,12 @@ class Beliefs:
         return term if term else None
 
     def believes(self, role: str) -> bool:
-        """What `valid` says: asked when the deadline in `until` has passed, and there may be another by now."""
+        """Whether `valid` returns a term. Asked when the deadline in `until` has passed: the term may have been renewed by
+        now."""
         return bool(self.terms.get(role))
 
     def working(self, role: str) -> Term | None:
-        """As `valid`, for work that belongs to a term: not before that may begin (`begin_work`)."""
+        """As `valid`, but None until work in the term may begin (`begin_work`)."""
         term = self.valid(role)
         return term if term is not None and self._begun.get(role) == term.token else None
 

@@ -1,8 +1,8 @@
 """What a driver is made of, as protocols: the *binding* of one protocol to its ledger, and the *source* of what it reads.
 
-A binding holds the state machine of its protocol (`core`) and all that is particular to it. The driver asks it in the same
-order whatever protocol it is (see `loop`), and carries out what all have in common: waiting, reading, appending, the clock, the
-order in which things end. What crosses this seam are values.
+A binding holds the state machine of its protocol (`core`) and all that is particular to the protocol. The driver asks every
+binding in the same order (see `loop`), and does what all have in common: waiting, reading, appending, the clock, the order in
+which things end. Only values cross this seam.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pares.runtime.host import Bells, Task
 
 
 class Drives(Protocol):
-    """What a member asks of whatever drives it."""
+    """What a member asks of its driver."""
 
     unreachable: str | None
     """Why the ledger is out of reach; None while it is in reach."""
@@ -25,11 +25,11 @@ class Drives(Protocol):
     each_round: Callable[[], None] | None
     """Called on the driver's task, after each of its rounds."""
     thread: Task
-    """Its own; there from `start` on."""
+    """The driver's task; there from `start` on."""
 
     @property
     def unwritten(self) -> str | None:
-        """Why what this member writes does not arrive: it may be that this user can read the ledger, and not write it."""
+        """Why this member's records don't arrive, though the ledger may be readable: the user may lack the right to write."""
         ...
 
     @property
@@ -55,16 +55,16 @@ class Drives(Protocol):
     def start(self) -> None: ...
 
     def run(self) -> None:
-        """Drives, on the task that calls, which is its own from now on; until it is over."""
+        """Drives the member until it is over, on the task that calls: that is the driver's task from now on."""
         ...
 
     def request(self, event: Event, answer: Answer | None = None) -> None:
-        """Hands `event` to the protocol. `answer` is called once what follows from it stands in the log and was read, or the
-        driver has ended before."""
+        """Hands `event` to the protocol. `answer` is called once: with True when what follows from the event stands in the log
+        and was read, with False when the driver ended before that."""
         ...
 
     def read_first(self, answer: Answer) -> None:
-        """`answer` is called when everything was read that stood in the log before this call, or the ledger is out of reach;
+        """`answer` is called with True when all that stood in the log before this call was read, or the ledger is out of reach;
         with False when the driver has ended."""
         ...
 
@@ -76,32 +76,32 @@ class Drives(Protocol):
 
 
 class Source(Protocol):
-    """Where a protocol hears of the others."""
+    """Where a protocol gets what other members say: logs, or a bus."""
 
     @property
     def read_at(self) -> int: ...
 
     @property
     def proves_reach(self) -> bool:
-        """Whether the ledger is in reach when this has been read to its end."""
+        """Whether reading this to its end shows that the ledger is in reach."""
         ...
 
     def new(self) -> Iterator[tuple[Any, int | None]]:
-        """What is new: events, each with the time that was read for it (None: it is read when the event is handed over).
-        Raises what the ledger raises."""
+        """Events for what is new, each with the time to judge it by (None: the time when it is handed over). Raises what the
+        ledger raises."""
         ...
 
     def lost(self) -> None:
-        """The ledger was out of reach: what is there afterwards may be another one."""
+        """The ledger was out of reach: it may be another one afterwards."""
         ...
 
     def begin_anew(self) -> None:
-        """Another incarnation reads from now on."""
+        """From now on another incarnation reads."""
         ...
 
 
 class Binding(Protocol):
-    """One protocol on one ledger. What has a body here is so unless a binding says otherwise."""
+    """One protocol on one ledger. Methods that have a body here are defaults."""
 
     bells: Bells
     source: Source
@@ -113,7 +113,7 @@ class Binding(Protocol):
 
     @property
     def session_ms(self) -> int:
-        """What its member's session is, in milliseconds: the driver's own times are in proportion to it."""
+        """The member's session in milliseconds: the driver's own times are in proportion to it."""
         return 1000
 
     @property
@@ -139,74 +139,75 @@ class Binding(Protocol):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing follows from what the last tick wrote, and was read since, until the time that it has asked for."""
+        """Whether the core needs no tick before the time that it has asked for, though the last tick wrote records that were
+        read since."""
         return False
 
     @property
     def unread(self) -> bool:
-        """Whether something that was acknowledged has not been read back yet: no bell rings for a beat (R21)."""
+        """Whether an acknowledged record was not read back yet: no bell rings for a beat (R21)."""
         return False
 
     @property
     def rest_ns(self) -> int:
-        """For how long after a round to let others write, so that one round reads it all."""
+        """Nanoseconds to rest after a round, so that the next one reads more of what others write."""
         return 0
 
     # From the user's tasks -------------------------------------------------------------------------------------------
 
     def ask(self, event: Event) -> object | None:
-        """What the driver is to hear of this request; None if all of it is done by now."""
+        """The event that the driver is to hand to the protocol for this request; None if the request is done already."""
         ...
 
     def read_first(self, answer: Answer) -> Answer:
-        """Whom the driver is to tell when it has read, in the place of `answer`."""
+        """What the driver is to call in the place of `answer` when it has read."""
         return answer
 
     def abandon(self) -> None:
-        """There is no more time: nothing is waited for any more."""
+        """Ends all waiting: the caller has no more time."""
 
     # On the driver's task, in the order of a round -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The driver begins."""
+        """Called once, when the driver begins."""
 
     def patience(self, now: int) -> float | None:
-        """Seconds after which to look, though nothing has rung; None: there is nothing to look for."""
+        """Seconds after which to call `look`, though nothing has rung; None: no need."""
         return None
 
     def look(self, *, thoroughly: bool) -> Sequence[Any]:
-        """Events by which it may not go on as it is, or has noticed something. With `thoroughly` before an append, which is not
-        made if there are any."""
+        """Events for what it notices, such as the loss of this member's lock or another member's death. Called with
+        `thoroughly` before an append, which is not made if there are any."""
         return ()
 
     def hears(self, event: Any) -> Sequence[Any]:
-        """What the protocol is to hear of something from the inbox."""
+        """The events that the protocol is to get for one from the inbox."""
         return [event]
 
     def step(self, event: Any, now: int) -> Sequence[Any]: ...
 
     def carry(self, effect: Any) -> None:
-        """Whatever effect is not the driver's."""
+        """Carries out an effect that the driver does not carry out itself."""
         ...
 
     def batches(self, puts: list[Append]) -> Iterable[list[Append]]:
-        """Of these appends, those that are made together: all or none."""
+        """Divides the appends into batches, each of which is made as a whole or not at all."""
         return [[put] for put in puts]
 
     def append(self, puts: list[Append]) -> Sequence[int]:
-        """One batch. The offset of the last record of each. Raises what the ledger raises."""
+        """Makes one batch. Returns the offset of the last record of each append. Raises what the ledger raises."""
         raise RuntimeError("this protocol has no log")
 
     def publish(self, message: Publish) -> None:
         raise RuntimeError("this protocol sends no messages")
 
     def after_round(self) -> None:
-        """There is time to tidy."""
+        """Called when a round is over: the time for tidying."""
 
     # Beginning anew, and the end ---------------------------------------------------------------------------------------
 
     def restart(self, effect: Restart, events: deque[Any]) -> None:
-        """A new incarnation takes the place of the present one. `events`: what it is to hear, to be changed in place."""
+        """Replaces the present incarnation by a new one. `events`: those that wait for the new one, to be changed in place."""
         raise RuntimeError("this protocol has one incarnation")
 
     def last_words(self, why: str) -> Sequence[Any]:

@@ -1,8 +1,8 @@
 """A member whose ledger may be away when it is made (`connect="background"`): it is there at once, and keeps trying.
 
-Until the ledger is opened, this stands where the protocol's loop will stand, and says of everything that needs the log why it
-can't be had yet. It hands over what was asked meanwhile, and its thread becomes the loop's: so what waits for the one waits for
-the other.
+Until the ledger is opened, a `Connecting` stands in for the driver, and a `NoView` raises an error that says why the log can't
+be read yet. Then it hands over the requests that have come, and its thread becomes the driver's, so that a caller that joins
+the one waits for the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_PAUSE: Final = 5.0
 
 
 class Connecting:
-    """Opens the ledger, again and again, until it is there or the member is closed.
+    """Tries to open the ledger, again and again, until that succeeds or the member is closed.
 
     `opens`: opens it. `build`: puts the protocol together on it, or closes it. `adopt`: gives the member what was built. All
     three are called on threads of this. An error other than `LedgerUnavailable` ends the member as failed.
@@ -47,11 +47,11 @@ class Connecting:
         self._life = life
         self._opens, self._build, self._adopt = opens, build, adopt
         self._lock = host.lock()
-        """Requests come before the loop is there or after it: none is lost in between."""
+        """Held while the driver is put in place, so that a request comes either before it or after it, and none is lost."""
         self._asked: list[tuple[Event, Answer | None]] = []
         self._engine: Engine | None = None
         self._told: Mailbox[Medium | BaseException | None] = host.mailbox()
-        """What became of an attempt; None: the member is to end."""
+        """The outcome of an attempt; None: the member is to end."""
         self._answers = Answers()
         self._closing = False
         life.id = name
@@ -64,12 +64,12 @@ class Connecting:
         self.each_round: Callable[[], None] | None = None
         self.problems: tuple[str, ...] = ()
         self.thread: Task
-        """Its own; there from `start` on."""
+        """The thread of this, and later of the driver; there from `start` on."""
 
     def start(self) -> None:
         self.thread = self._host.spawn(self.run, self._life.who)
 
-    # As a loop -------------------------------------------------------------------------------------------------------
+    # In the place of a driver ----------------------------------------------------------------------------------------
 
     def request(self, event: Event, answer: Answer | None = None) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class Connecting:
         self._engine.loop.abandon()
 
     def close_in_child(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: before the ledger is opened there are no descriptors to close."""
 
     def _end(self) -> None:
         self._closing = True
@@ -128,7 +128,7 @@ class Connecting:
             engine.loop.run()
 
     def _connect(self) -> Engine | None:
-        """None: the member was closed before."""
+        """The member's engine; None if the member was closed first."""
         pause = FIRST_PAUSE
         while not self._closing:
             self._host.spawn(self._attempt, f"{self._life.who}: opening")
@@ -164,7 +164,7 @@ class Connecting:
     def _begin(self, medium: Medium) -> Engine:
         engine = self._build(medium)
         engine.loop.thread = self._host.task()
-        # A child that is forked has the one or the other, and knows which.
+        # No fork in between: a child must have either this or the driver, and know which.
         with self._host.without_forks(), self._lock:
             self._adopt(medium, engine)
             self._engine, asked = engine, self._asked
@@ -224,6 +224,6 @@ def connecting(
     adopt: Callable[[Medium, Engine], None],
     host: Host,
 ) -> Engine:
-    """What a member is driven by until its ledger is opened. `eligible`, `session`: as asked for."""
+    """What drives a member until its ledger is opened. `eligible`, `session`: as the user gave them."""
     loop = Connecting(life, name, opens, build, adopt, host)
     return Engine(loop, NoView(loop, name), eligible, session)

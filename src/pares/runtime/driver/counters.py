@@ -1,6 +1,6 @@
 """What a member counts and times about itself: written by its threads, read by health, probes and metrics.
 
-Values only, in plain Python: who wants them in Prometheus or OpenTelemetry has `pares.metrics` carry them there.
+These are plain values; `pares.metrics` carries them to Prometheus and OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pares.runtime.host import Host
 log: Final = logging.getLogger("pares.member")
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds of the histograms' buckets, in seconds. One more bucket has all above."""
+"""Upper bounds of the histograms' buckets, in seconds. The last bucket has no upper bound."""
 CAUSES: Final = ("unled", "transfer", "silent", "died", "assigned", "outbid")
-"""How a term is gained: nobody held the seat; its holder handed it over, was silent for its session, or is proven dead; a group
-gave out the partition, and nobody before was silent (NELI); its own token had become too low (ALLCALL)."""
+"""How a term is gained: the seat was free; its holder handed it over, was silent for its session, or is proven dead; a group
+gave out the partition, and no earlier owner was silent (NELI); the leader's own token had become too low (ALLCALL)."""
 BEATS: Final = (b'"k":"beat"', b'"k":"beacon"', b'"k":"pulse"', b'"k":"ping"')
-"""How records begin that are signs of life: of claims, NELI, Fast NELI, and ALLCALL."""
+"""The kinds of beats, as they stand in records: of claims, NELI, Fast NELI, and ALLCALL."""
 BEGINNING: Final = 24
-"""Bytes in which a record says its kind."""
+"""A record's kind stands in its first so many bytes."""
 TAKEOVERS: Final = ("silent", "died")
 TAKEN: Final = "taken"
-"""Why a term was lost: somebody else's claim or obituary was read."""
+"""Why a term was lost: another member's claim or obituary was read."""
 OTHER: Final = "other"
-"""A user's own words; these are no label to count by."""
+"""Why a term was lost: for a reason in the user's own words, by which nothing can be counted."""
 _KNOWN: Final = reasons.REASONS | {
     reasons.REVOKED,
     reasons.LOST,
@@ -43,12 +43,12 @@ _KNOWN: Final = reasons.REASONS | {
 
 
 class Histogram:
-    """How often a time fell into which bucket, and all times together. Threads may share it."""
+    """How many times fell into each bucket, and the sum of all. Safe to use from several threads."""
 
     def __init__(self, host: Host, bounds: Sequence[float] = BOUNDS) -> None:
         self.bounds: Final = tuple(bounds)
         self.listeners: tuple[Callable[[float], object], ...] = ()
-        """Called with every time that is noted, on the thread that notes it; what they raise is logged."""
+        """Called with every time that is noted, on the thread that notes it; errors that they raise are logged."""
         self._counts = [0] * (len(self.bounds) + 1)
         self._sum = 0.0
         self._lock = host.lock()
@@ -64,36 +64,36 @@ class Histogram:
                 log.exception("a listener to a member's measures raised")
 
     def read(self) -> tuple[list[int], float]:
-        """How many fell into each bucket (the last one has no upper bound), and their sum in seconds."""
+        """How many times fell into each bucket (the last one has no upper bound), and their sum in seconds."""
         with self._lock:
             return list(self._counts), self._sum
 
 
 class Measures:
-    """One member's. Counters never go down; they outlive the member's restarts within its process."""
+    """The counters and times of one member. Counters never go down, also when the member begins anew within its process."""
 
     def __init__(self, host: Host) -> None:
         self._now = host.now
         self.gained: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
         """Terms begun, by cause."""
         self.lost: Counter[str] = Counter()
-        """Terms ended, by why: the words of `core.reasons`, `TAKEN` or `OTHER`."""
+        """Terms ended, by reason: a word of `core.reasons`, `TAKEN` or `OTHER`."""
         self.records = 0
         """Records written: most of them are beats."""
         self.beats = 0
-        """Of these, the beats."""
+        """How many of these records are beats."""
         self.failed_appends = 0
-        """Appends that failed, or of unknown outcome."""
+        """Appends that failed, or whose outcome is unknown."""
         self.appends = Histogram(host)
-        """An append, until it is acknowledged or has failed."""
+        """Of each append: until it was acknowledged or had failed."""
         self.read_backs = Histogram(host)
-        """From handing a record over to having read it back; with claims, of those that renewed the lease."""
+        """Of each record: from handing it over to having read it back; with claims, of each record that renewed the lease."""
         self.reads_back = True
         """Whether there is a log to read back from."""
         self.slack = Histogram(host)
-        """What was left of the lease at the moment when it was renewed: near 0, and terms will be lost."""
+        """What was left of the lease when it was renewed. When this comes near 0, terms will be lost."""
         self.barriers = Histogram(host)
-        """From the planned end of a term until the barrier has returned and all bodies are through."""
+        """From the planned end of a term until the barrier and all bodies have returned."""
         self.waits = Histogram(host)
         """Of each takeover: from reading the last record of the silent or dead leader to the beginning of the term here."""
         self.last_append: float | None = None
@@ -121,7 +121,7 @@ class Measures:
             self.failed_appends += 1
 
     def changed(self, change: SeatChanged, me: str) -> None:
-        """A seat has another holder: if it is this member, that is how its next term was gained."""
+        """A seat has another holder. If that is this member (`me`), remembers how its next term was gained."""
         freed = self._freed.pop(change.seat, "")
         if change.holder is None:
             self._freed[change.seat] = change.cause
@@ -135,11 +135,11 @@ class Measures:
             self._causes[change.seat] = cause
 
     def gains(self, seat: Seat, cause: str) -> None:
-        """How the next term of this seat is gained, where no log tells."""
+        """Says how the next term of this seat is gained, for protocols whose records don't show it."""
         self._causes[seat] = "unled" if cause == "free" else cause
 
     def heard_before(self, seat: Seat, at: int | None) -> None:
-        """The term that begins next: when (stopwatch) the last record of the holder before was read."""
+        """Says when the last record of the holder before the next term of this seat was read, by the stopwatch."""
         if at is not None:
             self._signs[seat] = at
 

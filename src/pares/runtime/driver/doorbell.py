@@ -1,9 +1,9 @@
-"""Waiting for whatever comes first: an append by anybody, a death, a request from another thread, or a time.
+"""Waiting for whatever comes first: another process's append, a death, a request from another thread, or a time.
 
-A bell that was seen to ring is trusted, and a look a quarter of a session apart finds out when it has died: so an idle member
-wakes a few times a session, however long that is. Until a bell was seen to ring, and after something was found that should
-have rung and has not, looks are more frequent at first, then twice as far apart each time. Where there is no bell they are
-in proportion to the session: what others write waits for the next one.
+A bell that was seen to ring is trusted; a look each quarter of a session finds out if it no longer works. So an idle member
+wakes a few times a session, however long the session is. Until a bell was seen to ring, and after a look found a record for
+which it should have rung, looks come soon at first, and then each time after twice as long. Where there is no bell, looks come
+in proportion to the session, and records wait for the next look.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 from pares.ledger import Bell, Log
 
 UNSEEN: Final = 0.1
-"""Seconds until the first look while the bell was not seen to ring."""
+"""Seconds until the first look, while the bell was not seen to ring."""
 BELL_LESS: Final = 100
-"""Looks a session where there is no bell, but never less than `SHORTEST` nor more than `LONGEST` apart."""
+"""Looks in a session where there is no bell; they are never less than `SHORTEST` seconds apart, nor more than `LONGEST`."""
 SHORTEST: Final = 0.005
 LONGEST: Final = 0.05
 NOTHING_THERE: Final = 60.0
-"""Seconds, where there is no log to look at."""
+"""Seconds to wait where there is no log to look at."""
 
 
 def without_bell(session_ms: int) -> float:
@@ -33,17 +33,17 @@ def without_bell(session_ms: int) -> float:
 
 
 class Polling:
-    """Of one driver. `listens`: whether the log has a bell; None where there is no log."""
+    """How long one driver waits. `listens`: whether the log has a bell; None where there is no log."""
 
     def __init__(self, listens: bool | None) -> None:
         self._listens = listens
         self.trusted = False
-        """The bell was seen to ring, and has not failed since."""
+        """Whether the bell was seen to ring, and has not failed since."""
         self._pause = UNSEEN
 
     def waited(self, *, rang: bool, found: bool) -> None:
-        """After a wait, and the look that followed it: whether the bell had ended that wait, and whether something was found
-        for which it ought to have rung."""
+        """Called after a wait and the look that followed it. `rang`: the bell ended the wait. `found`: the look found a record
+        for which the bell should have rung."""
         if rang:
             self.trusted = True
         elif found:
@@ -52,7 +52,7 @@ class Polling:
             self._pause = min(2 * self._pause, NOTHING_THERE)
 
     def patience(self, session_ms: int, *, unread: bool = False) -> float:
-        """Seconds to wait at most. `unread`: what this member wrote itself is still to be read."""
+        """The most seconds to wait. `unread`: a record of this member is still to be read back."""
         if self._listens is None:
             return NOTHING_THERE
         if unread or not self._listens:
@@ -64,8 +64,8 @@ class Polling:
 class Doorbell:
     """Descriptors to select on. `ring` may be called from any thread.
 
-    `partitions`: whose bells; one for all, where any bell of the ledger rings for all of them (`one_bell`). Without a ledger
-    nothing rings but `ring`.
+    `partitions`: those whose bells it waits for; only the first one's where a bell rings for all partitions (`one_bell`).
+    Without a ledger only `ring` ends a wait.
     """
 
     def __init__(self, ledger: Log | None, partitions: Sequence[int] = (0,)) -> None:
@@ -94,7 +94,7 @@ class Doorbell:
         return self._listens
 
     def also(self, descriptors: list[int]) -> None:
-        """Waits for these, too, from now on (and for no others that were named here before)."""
+        """From now on waits for these descriptors, too, in the place of those of an earlier call."""
         for old in self._others:
             with contextlib.suppress(KeyError, OSError):
                 self._poll.unregister(old)
@@ -103,7 +103,7 @@ class Doorbell:
             self._poll.register(descriptor, select.POLLIN)
 
     def wait(self, seconds: float) -> bool:
-        """Waits; afterwards the bells are silent, so that whatever comes next rings them again. Whether a bell of the log has
+        """Waits, then silences the bells, so that the next append rings them again. Returns whether a bell of the log has
         rung."""
         rang = False
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -112,17 +112,17 @@ class Doorbell:
                     os.read(self._ring, 4096)
             rang = rang or descriptor in self._sounding
         for bell in self._bells:
-            bell.clear()  # also when it has not rung: it may be watching a file that was replaced meanwhile
+            bell.clear()  # also if it has not rung: this looks whether its file was replaced
         return rang
 
     def rest(self, seconds: float) -> None:
-        """Waits for `ring` and for nothing else: bells are left to ring, and whatever ends this ends the next wait, too."""
+        """Waits for `ring` alone. Bells keep ringing; a `ring` that ends this rest ends the next wait, too."""
         if seconds > 0:
             self._alone.poll(seconds * 1000)
 
     def ring(self) -> None:
         """Ends a wait, or the next one."""
-        # The lock, because a number that close() has given back may be somebody else's file a moment later.
+        # With the lock, because the number of a descriptor that close() has given back may soon name another file.
         with self._lock:
             if self._pushed >= 0:
                 with contextlib.suppress(OSError):

@@ -15,21 +15,23 @@ from pares.runtime.host import Empty, Host, Mailbox
 log: Final = logging.getLogger("pares.member")
 
 MAX_PROBLEMS: Final = 20
+TOLD: Final = frozenset(10**power for power in range(9))
+"""At which times the same problem in a row is logged."""
 MAX_EVENTS: Final = 10_000
-"""Events kept for an iterator that is not read; then the newest are dropped, and a warning says so."""
+"""The most events that are kept for an iterator that is not read; later ones are dropped, with a warning."""
 
 
 class Events(Iterator[Event]):
-    """The events from when it was made, until the member is closed. The journal forgets it when nobody holds it any more. Each
-    event comes once; the end comes to everybody who iterates: as the error by which the member failed, if it did."""
+    """The events from when it was made until the member is closed. The journal keeps no reference to it. Each event comes once;
+    the end comes to every iteration, as the error with which the member failed, if it did."""
 
     def __init__(self, host: Host, wake: Callable[[], None] | None = None) -> None:
         self._queue: Mailbox[Event | None] = host.mailbox()
-        """What has come; the None at its end stays there."""
+        """The events that have come. The None that marks the end stays in it."""
         self._wake = wake
-        """Called, on the member's thread, when something has come: for event loops."""
+        """Called on the member's thread when an event has come: for event loops."""
         self.error: ParesError | None = None
-        """By which the member failed; None before the end, and after a planned one."""
+        """The error with which the member failed; None before the end, and after a planned one."""
 
     def __next__(self) -> Event:
         event = self._queue.get()
@@ -41,7 +43,7 @@ class Events(Iterator[Event]):
         return event
 
     def take(self) -> list[Event] | None:
-        """What has come so far, without waiting; None after the end."""
+        """The events that have come so far, without waiting; None after the end."""
         found: list[Event] = []
         while True:
             try:
@@ -63,34 +65,45 @@ class Events(Iterator[Event]):
 
 
 class Journal:
-    """Written by the member's loop, read by anybody."""
+    """Written by the member's loop, read by any thread."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.fences = 0
         """Terms that ended otherwise than by plan."""
         self.lapses = 0
-        """Of these, how many because the lease ran out."""
+        """How many of these ended because the lease ran out."""
         self.restarts = 0
         self.problems: tuple[str, ...] = ()
+        self._last = ("", 0)
+        """The last problem, and how often it has come in a row."""
         self._listeners: WeakBag[Events] = WeakBag()
         self._over = False
         self._error: ParesError | None = None
 
     def problem(self, kind: str, text: str) -> None:
-        """Something that a person should know."""
-        log.warning("%s: %s", kind, text)
-        self.problems = (*self.problems[1 - MAX_PROBLEMS :], f"{kind}: {text}")
+        """Notes something that a person should know, for `health()` and the log. What comes again and again
+        is counted, and logged the first, the tenth, the hundredth time."""
+        problem, again = f"{kind}: {text}", self._last[1] + 1
+        if problem != self._last[0]:
+            again = 1
+        self._last = problem, again
+        said = problem if again == 1 else f"{problem} ({again} times)"
+        if again in TOLD:
+            log.warning("%s", said)
+        before = self.problems[:-1] if again > 1 else self.problems[1 - MAX_PROBLEMS :]
+        self.problems = (*before, said)
 
     def fenced(self, why: str) -> None:
         self.fences += 1
         self.lapses += why == LEASE_RAN_OUT
 
     def events(self, wake: Callable[[], None] | None = None) -> Events:
-        """What is published from this call on, until the end."""
+        """An iterator over what is published from this call on, until the end."""
         mine = Events(self._host, wake)
         self._listeners.add(mine)
-        if self._over:  # looked at after the add, as `end` looks after it has set it: one of the two finds the other
+        # `end` sets `_over` and then looks at the listeners; here it is the other way round: so one of the two sees the other.
+        if self._over:
             self._end(mine)
         return mine
 
@@ -99,7 +112,7 @@ class Journal:
             mine.put(event)
 
     def end(self, error: ParesError | None = None) -> None:
-        """Nothing comes after this: iterations end when they have seen what was before, by `error` if there is one."""
+        """Ends all iterations, once they have given what was published before; with `error` if there is one."""
         self._error = error
         self._over = True
         for mine in self._listeners:

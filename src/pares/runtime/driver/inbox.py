@@ -1,6 +1,6 @@
-"""What there is for a member's protocol to hear, from any task, until its driver takes it.
+"""Events from any task that wait for a member's driver to hand them to its protocol.
 
-It is made first, before any driver: barriers and beliefs are given it, and a driver that comes later (`connect="background"`)
+The inbox is made before any driver: barriers and beliefs put events in, and a driver that comes later (`connect="background"`)
 finds what was put in until then.
 """
 
@@ -14,14 +14,14 @@ from pares.core.events import WorkOver
 
 
 class Inbox:
-    """Of one member. No lock: each thing that is done here is one step for the interpreter."""
+    """The inbox of one member. It needs no lock: each operation is one step for the interpreter."""
 
     def __init__(self) -> None:
         self.events: deque[Any] = deque()
         self._ring: Callable[[], None] | None = None
 
     def attach(self, ring: Callable[[], None]) -> None:
-        """From now on `ring` is called after whatever comes in."""
+        """Has `ring` called now, and after each event that comes in."""
         self._ring = ring
         ring()
 
@@ -31,5 +31,5 @@ class Inbox:
             self._ring()
 
     def work_over(self, key: tuple[str, int, int]) -> None:
-        """The barrier and the bodies of a term (role, seat, token) have come to their end."""
+        """The barrier and the bodies of a term (role, seat, token) have returned."""
         self.put(WorkOver((key[0], key[1]), key[2]))

@@ -1,4 +1,4 @@
-"""What a protocol brings, so that members run it and others look on at its groups or steer them: one `Kit` for each."""
+"""What a protocol provides: a `Kit` that makes members which run it, `Watches` for observers, `Steers` for administrators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pares.runtime.views import Health, Holder, Peer, State
 log: Final = logging.getLogger("pares.member")
 
 Disagreement = dict[str, dict[str | None, list[str]]]
-"""By role: of each leader that members name, the members that name it."""
+"""By role: for each leader that members name, the members that name it."""
 
 
 class Medium(NamedTuple):
@@ -31,7 +31,7 @@ class Medium(NamedTuple):
     ledger: Any
     """A `Ledger`, or a bus."""
     own: bool
-    """It was opened here, so it is closed with the member."""
+    """Whether it was opened for this member, and is closed with it."""
 
     def close(self) -> None:
         if self.own:
@@ -71,7 +71,7 @@ class Contends(Protocol):
 
 
 class Contender(NamedTuple):
-    """Such a member, and what else there is to ask of it."""
+    """Such a member, and what else a protocol asks of it."""
 
     member: Contends
     read_first: Callable[[Callable[[bool], object]], None]
@@ -79,7 +79,8 @@ class Contender(NamedTuple):
 
 
 def contends(make: Callable[..., Any]) -> Callable[..., Contender]:
-    """Makes a `Member` of the claims protocol, for protocols whose groups rest on such a group. `make`: the class."""
+    """A function that makes members of the claims protocol, for protocols that rest on a claims group. `make`: the class
+    `Member`."""
 
     def contender(ledger: Ledger, **settings: Any) -> Contender:
         made = make(ledger, **settings)
@@ -89,14 +90,14 @@ def contends(make: Callable[..., Any]) -> Callable[..., Contender]:
 
 
 class Parts(NamedTuple):
-    """What a member is put together from, whatever its protocol."""
+    """What a member of any protocol is put together from."""
 
     own: ProtocolSettings | None
-    """The settings of its protocol alone (claims has none)."""
+    """The settings that only its protocol has (None for claims)."""
     checked: dict[str, Any]
-    """All others, as `settings.settings` gives them."""
+    """All other settings, checked, as `config.settings` returns them."""
     given: dict[str, Any]
-    """The same, as they were given to `Member`."""
+    """The same settings as they were given to `Member`."""
     inbox: Inbox
     life: Life
     host: Host
@@ -105,7 +106,7 @@ class Parts(NamedTuple):
 
 
 class Watches(Protocol):
-    """What looks on at a group: see `Observer`."""
+    """What observes a group: see `Observer`."""
 
     @property
     def adrift(self) -> bool: ...
@@ -152,7 +153,7 @@ class Kit(Protocol):
     """One protocol: a module of these functions."""
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """What can be said of a member's settings without a ledger. Raises `ConfigError` and `CapabilityError`."""
+        """Checks what can be checked of a member's settings without a ledger. Raises `ConfigError` and `CapabilityError`."""
         ...
 
     def open(
@@ -162,16 +163,17 @@ class Kit(Protocol):
         given: Mapping[str, Any],
         host: Host,
     ) -> Medium:
-        """What a member with these settings writes to. Raises as `Member` does."""
+        """Opens what a member with these settings writes to. Raises as `Member` does."""
         ...
 
     def assemble(self, parts: Parts, ledger: Any) -> Engine:
-        """Raises `ConfigError` and `CapabilityError`."""
+        """Puts a member together on its ledger. Raises `ConfigError` and `CapabilityError`."""
         ...
 
 
 def seat_to_move(role: str, seat: int | None, held: list[int]) -> int:
-    """The seat that somebody is asked to hand over: the one that was named, or the first of those that are held."""
+    """The seat that a holder is asked to hand over: the one that was named, or the first of those that are held. Raises
+    `ConfigError` if it has no holder."""
     if not held or (seat is not None and seat not in held):
         what = f"{role!r}" if seat is None else f"seat {seat} of {role!r}"
         raise ConfigError(f"nobody holds {what} now, so nobody can hand it over")
@@ -179,7 +181,7 @@ def seat_to_move(role: str, seat: int | None, held: list[int]) -> int:
 
 
 def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host) -> Medium:
-    """A log that members can write to: the one of this URL, or this one."""
+    """The log that a member writes to: opened by its URL, or given opened. Raises `ConfigError` and `CapabilityError`."""
     opened = host.open(ledger, **options) if isinstance(ledger, str) else ledger
     if not isinstance(opened, Log):
         raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
@@ -191,6 +193,6 @@ def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host)
 
 
 def keep_retention(checked: dict[str, Any], ledger: Ledger) -> None:
-    """The ledger says how long its records stay."""
+    """Takes the retention over from the ledger, if it has one."""
     if ledger.retention is not None:
         checked["retention_ms"] = int(ledger.retention * 1000)

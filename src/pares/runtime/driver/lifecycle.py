@@ -27,9 +27,9 @@ from pares.runtime.work.beginnings import Beginnings
 log: Final = logging.getLogger("pares.member")
 
 FREE: Final = "free"
-"""The protocols' word."""
+"""Why a term begins whose seat was free, as protocols say it."""
 UNHELD: Final = "nobody held it"
-"""And what people are told."""
+"""The same, as users are told."""
 
 _FAILURES: Final[dict[str, type[ParesError]]] = {
     "forked": ForkedError,
@@ -41,7 +41,7 @@ _FAILURES: Final[dict[str, type[ParesError]]] = {
 
 
 class Life:
-    """joining -> live -> closing -> closed, or at any point failed."""
+    """The states of a member: joining -> live -> closing -> closed, and from any of them failed."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Life:
     ) -> None:
         self._now, self._wall_us = host.now, host.wall_us
         self.who = who
-        """The member in errors: its name and group."""
+        """How errors name the member: its name and group."""
         self.barrier_limit = barrier_limit
         """Seconds that a barrier may take."""
         self.id = ""
-        """Of the present incarnation; set before the loop begins and at each restart."""
+        """The id of the present incarnation; set before the loop begins and at each restart."""
         self._entered = False
-        """Of the present incarnation: its join has counted. Written by the loop's thread alone, as is `_outcome`."""
+        """Whether the present incarnation is in its group. Written by the loop's thread alone, as is `_outcome`."""
         self._closing = False
         """Written by users alone, on any thread; nothing takes it back."""
         self._outcome: Literal["closed", "failed"] | None = None
@@ -78,7 +78,7 @@ class Life:
         self.since: dict[Seat, float] = {}
         """Wall-clock seconds at which it was read that a seat got its present holder."""
         self.turned: dict[Seat, int] = {}
-        """When, on the stopwatch, this member came to hold a seat, or stopped leading it, whichever was later."""
+        """When this member came to hold a seat, or stopped leading it, whichever was later; by the stopwatch."""
         self.unreached_at = 0
         """When the ledger was last found out of reach, by the stopwatch. Written by the loop's thread alone."""
         self.forked = False
@@ -87,7 +87,7 @@ class Life:
 
     @property
     def state(self) -> State:
-        """Made of what each thread writes for itself, so that none overwrites what another has just found out."""
+        """Computed from fields that one kind of thread writes each, so that no thread overwrites what another has written."""
         return self._outcome or ("closing" if self._closing else "live" if self._entered else "joining")
 
     @property
@@ -95,25 +95,25 @@ class Life:
         return self._outcome is not None
 
     def failure(self) -> ParesError:
-        """What a call on a failed member raises."""
+        """The error that a call on a failed member raises."""
         end = self._end or Stop("failed", "it failed")
         return _FAILURES.get(end.kind, ParesError)(f"{self.who}: {end.text}")
 
     def carry(self, effect: Effect) -> None:
-        """What an effect means for the user."""
+        """Carries an effect out for the user."""
         handler = _CARRY.get(type(effect))
         if handler is not None:
             handler(self, effect)
 
     def begin_closing(self) -> bool:
-        """False when it is closing already, or over."""
+        """Marks the member as closing. Returns False if it was closing already, or over."""
         if self.state not in ("joining", "live"):
             return False
-        self._closing = True  # twice at the same time does no harm
+        self._closing = True  # two threads that do this at the same time do no harm
         return True
 
     def fail(self, error: BaseException) -> None:
-        """The loop itself has failed: nothing is believed from here on, and everybody can see it."""
+        """The loop itself has failed: keeps the error for callers."""
         self._end = Stop("failed", f"its loop failed: {error!r}")
 
     def die_in_child(self) -> None:
@@ -132,7 +132,7 @@ class Life:
     def _lead(self, effect: Lead) -> None:
         if self.ended:
             return
-        self.measures.begins(effect.seat)  # first: a term that can be seen has been counted
+        self.measures.begins(effect.seat)  # before the term can be seen
         term = self.beliefs.lead(effect, self.id)
         if term is None:
             return  # closed without waiting for this thread
@@ -149,8 +149,10 @@ class Life:
     def _renewed(self, until: int, before: int, lapsed: list[Term]) -> None:
         if before:
             self.measures.renews(before, until, self._now())
+        if lapsed:
+            more = f" and {len(lapsed) - 1} more" if len(lapsed) > 1 else ""
+            log.warning("%s: the lease of %r%s ran out before it was renewed", self.id, lapsed[0].role, more)
         for term in lapsed:
-            log.warning("%s: the lease of %r ran out before it was renewed", self.id, term.role)
             self._lapsed(Lapsed((term.role, term.seat), term.token))
 
     def _follow(self, effect: Follow) -> None:
@@ -187,7 +189,7 @@ class Life:
                     self.turned[change.seat] = self._now()
                 self.measures.changed(change, self.id)
             elif not self._entered:
-                continue  # the group's past, also for who is closed before it is in
+                continue  # what happened before this member was in its group is no event for its user
             elif isinstance(change, MemberJoined) and change.member != self.id:
                 self._tell(Joined(change.member, change.name, change.host, now))
             elif isinstance(change, MemberLeft) and change.member != self.id:
@@ -207,13 +209,13 @@ class Life:
         if self._end is None and isinstance(effect, Stop) and effect.kind != "abandoned":
             self._end = effect
         if self._end is not None:
-            self.journal.problem(self._end.kind, self._end.text)  # first: the reason stands there before the state does
+            self.journal.problem(self._end.kind, self._end.text)  # the reason can be read before the state changes
         self._outcome = "closed" if self._end is None else "failed"
         self.beliefs.notify()
         self.journal.end(None if self._end is None else self.failure())
 
     def _end_all(self, why: str, *, for_good: bool = True) -> None:
-        """An incarnation is over, and so are its beliefs, also those whose end the protocol has not told."""
+        """An incarnation is over: ends its beliefs, and reports those whose end the protocol has not reported."""
         for term in self.beliefs.end_all(why, for_good=for_good):
             self.measures.ends(term.why, True)
             self.journal.fenced(term.why)

@@ -1,9 +1,9 @@
 """Reading the partitions of a log, in order, and noticing when it is another one than before (R12).
 
-Before going on with a log that was out of reach, or from time to time anyway, it is looked at whether it is still the same one:
-its identity and its ends. And whatever follows the last entry that was read is its continuation only if that entry is still
-there, byte for byte: that is asked each time something was read, of a log that answers without a round trip; of others after
-trouble, and when this reader itself stood still for so long that trouble may have passed unseen.
+Once a session, and before going on with a log that was out of reach, the reader looks at the log's identity. What follows the
+last entry that it has read continues that log only if that entry is still there, byte for byte. A log that answers without a
+round trip is asked for the entry each time something was read; other logs after trouble, and when this reader itself stood
+still for so long that trouble may have passed unseen.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CHUNK: Final = 1000
 
 
 def look_every(session_ms: int) -> int:
-    """Nanoseconds from one look whether the log is still the same one to the next: a session, as it may cost a round trip.
-    After trouble a member looks at once."""
+    """Nanoseconds between two looks at the log's identity: a session, as a look may cost a round trip. After trouble a member
+    looks at once."""
     return session_ms * 1_000_000
 
 
@@ -47,35 +47,35 @@ class Follows(Protocol):
     def enters(self, partition: int, start: int, end: int) -> Any: ...
 
     def heeds_silence(self, partition: int, now: int) -> bool:
-        """Whether it is to hear that there is nothing new."""
+        """Whether it wants a read event when a partition has nothing new."""
         ...
 
     def reads(
         self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
     ) -> tuple[Any, int | None]:
-        """The event, and by which time it is judged (None: by that at which it is handed over). `began` and `stamps`: as in
-        `events.Read`."""
+        """The event for these entries, and the time to judge it by (None: the time when it is handed over). `began` and
+        `stamps`: as in `events.Read`."""
         ...
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
-        """Whether there is nothing behind these, for now."""
+        """Whether this partition is read far enough for now. `entries`: those read last."""
         ...
 
     def jumps(self, partition: int, why: str) -> Any: ...
 
 
 def appender(ledger: Log) -> Callable[[Append, int], int]:
-    """What carries out an append to a partition, and returns the offset of its last record."""
+    """A function that carries out an append to a partition, and returns the offset of its last record."""
     return lambda put, partition: ledger.append_many(put.payloads, partition, urgent=put.urgent)[-1]
 
 
 def urgently(puts: list[Append]) -> list[Append]:
-    """The same appends, so that all of them wake readers."""
+    """The same appends, all made urgent, so that they wake readers."""
     return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
 def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:
-    """What reads from an offset of a partition on, with the stamps of what it finds where the ledger has them."""
+    """A function that reads entries from an offset of a partition on, and their stamps where the ledger has them."""
     if ledger.capabilities.stamps:
         return partial(cast(Stamped, ledger).read_stamped, max_records=CHUNK)
     return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
@@ -86,7 +86,7 @@ def _gone(offset: int, partition: int) -> str:
 
 
 class Logs:
-    """See `binding.Source`. What it yields is handed to the protocol before it goes on."""
+    """See `binding.Source`. Each event that it yields is handed to the protocol before it reads on."""
 
     proves_reach = True
 
@@ -97,7 +97,7 @@ class Logs:
         self._look_every = look_every(session_ms)
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
-        """Says which partitions are worth reading, where a ledger has that: one look for all of them."""
+        """Says which partitions have something new, in one look for all, where the ledger has that."""
         self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False
@@ -107,7 +107,7 @@ class Logs:
         self._identity = ""
         self._looked_at = 0
         self._doubted: set[int] = set()
-        """Partitions whose last entry is to be read again before going on."""
+        """Partitions whose last entry is to be read again before reading on."""
 
     def lost(self) -> None:
         self._away, self._doubted = True, set(self._follows.partitions)
@@ -161,7 +161,7 @@ class Logs:
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:
-            # By the identity first: else a log that is another one is found out twice, and is begun anew the second time.
+            # First by the identity: otherwise a replaced log would be noticed twice, and the member begin anew twice.
             replaced = False
             for jump in self._look_now(self._now()):
                 replaced = True
@@ -178,11 +178,11 @@ class Logs:
         return _gone(anchor[0], number)
 
     def _check(self, number: int) -> Iterator[tuple[Any, int | None]]:
-        """After it was out of reach: the last entry that was read is to be there, byte for byte."""
+        """After the log was out of reach: yields a jump unless the last entry that was read is there, byte for byte."""
         anchor = self._follows.anchor(number)
         if anchor is not None:
             offset, payload = anchor
-            # One that is gone by retention says nothing: a gap shows later.
+            # An entry that retention has taken proves nothing: if entries are missing, reading on raises `LedgerGap`.
             if offset >= self._ledger.start(number):
                 entries = self._ledger.read(offset, number, 1)
                 if not entries or entries[0].offset != offset or entries[0].payload != payload:

@@ -1,9 +1,9 @@
-"""One task a member, which drives a protocol on a real ledger: the same one for every protocol (see `binding`).
+"""The driver: one task for each member, which runs any protocol on a real ledger (see `binding`).
 
-Each round: wait for whatever comes first, take what users and barriers want, read what is new, and only then tick, with the
-clock read again (R4): reads are judged by a time after the fetch, appends by one before it. Appends are made here, one batch
-after the other; while one is stuck nothing is lost but speed, because every check of a belief looks at the stopwatch and needs
-no task. A ledger that is out of reach is tried again and again; beliefs end by themselves meanwhile.
+Each round waits for whatever comes first, takes the requests of users and barriers, reads what is new, and only then ticks,
+with the clock read again (R4): a read is judged by a time after the fetch, an append is decided by a time before it. Appends
+are made here, one batch after the other. An append that is stuck costs only speed, because every check of a belief looks at the
+stopwatch and needs no task. A ledger that is out of reach is tried again and again; beliefs end by themselves meanwhile.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ log: Final = logging.getLogger("pares.member")
 
 SECOND: Final = 1_000_000_000
 SHORTEST: Final = 0.0005
-"""Seconds between two rounds when nothing rings: no mistake of anybody's makes this task spin."""
+"""The least seconds to wait when nothing rings, so that a defect in a core can't make this task spin."""
 RETRY: Final = 0.1
-"""Seconds until what is due is tried again, at the latest, while the ledger is out of reach."""
+"""Seconds after which overdue work is tried again while the ledger is out of reach."""
 BREATH: Final = 0.00005
-"""Seconds for which this task stands back when a term has begun: a task that waits for the term runs at once, and not when
-this one has written its next records."""
+"""Seconds that this task sleeps when a term has begun, so that a task that waits for the term runs before this one has written
+its next records."""
 MOST_TICKS: Final = 100
-"""In one round."""
+"""The most ticks in one round."""
+QUIET: Final = 10
+"""Seconds for which it is not said again that the ledger is out of reach, if it was back in between."""
 OVER: Final = "the member's loop has ended"
 
 
 def _rings(change: Change) -> bool:
-    """Whether it was written by an urgent record. (A member is forgotten with whatever record, and `did` is none.)"""
+    """Whether an urgent record made this change. (`MemberLeft` and `DidChanged` may come with records that are not urgent.)"""
     return isinstance(change, SeatChanged | MemberJoined)
 
 
@@ -57,19 +59,20 @@ class Driver:
         self._answers = Answers()
         self._polling = Polling(binding.bells.listens)
         self._moved = False
-        """What was read since the last wait has changed something: it ought to have rung."""
+        """Whether a change was read since the last wait for which the bell should have rung."""
         self._readers = Answers()
-        """They wait for nothing but that everything was read that stands in the log by now."""
+        """Callers that wait only until all that stands in the log by now was read."""
         self.over: ev.Closed | ev.Stop | None = None
         self.failure: BaseException | None = None
         self.unreachable: str | None = None
         self._unwritten: str | None = None
         """Why the last append failed."""
+        self._quiet_until = self._unsaid = 0
         self.each_round: Callable[[], None] | None = None
         self._wake = 0
         self._rested_at = self.now()
         self._fresh = True
-        """This incarnation has read nothing yet."""
+        """Whether this incarnation has read nothing yet."""
         self._abandoned = False
         life.id = binding.me
         self.thread: Task
@@ -131,7 +134,7 @@ class Driver:
         except BaseException as error:
             self._failed(error)
         finally:
-            self._life.beliefs.stop(OVER)  # first of all, whatever the protocol says: before any lock is let go
+            self._life.beliefs.stop(OVER)  # before all else, and above all before any lock is let go
             for last in (self._end_terms, self._clean_up):
                 try:
                     last()
@@ -144,14 +147,14 @@ class Driver:
                 self._readers.end()
 
     def _failed(self, error: BaseException) -> None:
-        """No silent death: everybody who asks sees it, and no belief outlives the driver that renews it."""
+        """The driver has failed: ends all beliefs, and keeps the error for every later call."""
         self._life.beliefs.stop(OVER)
         log.critical("the loop of %s failed: %r", self.binding.me, error, exc_info=error)
         self.failure = self.failure or error
         self._life.fail(self.failure)
 
     def _end_terms(self) -> None:
-        """Tells of the terms that the protocol knows of. (The beliefs are over already.)"""
+        """Reports the ends of the terms that the protocol knows. (The beliefs are over already.)"""
         if self.over is None:
             for event in self.binding.last_words(OVER):
                 for effect in self.binding.step(event, self.now()):
@@ -180,8 +183,8 @@ class Driver:
             self.each_round()
 
     def _rest(self) -> None:
-        """What others write soon after a round is read together with what follows: on a topic that many groups share, each
-        record would wake every member of each."""
+        """Rests before the next wait, so that several records are read in one round: on a topic that many groups share, each
+        record would otherwise wake every member of every group."""
         now = self.now()
         rest = self._rested_at + self.binding.rest_ns - now
         if rest > 0 and not self._inbox.events:
@@ -189,7 +192,7 @@ class Driver:
         self._rested_at = self.now()
 
     def _patience(self) -> float:
-        """Seconds to wait at most."""
+        """The most seconds to wait."""
         if self._inbox.events or self._fresh:
             return 0.0
         now, seconds = self.now(), self._polling.patience(self.binding.session_ms, unread=self.binding.unread)
@@ -207,7 +210,7 @@ class Driver:
                 self._step(event)
 
     def _read(self) -> None:
-        """Everything that is new; or what came of trying."""
+        """Reads all that is new, or notes why that failed."""
         if self.over is not None:
             return
         source, self._fresh = self.binding.source, False
@@ -224,7 +227,7 @@ class Driver:
             self._ledger_closed()
 
     def _tick(self) -> None:
-        """Ticks until nothing more follows: an append that was made is read back at once, and may lead to the next."""
+        """Ticks until no append follows: a record is read back at once after its append, and may lead to the next one."""
         for _ in range(MOST_TICKS):
             if self.over is not None or self._abandoned:
                 return
@@ -232,7 +235,7 @@ class Driver:
             appended = self._step(ev.Tick(self._host.wall_us()))
             if not appended and not self._inbox.events:
                 return
-            # What was just written is read now, and need not wake this task once more.
+            # The bell that this task has rung itself is silenced: the record is read now, and need not wake this task again.
             if appended and self.binding.bells.wait(0):
                 self._polling.waited(rang=True, found=False)
             self._serve()
@@ -244,8 +247,8 @@ class Driver:
     # Effects -------------------------------------------------------------------------------------------------------------
 
     def _step(self, event: Any, now: int | None = None) -> bool:
-        """One step, and its effects, in order; but appends last, as they take their time. `now`: of a stopwatch that was read
-        for this event before. Whether something was appended."""
+        """One step of the protocol, and its effects in order, but appends last, as they take time. `now`: the time to judge the
+        event by, if it was read before. Returns whether there was an append."""
         if self.over is not None:
             return False
         binding, me, puts, leads = self.binding, self.binding.me, list[ev.Append](), False
@@ -266,7 +269,7 @@ class Driver:
                 binding.carry(effect)
         if leads:
             self._host.sleep(BREATH)
-        if binding.me == me:  # else nobody has to hear any more what that incarnation would have said
+        if binding.me == me:  # else the incarnation that wanted these appends is over
             for batch in binding.batches(puts) if puts else ():
                 self._append(batch)
         return bool(puts)
@@ -276,7 +279,7 @@ class Driver:
         if broken := binding.look(thoroughly=True):
             for event in broken:
                 self._step(event)
-            return  # what it would have said nobody has to hear any more
+            return  # the incarnation that wanted these appends is over
         began, answers, done = self.now(), list[ev.Event](), False
         try:
             offsets = binding.append(puts)
@@ -296,12 +299,12 @@ class Driver:
             self._step(answer)
 
     def _publish(self, message: ev.Publish) -> None:
-        """What can't be sent is not kept (H16): the next beat says it again, if it is still true."""
+        """Sends a message. One that can't be sent is not kept (H16): the next beat says the same, if it is still true."""
         began, done = self.now(), False
         try:
             self.binding.publish(message)
             self.unreachable, done = None, True
-        except (LedgerUnavailable, ConfigError) as error:  # a server may take less than a message has
+        except (LedgerUnavailable, ConfigError) as error:  # ConfigError: the message is larger than the server takes
             self._out_of_reach(error)
         except ClosedError:
             self._ledger_closed()
@@ -317,11 +320,20 @@ class Driver:
         self._fresh = True
 
     def _out_of_reach(self, error: Exception) -> None:
-        self._life.unreached_at = self.now()
+        self._life.unreached_at = now = self.now()
         if self.unreachable is None and self._unwritten is None:
-            log.warning("%s: the ledger is out of reach: %s", self.binding.me, error)
+            self._say_unreached(now, error)
         self.unreachable = str(error)
         self.binding.source.lost()
+
+    def _say_unreached(self, now: int, error: Exception) -> None:
+        """A ledger that comes and goes is told of once in a while, with a count."""
+        if now < self._quiet_until:
+            self._unsaid += 1
+            return
+        more = f" (and {self._unsaid} times since this was last said)" if self._unsaid else ""
+        log.warning("%s: the ledger is out of reach: %s%s", self.binding.me, error, more)
+        self._quiet_until, self._unsaid = now + QUIET * SECOND, 0
 
     def _ledger_closed(self) -> None:
         self._abandoned = True

@@ -1,4 +1,4 @@
-"""What a member is asked by its user: checked before it is handed to the loop, and waited for where the log must say it."""
+"""Requests of a member's user: checked before they go to the driver, and waited for where the log has to show the result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TIMEOUT: Final = 10.0
 
 
 class UnknownRole(ConfigError):
-    """The group has no such role, as far as the log says by now."""
+    """The group has no such role, as far as the log was read."""
 
 
 class Requests:
-    """Of one member. Each check raises what the member's methods raise, or says nothing."""
+    """The requests of one member. Each check raises what the member's methods raise, or returns nothing."""
 
     def __init__(
         self, group: str, life: Life, loop: Drives, view: View, eligible: tuple[str, ...] | None, host: Host
@@ -35,10 +35,10 @@ class Requests:
         self.eligible = eligible
         """The roles that this member may lead; None: any."""
         self._awaited = set[str]()
-        """Roles that were there when somebody began to wait for them. One that is removed may come again."""
+        """Roles that callers may wait for even if the group no longer has them: a role that was removed may come again."""
 
     def check_process(self) -> None:
-        """Not in a forked child."""
+        """Raises in a forked child."""
         if self._life.forked:
             raise self._life.failure()
 
@@ -49,7 +49,7 @@ class Requests:
             raise ClosedError(f"{self._life.who} was closed; make a new one")
 
     def check_eligible(self, role: str) -> None:
-        """This member may lead `role`."""
+        """Raises unless this member may lead `role`."""
         self.check_process()
         if self.eligible is not None and role not in self.eligible:
             mine = ", ".join(map(repr, self.eligible[:5])) or "none"
@@ -58,7 +58,7 @@ class Requests:
             )
 
     def check_known(self, role: str) -> None:
-        """The group has such a role."""
+        """Raises unless the group has such a role."""
         if not self._view.known(role):
             self.check_process()
             there = ", ".join(sorted(self._view.roles())[:10]) or "none"
@@ -67,15 +67,15 @@ class Requests:
             )
 
     def check_there(self, role: str) -> None:
-        """The group has such a role, had it, or is about to, as far as members that may lead any role have come to know. Reads
-        nothing, so that it may be asked again and again."""
-        # As `health()` has it: a group that does not answer may be away before the log was read again.
+        """Raises if the group does not have the role, never had it and is not about to get it, as far as this member has read.
+        Reads nothing, so it may be called often. With the ledger out of reach it raises nothing."""
+        # `unwritten` too: where another group shares the partitions out, that group may be the first to be out of reach.
         if not self.awaits(role) and self._loop.unreachable is None and self._loop.unwritten is None:
             self.check_known(role)
 
     def awaits(self, role: str) -> bool:
-        """Whether there is any sense in waiting for `role`, as far as this member has read. Before it has read its group's log
-        nobody can say that there is none."""
+        """Whether it makes sense to wait for `role`, as far as this member has read. Before it has read its group's log it may
+        make sense for any role."""
         if role not in self._awaited and self._life.state == "live":
             if not self._view.expects(role):
                 return False
@@ -83,13 +83,12 @@ class Requests:
         return True
 
     def there_was(self, role: str) -> None:
-        """This member has led it, whatever it had read by then."""
+        """Notes that this member has led the role, so that the role can be waited for."""
         self._awaited.add(role)
 
     def check_awaited(self, role: str) -> None:
-        """Somebody waits for a role that is not known: what stands in the log is read first, as it may just have been added.
-        Raises `ConfigError` if the group has none of that name then; with the ledger out of reach nobody can say, and it is
-        waited for."""
+        """Called before a wait for `role`. Reads the log first, as the role may just have been added. Raises `ConfigError` if
+        the group has no such role then; with the ledger out of reach that is not known, and the caller may wait."""
         if self._host.task() is not self._loop.thread:
             self._read_first()
         if self.awaits(role):
@@ -99,15 +98,15 @@ class Requests:
         self._awaited.add(role)
 
     def _read_first(self) -> None:
-        """What stands in the log by now, if the ledger lets it be read in time."""
+        """Waits until all that stands in the log by now was read, for `TIMEOUT` at most."""
         answers: Mailbox[bool] = self._host.mailbox()
         self._loop.read_first(answers.put)
         with suppress(Empty):
             answers.get(timeout=TIMEOUT)
 
     def resolve(self, member: str) -> str:
-        """The id of a member given by id or name (of several incarnations the newest). For one that is not known, what stands
-        in the log is read first: it may have joined just now."""
+        """The id of a member given by id or name (of several incarnations the newest). If it is not known, reads the log first:
+        the member may have joined just now."""
         try:
             return self._view.resolve(member, self._group)
         except ConfigError:

@@ -1,4 +1,4 @@
-"""What a member tells of its group: a view of what its loop has read. One kind for each family of protocols."""
+"""What a member tells of its group: a view of what its driver has read. Each family of protocols has its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def no_partitions(protocol: str, role: str) -> CapabilityError:
-    """What to tell somebody who asks where a role is led under a protocol that leads roles by themselves."""
+    """The error for a caller that asks for a role's partition under a protocol that shares out no partitions."""
     return CapabilityError(
         f"role {role!r} has no partition: protocol {protocol!r} gives out each role by itself; partitions are shared out by "
         "'neli', 'nele' and 'fast-neli'"
@@ -23,7 +23,7 @@ def no_partitions(protocol: str, role: str) -> CapabilityError:
 
 
 class View(Protocol):
-    """What `Member` asks of what its loop has read. What has a body here is so unless a view says otherwise."""
+    """What `Member` asks about what its driver has read. Methods that have a body here are defaults."""
 
     @property
     def id(self) -> str: ...
@@ -50,8 +50,8 @@ class View(Protocol):
         return 0
 
     def held(self) -> dict[Seat, int]:
-        """What is this member's, led or not, and since when, by the stopwatch, it could lead it at the earliest; nothing where
-        nobody says what is whose."""
+        """The seats that are given to this member, led or not, and since when it could lead them, by the stopwatch. Empty where
+        a protocol gives no seats out."""
         return {}
 
     def members(self) -> list[Peer]: ...
@@ -67,24 +67,24 @@ class View(Protocol):
     def known(self, role: str) -> bool: ...
 
     def paused(self, role: str) -> bool:
-        """Whether nobody is to lead the role for now, by `pause`."""
+        """Whether the role, or its whole group, is paused."""
         return False
 
     def expects(self, role: str) -> bool:
-        """Whether there is any sense in waiting for this role: always, where members say what they are eligible for."""
+        """Whether it makes sense to wait for this role: by default always."""
         return True
 
     def resolve(self, member: str, group: str) -> str: ...
 
     def check(self, what: str) -> None:
-        """Raises `CapabilityError` if the protocol has no such thing."""
+        """Raises `CapabilityError` if the protocol does not have the request `what`."""
 
     def check_role(self, seats: int, weight: float, spread: str) -> None:
         """Raises `CapabilityError` if a role can't be added with these."""
 
 
 class Followed(Protocol):
-    """A world that is followed, and who follows it."""
+    """A binding that follows a world."""
 
     @property
     def me(self) -> str: ...
@@ -108,7 +108,7 @@ class Followed(Protocol):
 
 
 class WorldView(View):
-    """The claims protocol's: everything is in the world."""
+    """The view of the claims protocol: everything is in the world."""
 
     def __init__(self, followed: Followed, life: Life) -> None:
         self._followed = followed

@@ -1,8 +1,8 @@
 """Steering a group that runs NELI or Fast NELI from outside.
 
-Its roles stand in the logs of its partitions, and any record there that one comes or goes counts. Which member has a
-partition is the group's matter: where claims share partitions out, an administrator of *that* group can move and pause them; a
-broker's own service takes no wishes.
+The group's roles stand in the logs of its partitions, and a record that adds or removes one counts, whoever its sender is.
+Which member has a partition is decided elsewhere: where claims share partitions out, an administrator of *that* group can move
+and pause them; a broker's own service takes no wishes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class TenureAdmin:
             raise ConfigError(f"group {self.group!r} has no role {role!r}; it has: {', '.join(self.roles()) or 'none'}")
 
     def _partition(self, role: str | None) -> str | None:
-        """The role that stands for it where partitions are shared out."""
+        """The name of this role's partition, which is a role of the group that shares partitions out. None stays None."""
         if role is None:
             return None
         self._tenures.read()
@@ -130,7 +130,7 @@ class TenureAdmin:
         return self._partitions
 
     def _append(self, partition: int, kind: Callable[..., InductionRecord], **fields: Any) -> None:
-        """A record as any member writes it, by a sender that owns nothing."""
+        """Appends a record as a member would write it; this sender owns nothing."""
         n = self._numbers[partition] = self._numbers.get(partition, 0) + 1
         at = self._host.wall_us() // 1000
         record = kind(v=1, g=self.group, m=self._id, n=n, b=0, s=NOTHING_DUE, at=at, **fields)
@@ -138,7 +138,7 @@ class TenureAdmin:
 
 
 def has_group(log: Log, group: str) -> bool:
-    """Whether partition 0 has records of this claims group: the newest of them, as it beats while it lives."""
+    """Whether partition 0 has records of this claims group. Looks backwards from the end: a group that lives beats."""
     start, end = log.start(0), log.end(0)
     while end > start:
         low = max(start, end - NAMES * 30)

@@ -1,10 +1,10 @@
 """A member's place in a `Group`, polled by a thread of its own: a revocation blocks here and nowhere else.
 
-A member that has not been let in yet keeps the reason that was heard last until it is: a group's service answers only now and
-then.
+A member that its group has not let in keeps the last reason that it heard until it is in: a group's service answers only now
+and then.
 
-Callbacks become events of the protocol. `on_revoked` waits until the protocol has yielded each partition, for no longer than
-the barrier's limit and what a release takes.
+Callbacks become events of the protocol. `on_revoked` waits until the protocol has yielded each partition, but no longer than
+the barrier's limit plus `GRACE` for the release.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from pares.runtime.neli.claims_group import ClaimsMembership
 log: Final = logging.getLogger("pares.member")
 
 POLL: Final = 0.1
-"""Seconds of one poll: how late this thread may notice that it is to leave. Callbacks come within a poll, as soon as the group
-calls, however long that is."""
+"""Seconds of one poll: how late this thread may notice that it is to leave. Callbacks don't wait for its end: they come during
+a poll, as soon as the group calls."""
 LONG_POLL: Final = 1.0
-"""The same where a poll can be ended."""
+"""The same where another thread can end a poll."""
 PAUSE: Final = 0.05
-"""Seconds between two looks while this member is out of its group, or that is out of reach."""
+"""Seconds between two looks while this member is out of its group, or the group is out of reach."""
 SILENCE: Final = 10.0
-"""Seconds at the least, beside twice the group's bound, after which it is no longer usual not to have been let in."""
+"""After so many seconds, or twice the group's bound if that is more, it is reported that the group has not let this member
+in."""
 LASTING: Final = 1_000_000_000
-"""Nanoseconds out of the group, with a reason, after which a person should know of it."""
+"""After so many nanoseconds out of the group, with a known reason, the member's user is told."""
 GRACE: Final = 5.0
 """Seconds beyond the barrier's limit for the record that says that it is over."""
 
@@ -47,11 +48,11 @@ class Callbacks:
         self._hear = hear
         self._limit = limit
         self._lock = host.lock()
-        """Held while something is told: once `end` has returned, nothing more is, and nobody waits for an answer. The listener
-        may then be another incarnation, of which it is not true."""
+        """Held while an event is handed over: once `end` has returned, none is any more, and no call waits for an answer. By
+        then the listener may be the next incarnation, for which the event would be false."""
         self._waiting: dict[int, Flag] = {}
         self._over = False
-        """Nobody answers any more."""
+        """Whether the protocol has stopped answering."""
 
     def assigned(self, numbers: Sequence[int]) -> None:
         with self._lock:
@@ -77,7 +78,7 @@ class Callbacks:
                 self._hear(Lost(tuple(numbers)))
 
     def yielded(self, number: int) -> None:
-        """The protocol has given it up."""
+        """The protocol has given this partition up."""
         with self._lock:
             wait = self._waiting.get(number)
         if wait is not None:
@@ -92,7 +93,7 @@ class Callbacks:
 
 
 class Assignment:
-    """Joins, polls, leaves; and joins again when it was only left for a while."""
+    """Joins the group, polls and leaves it; joins again after an absence that was to last for a while only."""
 
     def __init__(
         self,
@@ -105,8 +106,8 @@ class Assignment:
         host: Host,
         after: Assignment | None = None,
     ) -> None:
-        """`after`: an earlier incarnation's, which is leaving. A member that joined before that one has left would find itself
-        twice in its group, and be warned of itself."""
+        """`after`: the assignment of an earlier incarnation, which is leaving. If this one joined first, the group would have
+        the member twice, and warn it of itself."""
         self._host = host
         self._join = join
         self._callbacks = callbacks
@@ -114,9 +115,9 @@ class Assignment:
         self._wanted = wanted
         """Whether its user wants this member in its group."""
         self._left = left
-        """Called when the group was left for good."""
+        """Called when this member has left the group for good."""
         self._changed = changed
-        """Called when it has been let in, or is out."""
+        """Called when the group has let this member in, or the member is out again."""
         self._after = after
         self._membership: Membership | None = join(callbacks) if after is None else None
         told = after or self._membership
@@ -125,13 +126,13 @@ class Assignment:
         self.callback_limit: float = told.callback_limit
         self.unreachable: str | None = None
         self._out_since = self._host.now()
-        """Since when it wants to be in its group, and is not; 0 while it is."""
+        """Since when this member has been out of its group though it wants to be in; 0 while it is in."""
         self._away_until = 0
-        """Out of the group until then. Written by users alone."""
+        """Until when this member stays out of the group. Written by users' threads alone."""
         self._leaving = False
         self._stopped = host.flag()
         self.thread: Task
-        """Its own; there from `start` on."""
+        """The thread that polls; set by `start`."""
 
     def start(self) -> None:
         self.thread = self._host.spawn(self._run, f"{self._who}: group")
@@ -143,45 +144,45 @@ class Assignment:
 
     @property
     def joined(self) -> bool:
-        """Whether it is in its group; or out of it because it is to be."""
+        """Whether this member is in its group, or stays out on purpose."""
         membership = self._membership
         return self.away or (membership is not None and membership.joined)
 
     @property
     def away(self) -> bool:
-        """Whether it is to be out of its group, for a while or for as long as its user wants."""
+        """Whether this member is to stay out of its group, for a while or for as long as its user wants."""
         return self._host.now() < self._away_until or not self._wanted()
 
     @property
     def trouble(self) -> str | None:
-        """Why it is not in its group, if that has lasted."""
+        """Why this member is not in its group, if that has lasted for `LASTING`."""
         since = self._out_since
         return self.unreachable if since and self._host.now() >= since + LASTING else None
 
     def stay_away(self, seconds: float) -> None:
-        """Leaves the group for so long."""
+        """Leaves the group, to join it again after `seconds`."""
         self._away_until = self._host.now() + int(seconds * 1e9)
         self.look()
 
     def leave(self) -> None:
-        """For good."""
+        """Leaves the group for good."""
         self._leaving = True
         self.look()
 
     def stop(self) -> None:
-        """No revocation is waited for any more: there is no more time."""
+        """Ends without waiting for any revocation: the caller has no more time."""
         self._callbacks.end()
         self._stopped.set()
         self.look()
 
     def look(self) -> None:
-        """Something has changed that this thread is to heed at once."""
+        """Wakes this thread to look at what has changed."""
         membership = self._membership
         if isinstance(membership, ClaimsMembership):
             membership.wake()
 
     def give_up(self) -> None:
-        """Of a member that was never begun."""
+        """Leaves the group on behalf of a member that was never started."""
         if self._membership is not None:
             self._membership.leave()
 
@@ -212,7 +213,7 @@ class Assignment:
                 self._stopped.wait(PAUSE)
             self._look()
         try:
-            self._go()  # also without time for it: nobody is to keep what nobody here works at
+            self._go()  # also when time is short: a member that has ended must not keep partitions
         except Exception as error:
             log.info("the group was not left in order: %s", error)
         self._left()
@@ -224,7 +225,7 @@ class Assignment:
             self._changed()
 
     def _silence(self) -> str | None:
-        """What there is to say when the group has said nothing for too long."""
+        """The reason to give when the group has said nothing for too long; None before that."""
         patience = max(SILENCE, 2 * self.bound)
         if not self._out_since or self._host.now() < self._out_since + int(patience * 1e9):
             return None
@@ -244,8 +245,8 @@ class Assignment:
         if self._membership is None:
             if not self._leaving:
                 self._membership = self._join(self._callbacks)
-            return  # a caller that wanted something meanwhile found no poll to end
-        # By claims there is a way to end a poll; a client library has none.
+            return  # a `look` during the join found no poll to end, so all is looked at again before the first poll
+        # A poll of the claims group can be ended; one of a client library can't.
         self._membership.poll(LONG_POLL if isinstance(self._membership, ClaimsMembership) else POLL)
 
     def _go(self) -> None:

@@ -1,4 +1,4 @@
-"""NELI, NELE and Fast NELI on the partitions of a log; a second task has the place in the group (`assignment`)."""
+"""NELI, NELE and Fast NELI on the partitions of a log; a second task keeps the member's place in the group (`assignment`)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Make = Callable[[float, int], tuple[str, Config]]
 """The protocol and the settings of an incarnation, for the group's bound in seconds and the largest token seen."""
 SECOND: Final = 1_000_000_000
 SHARES_EVERY: Final = 3
-"""Of the group's sessions, or seconds if they are shorter, between two looks at whether members or partitions are idle."""
+"""Between two looks at whether members or partitions are idle pass so many of the group's sessions (of a second at least)."""
 ROUNDS: Final = 20
-"""Rounds between two beats, at the most, for what others write. The more members there are, the slower they beat, and the
-longer one rests."""
+"""At most so many rounds between two of its own beats are spent on reading what others write. The more members there are, the
+slower they beat, and the longer a member rests after a round."""
 
 
 class NeliBinding(Binding):
-    """See `binding.Binding`. It has joined its group when it is made."""
+    """See `driver.binding.Binding`. Making it asks to join the group."""
 
     def __init__(
         self,
@@ -66,18 +66,18 @@ class NeliBinding(Binding):
         self._join = join
         self._inbox = inbox
         self._unready = away
-        """What its `ready=` check said last. Written by the readiness check alone."""
+        """Whether the user's `ready=` check last said no. Written by the readiness check alone."""
         self._drained = False
         """Set by users, on any task; nothing takes it back."""
         self._closing = False
         self.native = native
-        """The ledger's own service decides who has which partition, and nobody else has a say in it."""
+        """Whether the ledger's own service gives out the partitions, so that members can't move or pause them."""
         self._trimming = Trimming(ledger, host.now, host.wall_us)
         self._shares_at = 0
         self._looked_at_shares = False
         self._told_of_shares: set[str] = set()
         self._append_each = ledger.append_each if isinstance(ledger, ManyAtOnce) else None
-        """Appends to several partitions at once, where a ledger has that: it costs as much as one append does."""
+        """Appends to several partitions in one call, where the ledger can: that costs as much as one append."""
         self._append = appender(ledger)
         self.bells = host.bells(ledger, range(ledger.partitions))
         try:
@@ -89,17 +89,17 @@ class NeliBinding(Binding):
         self.linger = 0.0 if self.core.config.exclusive else self.core.config.threshold_ms / 1000
 
     def _begin(self, seen: int, roles: tuple[str, ...], after: Assignment | None = None) -> None:
-        """A new incarnation, in the group under as many partitions as the ledger has now. `roles`: what an earlier one knew of
-        the group's, which may belong to other partitions now."""
+        """A new incarnation, which shares out as many partitions as the ledger has now. `roles`: the group's roles as the
+        earlier incarnation knew them; they may belong to other partitions now."""
         hear, limit = self._inbox.put, self._life.barrier_limit + GRACE
         self._callbacks = callbacks = Callbacks(hear, limit, self._host)
         left, changed = (lambda: self._left(callbacks)), (lambda: self.bells.ring())
         wanted = lambda: not (self._unready or self._drained)  # noqa: E731
         self.assignment = Assignment(self._join, callbacks, self._life.who, wanted, left, changed, self._host, after)
         self._live: ev.Live | None = None
-        """The logs have been read: it is live when the group has let it in, too."""
+        """Set when the logs have been read, and carried out once the group has let this member in, too."""
         self._told: set[str] = set()
-        """What the user was told of why it is not in its group."""
+        """The reasons that the user was told why this member is not in its group."""
         try:
             protocol, config = self._make(self.assignment.bound, seen)
             if config.exclusive:
@@ -112,7 +112,7 @@ class NeliBinding(Binding):
         self.partitions = range(config.partitions)
 
     def _left(self, callbacks: Callbacks) -> None:
-        """The group was left, for good; unless that was an earlier incarnation's."""
+        """This member has left the group for good; nothing follows if `callbacks` are an earlier incarnation's."""
         if callbacks is self._callbacks:
             self._inbox.put(ev.Close())
 
@@ -140,7 +140,7 @@ class NeliBinding(Binding):
 
     @property
     def read_back_at(self) -> int | None:
-        """In the partition where that is longest ago. With Fast NELI only owners beat."""
+        """The time of the partition where it is longest ago; with Fast NELI, among those that this member beats in."""
         everywhere = self.core.rules.everywhere
         sent = [part.outbox.sent.counted for part in self.core.parts if everywhere or part.phase in STANDING]
         return min((at for at in sent if at is not None), default=None)
@@ -160,7 +160,7 @@ class NeliBinding(Binding):
     # From the user's tasks -------------------------------------------------------------------------------------------
 
     def ask(self, event: ev.Event) -> ev.Event | None:
-        """The group does what is the group's; the rest is the protocol's."""
+        """Carries out what concerns the group that shares partitions out; what is left is an event for the protocol."""
         if isinstance(event, ev.Close):
             self._closing = True
             self.assignment.leave()
@@ -168,7 +168,7 @@ class NeliBinding(Binding):
             if self.native or event.role is None:
                 self.assignment.stay_away(2 * self.assignment.bound)
             else:
-                # Handed over, it stays away: given up, it would come back with the next balancing.
+                # It is handed over, so that it stays away: if it were given up, the next balancing would bring it back.
                 self._steer().hand_over(self._number(event.role), None, event.why or STEPPED_DOWN)
         elif isinstance(event, ev.HandOver):
             to = None if event.to is None else event.to.rpartition("~")[0] or event.to
@@ -188,7 +188,7 @@ class NeliBinding(Binding):
         return None
 
     def _steer(self) -> ClaimsMembership:
-        """Raises `LedgerUnavailable` while this member is out of its group."""
+        """The place in the claims group, for moves and pauses. Raises `LedgerUnavailable` while this member is out of it."""
         membership = self.assignment.membership
         if not isinstance(membership, ClaimsMembership):
             raise LedgerUnavailable(f"{self.core.me} is out of its group, and has nothing to move or to pause there")
@@ -201,7 +201,8 @@ class NeliBinding(Binding):
         return next((n for n in parts if self.core.parts[n].phase in BELIEVING), parts[0])
 
     def read_first(self, answer: Answer) -> Answer:
-        """Behind the partitions' logs that of the group that shares them out: its members are who can be given one."""
+        """After the partitions' logs, the log of the group that shares them out is read too: it says which members there
+        are."""
 
         def then(done: bool) -> None:
             membership = self.assignment.membership
@@ -257,7 +258,7 @@ class NeliBinding(Binding):
         return super().batches(puts) if self._append_each is None else [puts]
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
-        """Beats and beacons wake readers, too: here silence counts from their reading, on whatever ledger (N8, N10)."""
+        """Makes every append urgent, beats and beacons too: these protocols count silence from reading them (N8, N10)."""
         if len(puts) > 1 and self._append_each is not None:
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
         return [self._append(put, put.partition) for put in urgently(puts)]
@@ -267,7 +268,8 @@ class NeliBinding(Binding):
         self._look_at_shares()
 
     def _look_at_shares(self) -> None:
-        """Whether somebody has nothing to do because of how many partitions there are, once all have had time to come."""
+        """Reports members or partitions without work. The first look only sets the time of the next: members need time to
+        come."""
         now = self._host.now()
         if not self.core.live or self.core.closing or now < self._shares_at or not self.joined:
             return
@@ -283,7 +285,7 @@ class NeliBinding(Binding):
                 self._life.carry(ev.Report(kind, f"group {config.group!r}: {text}"))
 
     def _trim(self) -> None:
-        """The owner of a partition has its log forget what is older than the retention; beats say all that is needed."""
+        """Trims the logs of this member's partitions by the ledger's retention; later beats say all that readers need."""
         if not self._trimming.due():
             return
         for part in self.core.parts:
@@ -313,7 +315,7 @@ class NeliBinding(Binding):
     ) -> tuple[ev.Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()
-        # Of what passes between the looks a belief loses, by a stopwatch that may be slow, and gains nothing.
+        # The time between the looks at the two clocks is taken off the belief, for a stopwatch that may be slow.
         shown += int((now - read_at) / (1 - self.core.config.drift)) // 1000 + 1
         return ev.Read(list(entries), partition, shown), now
 
@@ -332,7 +334,8 @@ class NeliBinding(Binding):
         wanted, unwanted = self.core.roles.wanted(there=True), self.core.roles.wanted(there=False)
         roles = (*self.core.roles.names, *sorted(wanted - set(self.core.roles.names)))
         self._begin(self.core.writer.largest, roles, after=self.assignment)
-        # Of what was heard only the user's own wishes are true of this incarnation, too; what comes by now is behind them.
+        # Of the events that wait, only the user's own wishes hold for the new incarnation. They go before what comes from now
+        # on.
         wishes = [
             ev.ChangeRoles(drop=tuple(sorted(unwanted))),
             *(event for event in asked if isinstance(event, ev.ChangeRoles)),

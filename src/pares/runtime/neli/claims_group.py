@@ -1,9 +1,9 @@
 """A `Group` for every log that has none of its own: the claims kernel assigns the partitions, as roles "0" to "M-1".
 
-So NELI and Fast NELI run wherever there is a log. The assignment is a claims group beside the user's, under a name of its own;
-a partition is assigned when its role is held, revoked when the kernel moves it (which waits for the callback), lost when the
-lease has run out or somebody else has it. It has what the kernel has: assignment is sticky, balanced within one, and, unlike a
-broker's, exclusive by proof, also where a member can't hear; a death that can be proven moves partitions at once.
+So NELI and Fast NELI run wherever there is a log. The assignment is a claims group beside the user's, under a name of its own.
+A partition is assigned when its role is held, revoked when the kernel moves it (and waits for the callback), lost when the
+lease has run out or another member has it. The assignment is therefore sticky, balanced within one and, unlike a broker's,
+exclusive even where a member can't hear; a death that can be proven moves partitions at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Contend = Callable[..., Contender]
 
 def group_of(ledger: Ledger, contend: Contend, seats: int = 1, **settings: Any) -> Group:
     """The ledger's own `Group` if it has one, else one by claims, with these settings of a `Member`. With several seats it is
-    always by claims: no broker's assignment keeps the partitions of one role apart, least of all by host."""
+    always by claims: no broker's assignment keeps the partitions of one role on different members, let alone hosts."""
     return ledger if isinstance(ledger, Group) and seats == 1 else ClaimsGroup(ledger, contend, seats, **settings)
 
 
@@ -45,10 +45,10 @@ class ClaimsGroup:
     """Assigns partitions by claims in the ledger's log.
 
     `contend`: makes a member of the claims protocol. `session`, `drift`, `name`, `host`, `zone`, `settle`: as of `Member`, for
-    the assignment. `callback_limit`: seconds that `on_revoked` may take. `seats`: partitions are as many
-    blocks of equal size, and those that have one place in their blocks go to different members, on different hosts where
-    there are enough: they are the seats of one role here. Promised: a partition is one member's at a time, by the assumptions
-    of the claims protocol (docs/guarantees.md).
+    the assignment. `callback_limit`: seconds that `on_revoked` may take. `seats`: into how many blocks of equal size the
+    partitions are divided. Partitions with the same place in their blocks are the seats of one role here: they go to different
+    members, on different hosts where there are enough. Promised: a partition is one member's at a time, by the assumptions of
+    the claims protocol (docs/guarantees.md).
     """
 
     def __init__(self, ledger: Ledger, contend: Contend, seats: int = 1, **settings: Any) -> None:
@@ -112,7 +112,7 @@ class ClaimsMembership:
         """partition -> the greatest token that is known to be over."""
         self._left = False
         self._given_up = False
-        """What was held when it left is nobody's here any more, and no call is waited for."""
+        """Set on leaving, once all partitions are given up: no later notice is queued, and none is waited for."""
         self._woken = False
         self._session: float = settings["session"]
         self._bound = self._session / (1 + settings["drift"])
@@ -132,7 +132,7 @@ class ClaimsMembership:
 
     @property
     def reassignment_bound(self) -> float:
-        """A challenger waits for a session by its own stopwatch, which may be fast."""
+        """The session less what a challenger's fast stopwatch takes off: it waits for a session by its own."""
         return self._bound
 
     @property
@@ -180,7 +180,7 @@ class ClaimsMembership:
         try:
             held, self._held = sorted(self._held), {}
             if held:
-                # Before it is given up: the next owner must not find this member still at work.
+                # Called before the partitions are given up: the next owner must not begin while this member still works.
                 self._on_revoked(held)
         finally:
             with self._come:
@@ -197,19 +197,19 @@ class ClaimsMembership:
         return self._member.members()
 
     def hand_over(self, number: int, to: str | None, why: str) -> None:
-        """Hands a partition that this member has to the member of that name, or else to the one that has the fewest. (Placement
-        may name this member itself.) It stays there until that member leaves."""
+        """Hands a partition of this member to the member named `to`; None: to the one with the fewest. (Placement alone might
+        name this member again.) The partition stays there until that member leaves."""
         if to is None:
             others = [p for p in self._member.members() if p.id != self._member.id and not p.draining]
             to = min(others, key=lambda p: (len(p.roles), p.name)).name if others else None
         self._member.hand_over(str(number % self._block), to, why)
 
     def pause(self, number: int | None, seconds: float) -> None:
-        """Nobody has the partition (None: any), nor those of its other seats."""
+        """Has no member hold the partition (None: any partition), nor those of the same roles' other seats."""
         self._member.pause(None if number is None else str(number % self._block), seconds=seconds)
 
     def paused(self, number: int) -> bool:
-        """Whether nobody is to have the partition for now, as far as was read."""
+        """Whether the partition is paused, as far as this member has read."""
         return self._contender.paused(str(number % self._block))
 
     def resume(self, number: int | None) -> None:

@@ -10,8 +10,8 @@ from pares.runtime.neli.claims_group import ClaimsMembership
 
 
 def group_members(core: Induced, membership: Membership | None, now: int) -> dict[str, str]:
-    """The members that are there, as far as can be known, each with its host: who has written lately, and, where claims share
-    partitions out, who is in the assignment (under its id there). `now`: by the member's stopwatch."""
+    """The members that are there, as far as can be known, each with its host: those that have written lately, and, where claims
+    share partitions out, those in the assignment (under their ids there). `now`: by the member's stopwatch."""
     memory = now - int(max(2 * core.config.session_ms, 1000) * 1e6)
     found = {core.me: core.config.host}
     for part in core.parts:
@@ -25,7 +25,7 @@ def group_members(core: Induced, membership: Membership | None, now: int) -> dic
 
 
 def uneven(partitions: int, seats: int, roles: int, members: int) -> Iterator[tuple[str, str]]:
-    """What is to be said of these numbers: (kind, text) of each thing that somebody may want to change."""
+    """Reports about these numbers: (kind, text) for each that a person may want to change."""
     block = partitions // seats
     if members > partitions and roles > block:
         yield (

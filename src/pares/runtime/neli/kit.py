@@ -24,11 +24,11 @@ from pares.runtime.neli.view import InductionView
 log: Final = logging.getLogger("pares.member")
 
 MOST_PARTITIONS: Final = 8
-"""Of a new log, by itself, for each seat of a role: each costs beats."""
+"""The most partitions that a new log gets by itself, for each seat of a role: every partition costs beats."""
 
 
 def check(given: Mapping[str, Any]) -> None:
-    """What it takes depends on the ledger."""
+    """Checks nothing: which settings these protocols take depends on the ledger, so `assemble` checks them."""
 
 
 def open(ledger: str | Ledger | Bus, options: Mapping[str, Any], given: Mapping[str, Any], host: Host) -> Medium:
@@ -37,8 +37,8 @@ def open(ledger: str | Ledger | Bus, options: Mapping[str, Any], given: Mapping[
 
 
 def _shared_out(opened: Ledger, url: str, options: Mapping[str, Any], given: Mapping[str, Any], host: Host) -> Ledger:
-    """A log that is new and whose number of partitions nobody has named has one for each role that this member declares (and
-    each of its seats), so that members share the roles out. A later member takes the log as it is."""
+    """A new log whose URL does not say how many partitions it has gets one for each role that this member declares (and each
+    seat), so that members share the roles out. A later member takes the log as it is."""
     wanted = given["seats"] * min(MOST_PARTITIONS, given["declared"])
     if "partitions" in options or "partitions" in parse(url).query or wanted <= 1:
         return opened
@@ -54,7 +54,7 @@ def _shared_out(opened: Ledger, url: str, options: Mapping[str, Any], given: Map
 
 
 def assemble(parts: Parts, ledger: Ledger) -> Engine:
-    """With a binding that has joined its group."""
+    """Puts a member together; its binding has then asked to join its group."""
     own, checked, given, inbox, life, host, contender = parts
     assert isinstance(own, Nele | Neli | FastNeli)
     keep_retention(checked, ledger)
@@ -85,5 +85,5 @@ def assemble(parts: Parts, ledger: Ledger) -> Engine:
 
     binding = NeliBinding(ledger, make, join, inbox, life, host, away=not checked["ready"], native=native)
     in_force: float = binding.assignment.bound if native else settings["session"]
-    # Any role's partition may come here, whatever this member was made with.
+    # None: the group may give this member the partition of any role, whatever roles it was made with.
     return Engine(Driver(binding, inbox, life, host), InductionView(binding), None, in_force)

@@ -17,19 +17,19 @@ from pares.runtime.config.protocols import LONGEST_T, SHORTEST_T, FastNeli, Nele
 
 _CLAIMS_PLACE: Final[dict[str, Any]] = {"rank": 0, "weight": 1, "zone": None, "settle": None, "lock_folder": None}
 _CLAIMS_PLACE["witness"] = False
-"""Settings of the claims that share partitions out where no broker does, with what they are when nobody gives them."""
+"""Settings of the claims that share partitions out where no broker does, with their defaults."""
 BEATS: Final = 5
 """Beats in Fast NELI's deadline, unless an interval is given."""
 HEARTBEAT_TIMEOUT_MS: Final = 5000
-"""Fast NELI's deadline, at the most, unless one is given; goNELI's."""
+"""The most that Fast NELI's deadline is by default; the value of goNELI."""
 DEADLINES: Final = 3
-"""Of Fast NELI in a session of the group's: seed 002 says a third or less, and goNELI makes the session three deadlines."""
+"""How many of Fast NELI's deadlines fit into the group's session: seed 002 asks for a third of it or less, as goNELI does."""
 NELE_SESSIONS: Final = 3
-"""Sessions in NELE's T, unless that or an overlap is given: as in its text's example of 10 s and 30 s."""
+"""How many sessions NELE's T is, unless T or an overlap is given: as in the paper's example of 10 s and 30 s."""
 RESTATED: Final = 4
 """How often the group's roles are written down within the log's retention."""
 NOT_YET: Final = "00000000"
-"""Of an incarnation that is only looked at."""
+"""In the id of an incarnation that is only checked, and never started."""
 CLOCK_ERROR: Final = 0.05
 """Seconds by which clocks may be apart, unless said otherwise, where the log's times are not this host's own."""
 
@@ -67,8 +67,8 @@ def check_seats(ledger: Log, seats: int) -> None:
 
 
 def check_barrier(limit: float, grace: float, waits: float) -> None:
-    """Raises `ConfigError` unless the group waits for as long as a barrier may take, and for the record after it. (In
-    non-exclusive mode it waits for no barrier.)"""
+    """Raises `ConfigError` unless the group waits for as long as a barrier may take, and `grace` seconds more for the record
+    after it. For exclusive modes: in NELE no group waits for a barrier."""
     if limit + grace > waits:
         raise ConfigError(
             f"barrier_timeout is {limit:g} s, and this group waits {waits:g} s for a member that gives partitions up, of which "
@@ -96,7 +96,7 @@ def check_times(ledger: Log) -> None:
 
 
 class Times(NamedTuple):
-    """Of one member, in milliseconds."""
+    """The times of one member, in milliseconds."""
 
     threshold: int
     interval: int
@@ -114,8 +114,8 @@ def config(
     *,
     id: str | None = None,
 ) -> Config:
-    """One incarnation's. `bound`: seconds after which the group may give a silent member's partitions away; `session`: the
-    session that it follows from, as the user gave it (None: `bound` is what the user gave); `id`: its own (None: none yet)."""
+    """The settings of one incarnation. `bound`: seconds after which the group may give a silent member's partitions away.
+    `session`: the user's setting from which `bound` follows (None: the two are the same). `id`: None if it has none yet."""
     times = _times(own, checked, ledger, bound, bound if session is None else session)
     return Config(
         group=checked["group"],
@@ -208,9 +208,9 @@ def check_sum(made: Config, bound: float, session: float) -> None:
 
 
 def usual_deadline_ms(session_ms: int) -> int:
-    """Fast NELI's deadline, unless one is given. An owner that is cut off has stopped, and its successor has waited for it by a
-    stopwatch that is off by `drift`, long before the group looks for another; and where the group learns of a death at once, a
-    takeover waits for no more than this."""
+    """Fast NELI's default deadline. It is far below the session: so an owner that is cut off has stopped, and a successor with
+    a slow stopwatch would have waited for it, before the group looks for another owner. Where the group learns of a death at
+    once, a takeover waits for no more than this."""
     return min(HEARTBEAT_TIMEOUT_MS, session_ms // DEADLINES)
 
 

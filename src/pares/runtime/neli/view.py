@@ -1,4 +1,4 @@
-"""What a member that runs NELI or Fast NELI tells of its group: as much as the logs of the partitions say."""
+"""What a member that runs NELI, NELE or Fast NELI tells of its group: as much as the logs of the partitions say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pares.runtime.views import Holder, Peer
 
 
 class InductionView(View):
-    """See `driver.view.View`. Nobody joins in the log: known is who has written lately, which in Fast NELI are the owners."""
+    """See `driver.view.View`. These logs have no joins, so the members known are those that have written lately: in Fast NELI
+    the owners, and those that the claims know which share partitions out."""
 
     def __init__(self, binding: NeliBinding) -> None:
         self._binding = binding
@@ -38,7 +39,8 @@ class InductionView(View):
         return sum(part.track.uncounted for part in self._binding.core.parts)
 
     def held(self) -> dict[Seat, int]:
-        """By what the group gives it. For who came before, another's announcement or a barrier an owner rightly waits."""
+        """The seats of partitions that the group gives to this member. An owner that rightly waits (for an earlier owner,
+        another member's announcement or a barrier) is not counted."""
         return self._binding.core.could_lead()
 
     def members(self) -> list[Peer]:
@@ -73,13 +75,13 @@ class InductionView(View):
         return role in self._binding.core.roles.names
 
     def paused(self, role: str) -> bool:
-        """By the claims that share the partitions out; a service of the ledger's own knows no pauses."""
+        """Whether the claims group that shares the partitions out has paused it; a ledger's own service knows no pauses."""
         membership = self._binding.assignment.membership
         return isinstance(membership, ClaimsMembership) and membership.paused(self._binding.core.roles.partition(role))
 
     def expects(self, role: str) -> bool:
-        """The log has it, or this member is about to say so there."""
-        # In this order: what is about to be said comes to be known.
+        """Whether the log has the role, or this member is about to write it there."""
+        # Wishes first: a role may move from the wishes to the log between the two looks, never back.
         return role in self._binding.core.roles.wanted(there=True) or self.known(role)
 
     def resolve(self, member: str, group: str) -> str:
@@ -99,7 +101,7 @@ class InductionView(View):
             )
 
     def check(self, what: str) -> None:
-        """Raises `CapabilityError` for what this protocol, or this ledger's group, has not."""
+        """Raises `CapabilityError` for what this protocol, or the group on this ledger, does not have."""
         name = self._binding.core.rules.name
         if what == "mark":
             raise CapabilityError(

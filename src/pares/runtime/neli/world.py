@@ -1,8 +1,8 @@
-"""Reading along with a group that runs NELI or Fast NELI, as a world: the shape in which everything that looks on knows groups.
+"""Reading along with a group that runs NELI or Fast NELI, as a `World`: the form in which observers know every group.
 
-The world of the claims protocol is what its fold makes of one partition. Here it is put together from what the logs of all
-partitions tell (`core.neli.history`): a seat's holder is the member that came to lead its partition last and has not said that
-it is over. Nothing decides by it. Members of these protocols hold no such world; it is for people, and for `Observer`.
+The world of the claims protocol is what its fold makes of one partition. Here it is put together from the logs of all
+partitions (`core.neli.history`): a seat's holder is the member that came to lead its partition last, unless its end is written.
+No member decides anything by this world; it is for people, and for `Observer`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CHUNK: Final = 1000
 LOOK: Final = 0.02
 """Seconds between two looks at all partitions, while something is waited for."""
 FORGOTTEN: Final = 10
-"""Sessions of silence, beyond when its next record was due, after which a member that leads nothing is not shown any more."""
+"""A member that leads nothing is no longer shown after so many sessions of silence, counted from when its next record was
+due."""
 
 
 class Tenures:
@@ -62,7 +63,7 @@ class Tenures:
 
     @property
     def partitions(self) -> int:
-        """M, as far as members have said; the log's own number before."""
+        """M, as members have written it; the log's own number before one has."""
         return max((chronicle.track.width for chronicle in self._chronicles), default=0) or len(self._chronicles)
 
     @property
@@ -87,7 +88,7 @@ class Tenures:
         return partition_of_number(number, self.partitions, self.seats, seat)
 
     def shared_out(self) -> list[tuple[int, list[str], str | None]]:
-        """Each partition that the group shares out, the empty ones too: its number, its roles, and who leads it."""
+        """Each partition that the group shares out, the empty ones too: its number, its roles, and its leader (None: none)."""
         found: list[tuple[int, list[str], str | None]] = []
         for chronicle in self._chronicles[: self.partitions]:
             leader = chronicle.track.leader()
@@ -105,7 +106,7 @@ class Tenures:
         return self.log.identity() != self._identity
 
     def read(self, timeout: float = 0.0) -> list[tuple[Change, int]]:
-        """What is new up to the end of each partition, with its time in the log, in the order of these times.
+        """The changes since the last call, up to the end of each partition, with their times in the log and in that order.
 
         Waits up to `timeout` seconds for the first. Raises what a ledger's `read` raises; after `LedgerGap` or
         `LedgerRewound`: `attach`.
@@ -143,8 +144,8 @@ class Tenures:
         return found
 
     def _heard(self, chronicle: Chronicle, entry: Entry) -> None:
-        """Somebody of the group has written."""
-        self.world.base = self.world.base or 1  # which says that the log has something of the group
+        """A member of the group has written."""
+        self.world.base = self.world.base or 1  # a base above 0 says that the log has records of the group
         self.newest_ms = max(self.newest_ms, entry.timestamp_ms)
         sender = chronicle.sender
         if sender is None:
@@ -223,7 +224,7 @@ class Tenures:
         world.held.setdefault(tenancy.member, set()).add(led.seat)
         cause, why = "claim", ""
         if before is not None and not tenancy.exclusive and self._lived(before, led.stamp_ms):
-            cause, why = "transfer", SUPERSEDED  # it goes on until it reads that another leads
+            cause, why = "transfer", SUPERSEDED  # the owner before goes on until it reads that another member leads
         me = tenancy.member
         changes.append(SeatChanged(offset, led.seat, me, tenancy.token, before, token, cause, why, me))
         if led.at_ms is not None:

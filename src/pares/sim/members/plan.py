@@ -19,7 +19,7 @@ from pares.sim.world.link import Weather, slowed
 STYLES: Final = ("terms", "background", "only", "wait", "poll")
 """How a user's program does the work of a role."""
 
-FAULTS: Final = (
+ALIKE: Final = (
     "crash",
     "crash_at",
     "freeze",
@@ -31,6 +31,11 @@ FAULTS: Final = (
     "deaf",
     "mute",
     "one_way",
+)
+"""Faults that befall members of every protocol on a log. The faults of other plans begin with these, in this order, as a seed
+draws by it."""
+FAULTS: Final = (
+    *ALIKE,
     "outage",
     "half",
     "close",

@@ -191,11 +191,12 @@ class Stage:
 
     def asks(self, member: Member, what: str) -> None:
         """Its user wants something of a member."""
-        self._asked.add((member.id, what))
+        self._asked.add((member.id.rpartition("~")[0], what))
 
     def asked(self, member: str, what: str) -> bool:
-        """Whether the user of this member has ever wanted that of it."""
-        return (member, what) in self._asked
+        """Whether the user of this member has ever wanted that of it, or of an incarnation before: a wish that was not
+        fulfilled goes on to the next one."""
+        return (member.rpartition("~")[0], what) in self._asked
 
     def disturbed(self) -> None:
         if self.world.now > self.disturbed_at:

@@ -10,6 +10,7 @@ from pares.core.wire.reader import Reader, State
 from pares.runtime.driver.doorbell import without_bell
 from pares.runtime.driver.logs import look_every
 from pares.runtime.driver.loop import Driver
+from pares.runtime.member import Member
 from pares.sim.engine import MS
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
@@ -55,13 +56,15 @@ class Ground(Stage):
     def _unknown(self) -> bool:
         """Whether nothing of the group is left, in the log or in a member: so nobody knows it."""
         gone = 0 <= self.judge.judge.world.last < self.log.partitions[0].start
-        return gone and not any(self._knows(user) for user in self.own)
+        alive = [members for process, members in self.sight.members.items() if process.alive]
+        return gone and not any(self._knows(member) for members in alive for member in members)
 
-    def _knows(self, user: Someone) -> bool:
-        """Whether its member has read all that was trimmed, and goes on in the judge's world."""
-        if user.process is None or not user.process.alive or user.member is None:
+    def _knows(self, member: Member) -> bool:
+        """Whether it has read all that was trimmed, and goes on in the judge's world; also an administrator, whose snapshots
+        lead others there."""
+        if member.group != self.group:
             return False
-        driver: Any = user.member._loop  # pyright: ignore[reportPrivateUsage]
+        driver: Any = member._loop  # pyright: ignore[reportPrivateUsage]
         if not isinstance(driver, Driver):
             return False  # its ledger is still being opened
         binding: Any = driver.binding

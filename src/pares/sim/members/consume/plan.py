@@ -9,17 +9,7 @@ from pares.sim.members import plan as claims
 from pares.sim.members.plan import Plan
 
 FAULTS: Final = (
-    "crash",
-    "crash_at",
-    "freeze",
-    "freeze_at",
-    "starve",
-    "starve_at",
-    "raise_at",
-    "cut",
-    "deaf",
-    "mute",
-    "one_way",
+    *claims.ALIKE,
     "nothing_back",
     "outage",
     "half",

@@ -221,13 +221,13 @@ def _lapses_are_kept() -> list[Patch]:
 
 
 def _foreign_log_folded_on() -> list[Patch]:
-    """Neither the log's identity is looked at, nor after an outage the last entry that was read."""
+    """Neither the log's identity is looked at, nor the last entry that was read."""
 
     def trusting(self: logs.Logs, number: int = 0) -> Iterator[tuple[Any, int | None]]:
         self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
         return iter(())
 
-    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting)]
+    return [(logs.Logs, "_look", trusting), (logs.Logs, "_check", trusting), *_gone_on_unasked()]
 
 
 def _anchor_not_read() -> list[Patch]:
@@ -235,7 +235,7 @@ def _anchor_not_read() -> list[Patch]:
         self._doubted.discard(number)  # pyright: ignore[reportPrivateUsage]
         return iter(())
 
-    return [(logs.Logs, "_check", trusting)]
+    return [(logs.Logs, "_check", trusting), *_gone_on_unasked()]
 
 
 def _gone_on_unasked() -> list[Patch]:
@@ -386,7 +386,7 @@ DRIVER: Final = (
     Mutant(
         "anchor-not-read",
         "R12",
-        "the last entry is not read again after an outage",
+        "the last entry is not read again after an outage, of a log that can't be asked each time",
         _anchor_not_read,
         {
             "faults": {"replace": 1.0, "deaf": 2.0, "cut": 2.0},

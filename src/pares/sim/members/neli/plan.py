@@ -16,17 +16,7 @@ from pares.sim.members.plan import Plan
 from pares.sim.world.link import Span
 
 FAULTS: Final = (
-    "crash",
-    "crash_at",
-    "freeze",
-    "freeze_at",
-    "starve",
-    "starve_at",
-    "raise_at",
-    "cut",
-    "deaf",
-    "mute",
-    "one_way",
+    *claims.ALIKE,
     "nothing_back",
     "outage",
     "half",

@@ -8,7 +8,7 @@ from queue import Empty
 
 import pytest
 
-from pares.runtime.mailbox import Mailbox
+from pares.runtime.work.mailbox import Mailbox
 
 PATIENCE = 60.0
 
