@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.spark.rules.compare import Judged, judge
 
-from pares.sim.engine import WallClock
 from pares.sim.members.play import Play
 from pares.sim.members.protocols import PROTOCOLS
 from pares.sim.members.stage import GROUP
@@ -34,10 +33,9 @@ def _played(protocol: str, seed: int) -> list[pa.RecordBatch]:
     outcome = play.play()
     assert not outcome.broken, outcome.what
     found: list[pa.RecordBatch] = []
-    epoch = WallClock.EPOCH_US // 1000
     for log in play.stage.world.logs.values():
         for number, partition in enumerate(log.partitions):
-            entries = [(o, epoch + ms, payload) for o, ms, payload in partition.read(0, HORIZON, 10**6)]
+            entries = partition.read(0, HORIZON, 10**6)
             fold = Partition(GROUP, number, partition.start, claims=number == 0, error_ms=1)
             for told in (fold.feed(entries), fold.finish()):
                 for name, facts in told:
