@@ -184,19 +184,7 @@ def facts_of(seed: int) -> list[Fact]:
     facts = history(log.group, log.entries)
     if dice.random() < 0.4:
         facts = [_bent(fact, dice) for fact in facts if fact.kind != "lost" or dice.random() < 0.8]
-        facts += [granted for fact in facts for granted in _granted(fact, facts) if dice.random() < 0.8]
     return facts
-
-
-def _granted(record: Fact, facts: list[Fact]) -> list[Fact]:
-    """What a fold would have said that lets a claim pass which was refused."""
-    gained = {fact.offset for fact in facts if fact.kind == "gained"}
-    if record.kind != "record" or record.cause != "claim" or not record.counted or record.offset in gained:
-        return []
-    assert record.offset is not None
-    place = (record.offset, record.at_ms, record.role, record.seat)
-    lost = Fact("lost", *place, BASE + (record.ref or 0), record.other, record.member, cause="claim")
-    return [lost, Fact("gained", *place, BASE + record.offset, record.member, record.member, cause="claim")]
 
 
 def _bent(fact: Fact, dice: random.Random) -> Fact:
@@ -204,8 +192,6 @@ def _bent(fact: Fact, dice: random.Random) -> Fact:
         return fact._replace(token=fact.token - dice.choice([1, 40]))
     if fact.kind == "gained" and dice.random() < 0.1:
         return fact._replace(member="m1~0")
-    if fact.kind == "lost" and dice.random() < 0.1:
-        return fact._replace(cause=dice.choice(["release", "obituary", "leave"]))
     return fact
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
-SEEDS: Final = range(80)
+SEEDS: Final = range(120)
 ALLOWED: Final = Allowed(error_ms=2)
 FAULTS: Final = [(1_700_000_000_500, "m1", "crash"), (1_700_000_001_500, "m2~0", "freeze"), (1, "nobody", "krash")]
 ELSEWHERE: Final = ("worlds_differ", "prolonged")
