@@ -15,6 +15,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import open as open_ledger
 from pares.ledger.topics.opening import open_topic
 from pares.runtime.consume.consumer import Consumer
+from pares.runtime.consume.feeder import LONGEST, Feeder
 from pares.runtime.consume.dead_letters import Letter, letter_of
 
 Make = Callable[..., Consumer]
@@ -235,6 +236,28 @@ def test_c10_how_often_it_was_given_out_survives_the_worker(make: Make) -> None:
         one.close()
     [letter] = letters.found
     assert (letter.offset, letter.deliveries) == (0, 3)
+
+
+def test_c9_a_term_that_is_over_is_noted_however_late_its_end_is_heard_of(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_all = Feeder.note_all
+
+    def late(self: Feeder, seat: tuple[str, int] | None = None) -> None:
+        """The belief has ended by then; the task that fetches looks several times before the barrier goes on."""
+        time.sleep(5 * LONGEST)
+        note_all(self, seat)
+
+    monkeypatch.setattr(Feeder, "note_all", late)
+    topic = Topic()
+    topic.append(*"abc")
+    one = make(topic, "w0", order="none", concurrency=2)
+    first, second = one.next_records(2, 30)
+    assert first.retry(60)
+    assert second.done()
+    one.close()
+    two = make(topic, "w1", order="none", concurrency=2)
+    assert [(item.offset, item.deliveries) for item in two.next_records(2, 30)] == [(0, 2), (2, 1)]
 
 
 def test_c10_a_record_may_be_rejected_at_once_and_that_stands_before_it_is_done(make: Make, url: str) -> None:

@@ -167,9 +167,10 @@ class Feeder:
         return self._offer(tenancy)
 
     def _is_over(self, tenancy: Tenancy) -> None:
-        """The term is over. While the seat is not released, a take that is on its way may still have its effect; and when it
-        is, the word of that may be on its way to this task."""
-        over = tenancy.taking is None or tenancy.released
+        """The term is over. It is forgotten when the log says so, too: until then a take that is on its way may have its
+        effect, and what is done above the position is yet to be noted (C9). And once more later: the word of such a take may be
+        on its way to this task."""
+        over = tenancy.released
         tenancy.released = not self.member.has(tenancy.role, tenancy.term.token)
         if over:
             self.tenancies = {role: other for role, other in self.tenancies.items() if other is not tenancy}
