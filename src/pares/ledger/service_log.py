@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
 from pares.ledger import base
@@ -53,14 +53,66 @@ class Known:
         self._known.pop(topic, None)
 
 
-class Service(Protocol):
-    """What a ledger and its topics have in common: the clients of the service. All methods may raise `LedgerUnavailable`."""
+class Clients(Protocol):
+    """What a ledger and its topics have in common."""
 
     lifetime: Lifetime
-    known: Known
 
     @property
     def settings(self) -> Usual: ...
+
+
+S = TypeVar("S", bound=Clients)
+
+
+class ServiceHandle(Generic[S]):
+    """One log of a service, whatever is asked of that: open or closed, for writing or to look on only."""
+
+    place: Path | None = None
+
+    def __init__(self, service: S, topic: str, url: str) -> None:
+        self._service = service
+        self._topic = topic
+        self._closed = False
+        self.url = url
+
+    @property
+    def retention(self) -> float | None:
+        return self._service.settings.retention
+
+    @property
+    def capabilities(self) -> base.Capabilities:
+        return base.Capabilities(readonly=self._service.settings.readonly)
+
+    def append(self, payload: bytes, partition: int = 0) -> int:
+        base.check_payload(payload)
+        return self._append((payload,), partition, True)[0]
+
+    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
+        base.check_payloads(payloads)
+        return self._append(payloads, partition, urgent)
+
+    def _append(self, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        raise NotImplementedError
+
+    def _may_write(self) -> None:
+        if self._service.settings.readonly:
+            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _open(self) -> S:
+        self._service.lifetime.check()
+        if self._closed:
+            raise Lifetime.closed_error(self.url)
+        return self._service
+
+
+class Service(Clients, Protocol):
+    """The clients of the service. All methods may raise `LedgerUnavailable`."""
+
+    known: Known
 
     def look(self, topic: str) -> tuple[str, int]:
         """A log's identity and number of partitions, by the service, now; put into `known`."""
@@ -112,41 +164,14 @@ class Service(Protocol):
         ...
 
 
-class TailedLog:
+class TailedLog(ServiceHandle[Service]):
     """One log of a service."""
 
     kind: ClassVar[str]
-    place: Path | None = None
-
-    def __init__(self, service: Service, topic: str, url: str) -> None:
-        self._service = service
-        self._topic = topic
-        self._closed = False
-        self.url = url
-
-    @property
-    def retention(self) -> float | None:
-        return self._service.settings.retention
-
-    @property
-    def capabilities(self) -> base.Capabilities:
-        return base.Capabilities(readonly=self._service.settings.readonly)
 
     @property
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
-
-    def append(self, payload: bytes, partition: int = 0) -> int:
-        base.check_payload(payload)
-        return self._append((payload,), partition, True)[0]
-
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
-        base.check_payloads(payloads)
-        return self._append(payloads, partition, urgent)
-
-    def _may_write(self) -> None:
-        if self._service.settings.readonly:
-            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
 
     def _append(self, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
         self._may_write()
@@ -258,15 +283,6 @@ class TailedLog:
         except LedgerUnavailable:
             pass  # out of reach: the first read that reaches the log has it followed
         return bell
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _open(self) -> Service:
-        self._service.lifetime.check()
-        if self._closed:
-            raise Lifetime.closed_error(self.url)
-        return self._service
 
     def _there(self, partition: int) -> Service:
         """The clients; raises unless the log is open and has this partition."""

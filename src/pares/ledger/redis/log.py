@@ -23,7 +23,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -39,6 +38,7 @@ from pares.ledger.redis.link import Link
 from pares.ledger.redis.scripts import APPEND, BOUNDS, LAYOUT, MAKE, READ, TRIM, Script
 from pares.ledger.redis.settings import Settings, log, take
 from pares.ledger.redis.tail import Tails
+from pares.ledger.service_log import ServiceHandle
 
 _GLANCE: Final = 0.05
 """Seconds between two looks of a waiting `read`: what is not urgent is not published."""
@@ -177,41 +177,22 @@ class _Shared:
             self.link.close()
 
 
-class RedisLog:
+class RedisLog(ServiceHandle[_Shared]):
     """One topic as a log."""
 
     kind: Final = "redis"
-    place: Path | None = None
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
-        self._shared = shared
-        self._topic = topic
-        self._closed = False
+        super().__init__(shared, topic, url)
         self._had = 1
         """How many partitions there were, should the log have to be made anew."""
-        self.url = url
-
-    @property
-    def retention(self) -> float | None:
-        return self._shared.settings.retention
-
-    @property
-    def capabilities(self) -> base.Capabilities:
-        return base.Capabilities(readonly=self._shared.settings.readonly)
 
     @property
     def partitions(self) -> int:
         return self._open().ask(BOUNDS, self._topic, 0, [], "look at the log").partitions
 
-    def append(self, payload: bytes, partition: int = 0) -> int:
-        base.check_payload(payload)
-        return self._append((payload,), partition, True)[0]
-
-    def append_many(self, payloads: Sequence[bytes], partition: int = 0, *, urgent: bool = True) -> list[int]:
-        base.check_payloads(payloads)
-        return self._append(payloads, partition, urgent)
-
     def _append(self, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
+        self._open()
         self._may_write()
         shared = self._there(partition)
         return shared.append(self._topic, partition, payloads, urgent) if payloads else []
@@ -277,6 +258,7 @@ class RedisLog:
         return int(answer.more), answer.next
 
     def trim(self, before: int, partition: int = 0) -> None:
+        self._open()
         self._may_write()
         shared = self._there(partition)
         first, end = self._bounds(shared, partition)
@@ -306,20 +288,6 @@ class RedisLog:
     def broker_time(self) -> bool:
         """Entries carry the server's time, read within the append. Clients can't set it by an append."""
         return True
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _may_write(self) -> None:
-        self._open()
-        if self._shared.settings.readonly:
-            raise CapabilityError(f"{self.url} was opened read-only: open it without readonly to write")
-
-    def _open(self) -> _Shared:
-        self._shared.lifetime.check()
-        if self._closed:
-            raise Lifetime.closed_error(self.url)
-        return self._shared
 
     def _there(self, partition: int) -> _Shared:
         """What to ask; raises unless the log is open and has this partition."""
@@ -370,17 +338,17 @@ class RedisLedger(RedisLog):
         """Whether such a topic is there: asking makes none."""
         self._open()
         base.check_name(name, "a topic's name")
-        return self._shared.there(name)
+        return self._service.there(name)
 
     def topic(self, name: str, partitions: int = 4) -> RedisLog:
         self._open()
         base.check_name(name, "a topic's name")
         base.check_partitions(partitions, f"topic {name!r}")
-        if self._shared.settings.readonly:
-            self._shared.found(name)
+        if self._service.settings.readonly:
+            self._service.found(name)
         else:
-            self._shared.make(name, partitions)
-        return RedisLog(self._shared, name, f"{self.url}#{quote(name, safe='')}")
+            self._service.make(name, partitions)
+        return RedisLog(self._service, name, f"{self.url}#{quote(name, safe='')}")
 
     def checks(self) -> list[tuple[str, str]]:
         """What `pares doctor` is to say of the server: (good, note, warning or problem, and the text)."""
@@ -397,4 +365,4 @@ class RedisLedger(RedisLog):
 
     def close(self) -> None:
         super().close()
-        self._shared.close()
+        self._service.close()
