@@ -7,7 +7,7 @@ import contextlib
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from pares.core.errors import ClosedError
 from pares.runtime.config.arguments import arguments_of
@@ -19,6 +19,7 @@ from pares.runtime.consume.item import Item
 from pares.runtime.here import here
 from pares.runtime.views import Health, State
 
+T = TypeVar("T")
 STEP: Final = 0.5
 """Seconds after which the thread that waits for a batch looks whether it is still wanted."""
 NO_THREAD: Final = -1
@@ -75,54 +76,41 @@ class Consumer:
             raise ClosedError("this consumer is not entered: use `async with`")
         return self._made
 
-    async def batches(self, timeout: float | None = None) -> AsyncGenerator[Batch, None]:
+    def batches(self, timeout: float | None = None) -> AsyncGenerator[Batch, None]:
         """Batches as they come, as `pares.Consumer.batches`; several tasks may iterate, each batch goes to one of them."""
-        clock = asyncio.get_running_loop().time
-        end = None if timeout is None else clock() + timeout
-        while True:
-            step = STEP if end is None else min(STEP, end - clock())
-            if step < 0:
-                return
-            batch = await self._next(step)
-            if batch is not None:
-                yield batch
-                end = None if timeout is None else clock() + timeout
-            elif self._consumer.ended:
-                return
+        return self._each(self._next, timeout)
 
-    async def _next(self, timeout: float) -> Batch | None:
-        """A batch that comes after this task was cancelled is put back: nothing that was given out is lost."""
-        consumer = self._consumer
-        coming = asyncio.ensure_future(asyncio.to_thread(consumer.next_batch, timeout))
-        try:
-            return await asyncio.shield(coming)
-        except asyncio.CancelledError:
-            coming.add_done_callback(functools.partial(_put_back, consumer))
-            raise
-
-    async def records(self, timeout: float | None = None) -> AsyncGenerator[Item, None]:
+    def records(self, timeout: float | None = None) -> AsyncGenerator[Item, None]:
         """Records one by one, as `pares.Consumer.records`; several tasks may iterate. `done` and `retry` are plain calls;
         `reject` waits for the dead-letter stream: ``await asyncio.to_thread(record.reject, why)``."""
+        return self._each(functools.partial(self._some, 1), timeout)
+
+    async def _each(
+        self, fetch: Callable[[float], Awaitable[list[T]]], timeout: float | None
+    ) -> AsyncGenerator[T, None]:
+        """What `fetch(seconds)` brings, until nothing has come for `timeout` seconds, or nothing will come any more."""
         clock = asyncio.get_running_loop().time
         end = None if timeout is None else clock() + timeout
         while True:
             step = STEP if end is None else min(STEP, end - clock())
             if step < 0:
                 return
-            for item in await self._some(1, step):
-                yield item
+            found = await fetch(step)
+            for one in found:
+                yield one
                 end = None if timeout is None else clock() + timeout
-            if self._consumer.ended:
+            if not found and self._consumer.ended:
                 return
+
+    async def _next(self, timeout: float) -> list[Batch]:
+        consumer = self._consumer
+        batch = await _kept(functools.partial(consumer.next_batch, timeout), functools.partial(_put_back, consumer))
+        return [] if batch is None else [batch]
 
     async def _some(self, most: int, timeout: float) -> list[Item]:
         consumer = self._consumer
-        coming = asyncio.ensure_future(asyncio.to_thread(consumer.next_records, most, timeout, thread=NO_THREAD))
-        try:
-            return await asyncio.shield(coming)
-        except asyncio.CancelledError:
-            coming.add_done_callback(functools.partial(_put_records_back, consumer))
-            raise
+        fetch = functools.partial(consumer.next_records, most, timeout, thread=NO_THREAD)
+        return await _kept(fetch, functools.partial(_put_records_back, consumer))
 
     async def run(self, handler: Callable[[Item], Awaitable[object]]) -> None:
         """Awaits `handler(record)` for each record, `concurrency` of them at a time, until this consumer is closed.
@@ -213,6 +201,17 @@ class Consumer:
         """As `pares.Consumer.close`: waits for batches that other tasks have in their hands."""
         if self._made is not None:
             await asyncio.to_thread(self._made.close, timeout)
+
+
+async def _kept(fetch: Callable[[], T], put_back: Callable[[asyncio.Future[T]], object]) -> T:
+    """What `fetch` brings, on a thread. What comes after this task was cancelled is put back: nothing that was given out is
+    lost."""
+    coming = asyncio.ensure_future(asyncio.to_thread(fetch))
+    try:
+        return await asyncio.shield(coming)
+    except asyncio.CancelledError:
+        coming.add_done_callback(put_back)
+        raise
 
 
 def _put_back(consumer: SyncConsumer, coming: asyncio.Future[Batch | None]) -> None:
