@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,6 +14,7 @@ import typer
 from pares.cli.common.options import DEFAULT_GROUP, LedgerUrl, existing
 from pares.cli.common.output import FAILED, say
 from pares.cli.common.running import line, told
+from pares.cli.common.signals import hearing_the_end
 
 if TYPE_CHECKING:
     from pares.runtime.claims.witness import WitnessHealth
@@ -64,7 +63,8 @@ def witness(
     """
     from pares.runtime import Witness
 
-    with told(json), _ended() as ended:
+    ended = threading.Event()
+    with told(json), hearing_the_end(lambda _: ended.set()):
         groups = group or [os.environ.get("PARES_GROUP") or DEFAULT_GROUP]
         lines = _Lines(groups, json)
         with Witness(
@@ -123,18 +123,6 @@ class _Lines:
             )
             text = f"watches {len(health.watched)} members of this host{blind}"
             self.say("watching", text=text, watched=health.watched, unseen=health.unseen)
-
-
-@contextlib.contextmanager
-def _ended() -> Iterator[threading.Event]:
-    """An event that TERM and INT set."""
-    ended = threading.Event()
-    before = {number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _notify(state: str) -> None:

@@ -15,8 +15,8 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import open as open_ledger
 from pares.ledger.topics.opening import open_topic
 from pares.runtime.consume.consumer import Consumer
-from pares.runtime.consume.feeder import LONGEST, Feeder
 from pares.runtime.consume.dead_letters import Letter, letter_of
+from pares.runtime.consume.feeder import LONGEST, Feeder
 
 Make = Callable[..., Consumer]
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import signal
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -14,11 +11,10 @@ import typer
 from pares.cli.common.options import DEFAULT_GROUP, Group, LedgerUrl, existing
 from pares.cli.common.output import FAILED, say
 from pares.cli.common.running import line, told
+from pares.cli.common.signals import hearing_the_end
 from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pares.supervise.feed import Feed
 
 LOOK: Final = 0.1
@@ -145,7 +141,7 @@ def consume(
             parks = dead_letter is not None
             feed = Feed(consumer, command, how, retries=retries, backoff=backoff, parks=parks, say=says)
             says("consuming", text=f"{consumer.id} consumes {topic} in group {group}", member=consumer.id, topic=topic)
-            with _signals(feed) as ended_by:
+            with hearing_the_end(lambda count: feed.stop(at_once=count > 1)) as ended_by:
                 threads = [threading.Thread(target=feed.work, daemon=True) for _ in range(concurrency)]
                 for thread in threads:
                     thread.start()
@@ -169,20 +165,3 @@ def _wait(feed: Feed, until_idle: float | None) -> None:
         idle, seen = (idle + LOOK if feed.at_rest(seen) else 0.0), feed.runs
         if until_idle is not None and idle >= until_idle:
             return
-
-
-@contextlib.contextmanager
-def _signals(feed: Feed) -> Iterator[list[int]]:
-    """INT and TERM; the second one ends commands at once."""
-    ended_by: list[int] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended_by.append(number)
-        feed.stop(at_once=len(ended_by) > 1)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield ended_by
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
