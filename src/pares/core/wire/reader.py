@@ -72,7 +72,7 @@ class Reader:
     def __init__(self, group: str, member: str = "", reads: int = records.READS) -> None:
         self.group = group
         self.member = member
-        """Whose own counted records are collected in `mine`."""
+        """The member whose own counted records are collected in `mine`."""
         self.reads = reads
         """The newest format version that whoever reads here understands."""
         self.world = World()
