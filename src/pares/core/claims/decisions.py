@@ -19,6 +19,7 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -26,10 +27,11 @@ from msgspec import Struct
 from pares.core import reasons
 from pares.core.claims.duties import EAGER
 from pares.core.claims.pace import Pace
-from pares.core.claims.placement import place
+from pares.core.claims.placement import Targets, place
 from pares.core.claims.silence import NEVER, Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.lease import MS
+from pares.core.wire.changes import Change
 from pares.core.wire.fold import may_take
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState
@@ -69,7 +71,11 @@ class Moves:
         self._step = _step(session_ms)
         self._watches = watches
         self._tenures = tenures
-        self._targets: dict[tuple[int, frozenset[str], frozenset[str], frozenset[str]], dict[Seat, str | None]] = {}
+        self._targets = Targets(lambda *args, **named: self.placing(*args, **named))
+        self._unsettled: tuple[int, object, frozenset[str]] = (-1, None, frozenset())
+        """For this time and crew: those whose rank does not count yet."""
+        self._ahead: tuple[object, set[str], Counter[frozenset[str] | None]] = (None, set(), Counter())
+        """For this tick and a crew: its members that wrote later than this one, and how many are eligible for what."""
         self._shape = -1
         self._free: list[Seat] = []
         self._takeable: dict[Seat, int] = {}
@@ -84,7 +90,7 @@ class Moves:
 
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
-        self.wakes = []
+        self.wakes, self._ahead = [], (None, set(), Counter())
         self._silent = self._watches.silence(world, now)
         alive = self._watches.alive(world, now) - self._silent
         if alive != self.alive or world.shape != self._shape:
@@ -110,15 +116,15 @@ class Moves:
         return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
 
     def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
-        """Computed again only when the world, or who is alive, has changed."""
-        key = (world.shape, alive, self._watches.unsettled(self.crew, now), without)
+        if self._unsettled[0] != now or self._unsettled[1] is not self.crew:
+            self._unsettled = (now, self.crew, self._watches.unsettled(self.crew, now))
         if self._watches.next_settled:
             self.wakes.append(self._watches.next_settled)
-        if key not in self._targets:
-            if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
-                self._targets = {}
-            self._targets[key] = self.placing(world, alive, unsettled=key[2], without=without)
-        return self._targets[key]
+        return self._targets.get(world, alive, self._unsettled[2], without)
+
+    def read(self, world: World, changes: Iterable[Change]) -> None:
+        """These changes have been read."""
+        self._targets.read(world, changes)
 
     def line(self) -> int:
         """This member's place in line for what anybody might do: 0 for the first."""
@@ -126,11 +132,25 @@ class Moves:
 
     def replaceable(self, world: World) -> bool:
         """Whether somebody else could lead, for all that is known, one of the roles that this member could."""
-        mine = world.members[self.me].eligible
+        mine = world.able(world.members[self.me])
         others = (world.members[id] for id in self.crew if id != self.me)
+        ables = (world.able(m) for m in others if not m.draining)
+        return any(mine is None or able is None or not mine.isdisjoint(able) for able in ables)
+
+    def wanted(self, world: World) -> bool:
+        """Whether there are seats that only this member could hold, of those that are ready. It costs a look at each member
+        and at each role. [on a machine that is too slow, finding that out makes a member slower]"""
+        me = world.members.get(self.me)
+        if me is None:
+            return False
+        mine, others = world.able(me), (world.members.get(id) for id in self.crew if id != self.me)
+        alike = Counter(world.able(m) for m in others if m is not None)
+        any_role = alike.pop(None, 0)
         return any(
-            not m.draining and (mine is None or m.eligible is None or not set(mine).isdisjoint(m.eligible))
-            for m in others
+            not role.removed
+            and (mine is None or role.name in mine)
+            and any_role + sum(n for able, n in alike.items() if able is None or role.name in able) < role.seats
+            for role in world.roles.values()
         )
 
     def due(self, at: int, now: int) -> bool:
@@ -161,6 +181,8 @@ class Moves:
         return _one_a_role(found)
 
     def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
+        if not self._free:
+            return []
         target = self.target(world, now)
         found: list[Take] = []
         for seat in self._free:
@@ -207,7 +229,7 @@ class Moves:
         record was due; but each of them lives, and so the first in line of all that they name knows that it is the first. [each
         of two leaves the seat to the other, or frees what it could have taken itself]"""
         found = self._watches.survivors(holder, self.crew)
-        return found | {self.me}.intersection(self.crew) if found else found
+        return found | {self.me} if found and self.me not in found and self.me in self.crew else found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
         """The member that is to claim the seat at once. The one that placement wants there may hold another seat of the role
@@ -220,9 +242,14 @@ class Moves:
 
     def _wait(self, world: World, seat: Seat, designated: str | None, crew: Iterable[str], step: int) -> int:
         """How long to let the designated member of that crew go first, and then those that wrote later than this one."""
-        mine = world.members[self.me].offset
-        others = (world.members[id] for id in crew if id not in (designated, self.me))
-        place = sum(1 for m in others if m.offset > mine and world.may_hold(m, seat[0]))
+        mine, members = world.members[self.me].offset, world.members
+        if self._ahead[0] is not crew:
+            later = {id for id in crew if members[id].offset > mine}
+            self._ahead = (crew, later, Counter(world.able(members[id]) for id in later))
+        _, later, alike = self._ahead
+        place = sum(count for able, count in alike.items() if able is None or seat[0] in able)
+        if designated in later and world.may_hold(members[designated], seat[0]):
+            place -= 1
         return 2 * step + place * self._pace.gap(MIN_STEP_MS * MS, step)
 
     # Giving up -------------------------------------------------------------------------------------------------------
@@ -233,10 +260,15 @@ class Moves:
         settled = self._watches.settled_at(frozenset(self.crew), now)
         if not tenures:
             return []
+        target: dict[Seat, str | None] = {}
         if closing:
             target = self.others(world, now)
-        else:
+        elif now >= settled or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
+        else:
+            self.wakes.append(
+                settled
+            )  # until then nothing moves for balance. [each who comes or goes has all seats placed]
         found: list[Give] = []
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
@@ -246,6 +278,13 @@ class Moves:
             if give is not None:
                 found.append(give)
         return found
+
+    def _must_move(self, world: World, tenures: Iterable[Tenure]) -> bool:
+        """Whether any of these is to go elsewhere, however the group is balanced."""
+        if world.members[self.me].draining:
+            return True
+        seats = (world.seats.get(tenure.seat) for tenure in tenures)
+        return any(seat is not None and seat.asked is not None for seat in seats)
 
     def _gives(self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: str) -> Give | None:
         seat = world.seats[tenure.seat]
