@@ -12,6 +12,9 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
   and of this member itself. Claims name the word that they out-wait, so several may claim and one counts: after the designated
   member the others follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is
   waited for in turn]
+* of seats that others were to claim, and have not, a member claims no more at a time than its share, and lets a few round trips
+  pass before the next ones; members begin at different ones. [a machine stands still, or is too slow, and for all of them the
+  others have had their time: each claims everything, and the first one gets it]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
   that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
   leader hands the seat on to one of those that died with it, for its rank]
@@ -39,6 +42,8 @@ from pares.core.wire.world import World
 
 MIN_STEP_MS = 15
 """Milliseconds that those in line leave one another at least."""
+MOST_SPARE = 16
+"""Seats that others were to claim, of which a member claims so many at once, or its share of all seats if that is more."""
 
 
 class Take(Struct, frozen=True, gc=False):
@@ -85,6 +90,10 @@ class Moves:
         """The members that are alive and may hold seats, in order; the place in it is the place in line."""
         self._silent: frozenset[str] = frozenset()
         """Holders that are out-waited."""
+        self._spare: list[Take] = []
+        """Seats that others were to claim: they had their time, and have not."""
+        self._spare_at = 0
+        """When it may claim the next of them."""
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
 
@@ -169,10 +178,13 @@ class Moves:
     def takes(self, world: World, now: int) -> list[Take]:
         """The seats to claim now."""
         me = world.members[self.me]
+        if self._most_seem_dead(world, now):
+            return []
         found = self._takes_free(world, me, now) if self._free else []
         for id in world.held if self._silent else ():
             if id in self._silent:
                 found += self._takes_silent(world, me, world.members[id], now)
+        found += self._part_of_spare(world, now)
         # A claim by silence needs a look at the log that began when the silence had run out (R21): here it is asked for.
         if self._watches.next_silent < NEVER:
             self.wakes.append(max(now, self._watches.next_silent))
@@ -180,9 +192,19 @@ class Moves:
             self.wakes.append(self._watches.looked_at + self._watches.look_every)
         return _one_a_role(found)
 
+    def _most_seem_dead(self, world: World, now: int) -> bool:
+        """Whether most of a large group are overdue while this member is late itself: for all that it can tell they are no more
+        dead than it is (R18)."""
+        until = self._watches.late_until(world, now)
+        if now >= until or len(world.members) <= EAGER:
+            return False
+        there = sum(1 for id, m in world.members.items() if not m.administrator and id not in world.unready)
+        if 2 * len(self.crew) >= there:
+            return False
+        self.wakes.append(until)
+        return True
+
     def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
-        if not self._free:
-            return []
         target = self.target(world, now)
         found: list[Take] = []
         for seat in self._free:
@@ -197,7 +219,7 @@ class Moves:
                 continue  # stepped down from, and somebody else could have it (R13)
             wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self._step)
             if self.due(since + wait, now):
-                found.append(Take(seat, None))
+                (found if designated == self.me else self._spare).append(Take(seat, None))
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
@@ -220,8 +242,21 @@ class Moves:
             elif may_take(world, me, seat):
                 wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
                 if self.due(at + wait, now):
-                    found.append(Take(seat, over))
+                    (found if designated == self.me else self._spare).append(Take(seat, over))
         return found
+
+    def _part_of_spare(self, world: World, now: int) -> list[Take]:
+        """Of the seats that others were to claim and have not, as many as this member may claim now."""
+        spare, self._spare = self._spare, []
+        most = max(MOST_SPARE, -(-len(world.seats) // max(1, len(self.crew))))
+        if len(spare) <= most and now >= self._spare_at:
+            return spare
+        if not spare or not self.due(self._spare_at, now):
+            return []
+        self._spare_at = now + self._pace.gap(MIN_STEP_MS * MS, self._step)
+        self.wakes.append(self._spare_at)
+        first = self.line() * most % len(spare)
+        return (spare[first:] + spare[:first])[:most]
 
     def _survivors(self, holder: MemberState) -> frozenset[str]:
         """Those of the crew that have outlived the holder, for all that this member knows (R20). If there are any it is one of

@@ -75,8 +75,8 @@ def to_watch(world: World, me: str, alive: frozenset[str], witness: str = "") ->
 
 
 class Rings:
-    """The members on each host, in the order in which they watch one another: each host's put in order once. [of half of a
-    group that dies each is looked up in a ring made for it alone]"""
+    """The members on each host, in the order in which they watch one another: each host's put in order once (R23). [of half
+    of a group that dies each is looked up in a ring made for it alone]"""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,9 +1,9 @@
 """Members by how much they hold, for placement: the one with the least is found without a look at each of them.
 
 Members that placement can't tell apart but by what they hold are of one *kind*: same rank, weight and eligibility, and for
-roles with several seats the same host and zone. Each kind keeps its members in order. So a seat costs a look at each kind, and
-at those few members of it that may not have the seat; most groups are of one kind. [each seat of the dead costs a look at each
-of the living: where half of a group dies, that is the square of its size]
+roles with several seats the same host and zone (R23). Each kind keeps its members in order. So a seat costs a look at each
+kind, and at those few members of it that may not have the seat; most groups are of one kind. [each seat of the dead costs a
+look at each of the living: where half of a group dies, that is the square of its size]
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def place(
 
 
 class Targets:
-    """What placement said, for as long as it holds.
+    """What placement said, for as long as it holds (R23).
 
     It holds while seats go where it said: then it is not thought of again, however many claims are read. [hundreds come or die,
     and each of the claims that follow has every member place all seats anew] Of a seat that was asked for, stepped down

@@ -79,6 +79,7 @@ class Stopwatches:
         """Something was read since that was found out."""
         self._roll: tuple[Iterable[str], int, frozenset[str]] | None = None
         """Of members that were asked for: when the one was heard of that was heard of longest ago, and who they are."""
+        self._late_until = 0
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
         self.next_settled = 0
@@ -159,6 +160,18 @@ class Stopwatches:
                 seen.was_overdue = True
         self._alive = frozenset(found)
         return self._alive
+
+    def late_until(self, world: World, now: int) -> int:
+        """Up to when this member can't tell the late from the dead: after its own record was overdue, for as long as nothing of
+        it was written, half a session at least and four at most. In that time the others write, if they are no later. [on a
+        machine that is too slow for all of them each finds itself alone, and claims everything]"""
+        me, seen = world.members[self.me], self._members.get(self.me)
+        quarter = me.session_ms // 4
+        due = quarter if world.held[self.me] else max(me.due_ms, quarter)
+        if seen is not None and now >= seen.at + (2 * due + quarter) * MS:
+            session = me.session_ms * MS
+            self._late_until = now + min(max(session // 2, now - seen.at), 4 * session)
+        return self._late_until
 
     def heard(self, alive: Iterable[str]) -> frozenset[str]:
         """Those of `alive` that are known to live now, and to read, and may be handed something (R6). [after a cut, who writes

@@ -1,4 +1,4 @@
-"""What members are eligible for, each list of roles once.
+"""What members are eligible for, each list of roles once (R23).
 
 A member that declares roles is eligible for those, so hundreds state one and the same list of hundreds. [each has a list of its
 own: a group of a thousand is a million names in each reader's memory, and each claim costs a walk through one of the lists]
