@@ -164,7 +164,7 @@ def test_r23_claims_that_follow_a_placement_cause_no_other() -> None:
     targets, none = Targets(placing), frozenset[str]()
     first = dict(targets.get(crowd.world, alive, none, none))
     for seat, to in first.items():
-        holder = crowd.world.seats[seat].holder
+        holder = crowd.world.seats[seat].holder or ""
         if holder not in alive:
             over = (holder, crowd.world.members[holder].offset)
             targets.read(crowd.world, crowd.put(R.Claim, to or "", seat=seat, over=over))
