@@ -298,12 +298,11 @@ class Moves:
         target: dict[Seat, str | None] = {}
         if closing:
             target = self.others(world, now)
-        elif now >= settled or self._must_move(world, tenures):
+        elif now >= settled or len(world.members) <= EAGER or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
         else:
-            self.wakes.append(
-                settled
-            )  # until then nothing moves for balance. [each who comes or goes has all seats placed]
+            # Until then nothing moves for balance. [each that comes to hundreds has all of them place all seats]
+            self.wakes.append(settled)
         found: list[Give] = []
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
