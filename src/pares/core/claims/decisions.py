@@ -12,6 +12,9 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
   and of this member itself. Claims name the word that they out-wait, so several may claim and one counts: after the designated
   member the others follow a few round trips apart, those first that wrote last. [half of a group dies, and each of the dead is
   waited for in turn]
+* of seats that others were to claim, and have not, a member claims no more at a time than its share, and lets a few round trips
+  pass before the next ones; members begin at different ones. [a machine stands still, or is too slow, and for all of them the
+  others have had their time: each claims everything, and the first one gets it]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
   that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
   leader hands the seat on to one of those that died with it, for its rank]
@@ -19,6 +22,7 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -26,10 +30,11 @@ from msgspec import Struct
 from pares.core import reasons
 from pares.core.claims.duties import EAGER
 from pares.core.claims.pace import Pace
-from pares.core.claims.placement import place
+from pares.core.claims.placement import Targets, place
 from pares.core.claims.silence import NEVER, Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.lease import MS
+from pares.core.wire.changes import Change
 from pares.core.wire.fold import may_take
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState
@@ -37,6 +42,8 @@ from pares.core.wire.world import World
 
 MIN_STEP_MS = 15
 """Milliseconds that those in line leave one another at least."""
+MOST_SPARE = 16
+"""Seats that others were to claim, of which a member claims so many at once, or its share of all seats if that is more."""
 
 
 class Take(Struct, frozen=True, gc=False):
@@ -69,7 +76,11 @@ class Moves:
         self._step = _step(session_ms)
         self._watches = watches
         self._tenures = tenures
-        self._targets: dict[tuple[int, frozenset[str], frozenset[str], frozenset[str]], dict[Seat, str | None]] = {}
+        self._targets = Targets(lambda *args, **named: self.placing(*args, **named))
+        self._unsettled: tuple[int, object, frozenset[str]] = (-1, None, frozenset())
+        """For this time and crew: those whose rank does not count yet."""
+        self._ahead: tuple[object, set[str], Counter[frozenset[str] | None]] = (None, set(), Counter())
+        """For this tick and a crew: its members that wrote later than this one, and how many are eligible for what."""
         self._shape = -1
         self._free: list[Seat] = []
         self._takeable: dict[Seat, int] = {}
@@ -79,12 +90,16 @@ class Moves:
         """The members that are alive and may hold seats, in order; the place in it is the place in line."""
         self._silent: frozenset[str] = frozenset()
         """Holders that are out-waited."""
+        self._spare: list[Take] = []
+        """Seats that others were to claim: they had their time, and have not."""
+        self._spare_at = 0
+        """When it may claim the next of them."""
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
 
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
-        self.wakes = []
+        self.wakes, self._ahead = [], (None, set(), Counter())
         self._silent = self._watches.silence(world, now)
         alive = self._watches.alive(world, now) - self._silent
         if alive != self.alive or world.shape != self._shape:
@@ -110,15 +125,15 @@ class Moves:
         return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
 
     def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
-        """Computed again only when the world, or who is alive, has changed."""
-        key = (world.shape, alive, self._watches.unsettled(self.crew, now), without)
+        if self._unsettled[0] != now or self._unsettled[1] is not self.crew:
+            self._unsettled = (now, self.crew, self._watches.unsettled(self.crew, now))
         if self._watches.next_settled:
             self.wakes.append(self._watches.next_settled)
-        if key not in self._targets:
-            if len(self._targets) > 4 or any(known[0] != world.shape for known in self._targets):
-                self._targets = {}
-            self._targets[key] = self.placing(world, alive, unsettled=key[2], without=without)
-        return self._targets[key]
+        return self._targets.get(world, alive, self._unsettled[2], without)
+
+    def read(self, world: World, changes: Iterable[Change]) -> None:
+        """These changes have been read."""
+        self._targets.read(world, changes)
 
     def line(self) -> int:
         """This member's place in line for what anybody might do: 0 for the first."""
@@ -126,11 +141,25 @@ class Moves:
 
     def replaceable(self, world: World) -> bool:
         """Whether somebody else could lead, for all that is known, one of the roles that this member could."""
-        mine = world.members[self.me].eligible
+        mine = world.able(world.members[self.me])
         others = (world.members[id] for id in self.crew if id != self.me)
+        ables = (world.able(m) for m in others if not m.draining)
+        return any(mine is None or able is None or not mine.isdisjoint(able) for able in ables)
+
+    def wanted(self, world: World) -> bool:
+        """Whether there are seats that only this member could hold, of those that are ready. It costs a look at each member
+        and at each role. [on a machine that is too slow, finding that out makes a member slower]"""
+        me = world.members.get(self.me)
+        if me is None:
+            return False
+        mine, others = world.able(me), (world.members.get(id) for id in self.crew if id != self.me)
+        alike = Counter(world.able(m) for m in others if m is not None)
+        any_role = alike.pop(None, 0)
         return any(
-            not m.draining and (mine is None or m.eligible is None or not set(mine).isdisjoint(m.eligible))
-            for m in others
+            not role.removed
+            and (mine is None or role.name in mine)
+            and any_role + sum(n for able, n in alike.items() if able is None or role.name in able) < role.seats
+            for role in world.roles.values()
         )
 
     def due(self, at: int, now: int) -> bool:
@@ -149,16 +178,31 @@ class Moves:
     def takes(self, world: World, now: int) -> list[Take]:
         """The seats to claim now."""
         me = world.members[self.me]
+        if self._most_seem_dead(world, now):
+            return []
         found = self._takes_free(world, me, now) if self._free else []
         for id in world.held if self._silent else ():
             if id in self._silent:
                 found += self._takes_silent(world, me, world.members[id], now)
+        found += self._part_of_spare(world, now)
         # A claim by silence needs a look at the log that began when the silence had run out (R21): here it is asked for.
         if self._watches.next_silent < NEVER:
             self.wakes.append(max(now, self._watches.next_silent))
         if self._watches.look_every:
             self.wakes.append(self._watches.looked_at + self._watches.look_every)
         return _one_a_role(found)
+
+    def _most_seem_dead(self, world: World, now: int) -> bool:
+        """Whether most of a large group are overdue while this member is late itself: for all that it can tell they are no more
+        dead than it is (R18)."""
+        until = self._watches.late_until(world, now)
+        if now >= until or len(world.members) <= EAGER:
+            return False
+        there = sum(1 for id, m in world.members.items() if not m.administrator and id not in world.unready)
+        if 2 * len(self.crew) >= there:
+            return False
+        self.wakes.append(until)
+        return True
 
     def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
         target = self.target(world, now)
@@ -175,7 +219,7 @@ class Moves:
                 continue  # stepped down from, and somebody else could have it (R13)
             wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self._step)
             if self.due(since + wait, now):
-                found.append(Take(seat, None))
+                (found if designated == self.me else self._spare).append(Take(seat, None))
         return found
 
     def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
@@ -198,8 +242,21 @@ class Moves:
             elif may_take(world, me, seat):
                 wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
                 if self.due(at + wait, now):
-                    found.append(Take(seat, over))
+                    (found if designated == self.me else self._spare).append(Take(seat, over))
         return found
+
+    def _part_of_spare(self, world: World, now: int) -> list[Take]:
+        """Of the seats that others were to claim and have not, as many as this member may claim now."""
+        spare, self._spare = self._spare, []
+        most = max(MOST_SPARE, -(-len(world.seats) // max(1, len(self.crew))))
+        if len(spare) <= most and now >= self._spare_at:
+            return spare
+        if not spare or not self.due(self._spare_at, now):
+            return []
+        self._spare_at = now + self._pace.gap(MIN_STEP_MS * MS, self._step)
+        self.wakes.append(self._spare_at)
+        first = self.line() * most % len(spare)
+        return (spare[first:] + spare[:first])[:most]
 
     def _survivors(self, holder: MemberState) -> frozenset[str]:
         """Those of the crew that have outlived the holder, for all that this member knows (R20). If there are any it is one of
@@ -207,7 +264,7 @@ class Moves:
         record was due; but each of them lives, and so the first in line of all that they name knows that it is the first. [each
         of two leaves the seat to the other, or frees what it could have taken itself]"""
         found = self._watches.survivors(holder, self.crew)
-        return found | {self.me}.intersection(self.crew) if found else found
+        return found | {self.me} if found and self.me not in found and self.me in self.crew else found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
         """The member that is to claim the seat at once. The one that placement wants there may hold another seat of the role
@@ -220,9 +277,14 @@ class Moves:
 
     def _wait(self, world: World, seat: Seat, designated: str | None, crew: Iterable[str], step: int) -> int:
         """How long to let the designated member of that crew go first, and then those that wrote later than this one."""
-        mine = world.members[self.me].offset
-        others = (world.members[id] for id in crew if id not in (designated, self.me))
-        place = sum(1 for m in others if m.offset > mine and world.may_hold(m, seat[0]))
+        mine, members = world.members[self.me].offset, world.members
+        if self._ahead[0] is not crew:
+            later = {id for id in crew if members[id].offset > mine}
+            self._ahead = (crew, later, Counter(world.able(members[id]) for id in later))
+        _, later, alike = self._ahead
+        place = sum(count for able, count in alike.items() if able is None or seat[0] in able)
+        if designated in later and world.may_hold(members[designated], seat[0]):
+            place -= 1
         return 2 * step + place * self._pace.gap(MIN_STEP_MS * MS, step)
 
     # Giving up -------------------------------------------------------------------------------------------------------
@@ -233,10 +295,14 @@ class Moves:
         settled = self._watches.settled_at(frozenset(self.crew), now)
         if not tenures:
             return []
+        target: dict[Seat, str | None] = {}
         if closing:
             target = self.others(world, now)
-        else:
+        elif now >= settled or len(world.members) <= EAGER or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
+        else:
+            # Until then nothing moves for balance. [each that comes to hundreds has all of them place all seats]
+            self.wakes.append(settled)
         found: list[Give] = []
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
@@ -246,6 +312,13 @@ class Moves:
             if give is not None:
                 found.append(give)
         return found
+
+    def _must_move(self, world: World, tenures: Iterable[Tenure]) -> bool:
+        """Whether any of these is to go elsewhere, however the group is balanced."""
+        if world.members[self.me].draining:
+            return True
+        seats = (world.seats.get(tenure.seat) for tenure in tenures)
+        return any(seat is not None and seat.asked is not None for seat in seats)
 
     def _gives(self, world: World, tenure: Tenure, to: str | None, now: int, settled: int, closing: str) -> Give | None:
         seat = world.seats[tenure.seat]

@@ -6,7 +6,9 @@ next in line a little later.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final
 from zlib import crc32
 
@@ -65,43 +67,81 @@ def to_watch(world: World, me: str, alive: frozenset[str], witness: str = "") ->
     mine = world.members[me].lock
     if mine is None:
         return {}
-    ring = _ring(world, mine)
-    found: dict[str, Lock] = {}
-    for place, id in enumerate(ring):
-        member = world.members[id]
-        if id == me or member.lock is None:
-            continue
-        namesake = member.name == world.members[me].name and member.joined < world.members[me].joined
-        if namesake or (world.held[id] and me in _following(ring, place, alive)):
-            found[id] = member.lock
-    return found
+    ring = _ring(world, mine.boot)
+    found = {id: world.members[id].lock for id in _namesakes_before(world, me)}
+    if me in alive:
+        found |= {id: world.members[id].lock for id in _right_before(ring, me, alive) if world.held[id]}
+    return {id: lock for id, lock in sorted(found.items()) if lock is not None and lock.boot == mine.boot}
 
 
-def watchers(world: World, id: str, alive: frozenset[str]) -> list[str]:
-    """The members that watch this holder's lock, in order; without those that watch it as namesakes."""
+class Rings:
+    """The members on each host, in the order in which they watch one another: each host's put in order once (R23). [of half
+    of a group that dies each is looked up in a ring made for it alone]"""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rings: dict[str, list[str]] = {}
+
+    def of(self, lock: Lock) -> list[str]:
+        ring = self._rings.get(lock.boot)
+        if ring is None:
+            ring = self._rings[lock.boot] = _ring(self._world, lock.boot)
+        return ring
+
+
+def watchers(world: World, id: str, alive: frozenset[str], rings: Rings | None = None) -> list[str]:
+    """The members that watch this holder's lock, in order; without those that watch it as namesakes. `rings`: if they are made
+    already."""
     lock = world.members[id].lock
     if lock is None:
         return []
-    ring = _ring(world, lock)
-    return _following(ring, ring.index(id), alive)
+    ring = (rings or Rings(world)).of(lock)
+    place = bisect_left(ring, id)
+    return list(islice((other for other in _from(ring, place + 1) if other in alive), WATCHERS))
 
 
-def turn(world: World, id: str, me: str, alive: frozenset[str], heirs: Collection[str | None], *, witness: bool) -> int:
+def turn(
+    world: World,
+    id: str,
+    me: str,
+    alive: frozenset[str],
+    heirs: Collection[str | None],
+    *,
+    witness: bool,
+    rings: Rings | None = None,
+) -> int:
     """This member's place in the line of those that write an obituary: an heir comes first, for it claims in the same append;
     then a witness, which may see a death that no other member of the host is there to see; each next one a little later."""
-    line = sorted(watchers(world, id, alive), key=lambda other: other not in heirs)
+    line = sorted(watchers(world, id, alive, rings), key=lambda other: other not in heirs)
     if witness:
         return int(bool(line) and line[0] in heirs)
     return line.index(me) if me in line else len(line)
 
 
-def _ring(world: World, lock: Lock) -> list[str]:
-    """The members on the host of that lock, in the order in which they watch one another."""
-    return sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == lock.boot)
+def _ring(world: World, boot: str) -> list[str]:
+    return sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == boot)
 
 
-def _following(ring: list[str], place: int, alive: frozenset[str]) -> list[str]:
-    return [other for other in ring[place + 1 :] + ring[:place] if other in alive][:WATCHERS]
+def _from(ring: list[str], place: int) -> Iterator[str]:
+    """Once round it, without the one before that place."""
+    size = len(ring)
+    return (ring[at % size] for at in range(place, place + size - 1))
+
+
+def _right_before(ring: list[str], me: str, alive: frozenset[str]) -> Iterator[str]:
+    """Those whose watchers this member is one of, if they hold anything."""
+    place, size, between = bisect_left(ring, me), len(ring), 0
+    for back in range(1, size):
+        if between == WATCHERS:
+            return
+        id = ring[(place - back) % size]
+        yield id
+        between += id in alive
+
+
+def _namesakes_before(world: World, me: str) -> list[str]:
+    mine = world.members[me]
+    return [id for id in world.names[mine.name] if world.members[id].joined < mine.joined]
 
 
 def snapshot_writer(world: World, alive: frozenset[str]) -> str:

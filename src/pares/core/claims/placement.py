@@ -7,13 +7,20 @@ seat stays where it is unless one of these says otherwise, so that only the surp
 Every member computes this for itself, and two that see different members alive may differ. That is harmless: placement says
 who *should* act first, the log decides who did (R3). What it must not do is move more than the surplus, for each move is an
 interruption of somebody's work.
+
+It takes a step for each member and each seat, and for each seat that moves as many more as there are kinds of members
+(`loads`). Only a seat that somebody asked for costs a look at all members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Set
+from heapq import merge
 from typing import Final
 
+from pares.core.claims.loads import NO_CLASH, Clash, Kind, Loads
+from pares.core.wire.changes import Change, SeatChanged
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState, SeatState
 from pares.core.wire.world import World
@@ -34,6 +41,51 @@ def place(
     return _Placement(world, alive, unsettled, without).run()
 
 
+class Targets:
+    """What placement said, for as long as it holds (R23).
+
+    It holds while seats go where it said: then it is not thought of again, however many claims are read. [hundreds come or die,
+    and each of the claims that follow has every member place all seats anew] Of a seat that was asked for, stepped down
+    from, or lost by a member that is back under its name, placement says for once where it goes; so that is thought of again
+    when the seat has gone there.
+    """
+
+    def __init__(self, placing: Callable[..., dict[Seat, str | None]]) -> None:
+        self._placing = placing
+        self._known: dict[tuple[Set[str], Set[str], Set[str]], tuple[dict[Seat, str | None], set[Seat]]] = {}
+        self._of: tuple[World | None, int] = (None, -1)
+        """The world, and its shape, that these are of."""
+
+    def get(self, world: World, alive: Set[str], unsettled: Set[str], without: Set[str]) -> dict[Seat, str | None]:
+        """As `place`; computed again only when the world, or who is alive, has changed."""
+        if self._of != (world, world.shape):
+            self._known, self._of = {}, (world, world.shape)
+        key = (alive, unsettled, without)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) > 4:
+                self._known = {}
+            target = self._placing(world, alive, unsettled=unsettled, without=without)
+            found = self._known[key] = (target, {s.seat for s in world.seats.values() if _for_once(world, s)})
+        return found[0]
+
+    def read(self, world: World, changes: Iterable[Change]) -> None:
+        """These have been read: what they do not follow is forgotten."""
+        moved = [change for change in changes if type(change) is SeatChanged]
+        if self._of[0] is not world or self._of[1] + len(moved) != world.shape:
+            return  # something else has changed, too
+        self._of = (world, world.shape)
+        for key, (target, for_once) in list(self._known.items()):
+            if any(c.holder is None or c.seat in for_once or target.get(c.seat) != c.holder for c in moved):
+                del self._known[key]
+
+
+def _for_once(world: World, seat: SeatState) -> bool:
+    holder = world.members.get(seat.holder or "")
+    back = seat.last in world.names if holder is None else len(world.names[holder.name]) > 1
+    return back or seat.asked is not None or seat.avoid is not None
+
+
 class _Placement:
     def __init__(self, world: World, alive: Set[str], unsettled: Set[str], without: Set[str]) -> None:
         self.world = world
@@ -41,23 +93,41 @@ class _Placement:
         self.crew = [m for m in crew if not m.draining and not m.administrator and m.id not in world.unready]
         last = max((m.rank for m in self.crew), default=0)
         self.rank = {m.id: last if m.id in unsettled else m.rank for m in self.crew}
-        self.able = {m.id: None if m.eligible is None else frozenset(m.eligible) for m in self.crew}
+        self.able = {m.id: world.able(m) for m in self.crew}
         self.by_id = {m.id: m for m in self.crew}
-        self.load = {m.id: 0.0 for m in self.crew}
+        self.named: dict[str, list[str]] = {}
+        for m in self.crew:
+            self.named.setdefault(m.name, []).append(m.id)
         self.seats = [s for s in world.seats.values() if world.open(s.seat) and not world.paused(s.role)]
         self.seats.sort(key=lambda s: s.seat)
         self.target: dict[Seat, str | None] = {}
-        self.in_role: dict[str, list[MemberState]] = {}
+        self.in_role: dict[str, list[str]] = {}
+        self.holders: dict[str, set[str]] = {}
+        """The members that hold a seat of a role now, also one that the role no longer has."""
         self.restarted: set[Seat] = set()
         """Seats whose holder was lost and is back under its name: they are its own again (R8)."""
+        self.loads = Loads(self.crew, self.rank, self.able, places=False)
+        self.spread = self.loads
+        """The same, with hosts and zones told apart, where there are roles for which they matter."""
+        if any(role.seats > 1 and role.spread != "none" for role in world.roles.values()):
+            self.spread = Loads(self.crew, self.rank, self.able, places=True)
 
     def run(self) -> dict[Seat, str | None]:
         wanting: list[SeatState] = []
+        load = dict.fromkeys(self.by_id, 0.0)
+        for seat in self.world.seats.values():
+            if seat.holder is not None:
+                self.holders.setdefault(seat.role, set()).add(seat.holder)
         for seat in self.seats:
             if self._keeps(seat):
-                self._put(seat, self.by_id[seat.holder or ""])
+                holder = seat.holder or ""
+                self._enter(seat, holder)
+                load[holder] += self._weight(seat)
             else:
                 wanting.append(seat)
+        self.loads.begin(load)
+        if self.spread is not self.loads:
+            self.spread.begin(load)
         # What is held goes to its place first: a seat that was just given must not be taken away again.
         self._prefer()
         wanting.sort(key=lambda s: (-self._weight(s), s.seat))
@@ -102,69 +172,93 @@ class _Placement:
         able = self.able[member]
         return able is None or role in able
 
-    def _candidates(self, seat: SeatState) -> list[MemberState]:
-        inside = self.in_role.get(seat.role, ())
-        found = [m for m in self.crew if self._able(m.id, seat.role) and m not in inside]
-        if seat.asked is not None:
-            asked = {m.id for m in self._asked(seat)}
-            return [m for m in found if m.id in asked] or found
-        others = [m for m in found if m.id != seat.avoid]
-        return others or found
+    def _without(self, seat: SeatState) -> list[set[str]]:
+        """Who may not have it, or had better not: the first of these that leaves anybody counts. A member that holds another
+        seat of the role would have to lose that one first."""
+        inside = set(self.in_role.get(seat.role, ()))
+        avoided = inside if seat.avoid is None else inside | {seat.avoid}
+        holders = self.holders.get(seat.role)
+        return [avoided | holders, avoided, inside | holders, inside] if holders else [avoided, inside]
 
-    def _clashes(self, seat: SeatState, member: MemberState) -> tuple[int, int]:
-        """How many *other* seats of the role this member's host, and its zone, would have."""
+    def _asked_of(self, seat: SeatState) -> list[set[str]]:
+        """The same, for a seat that was asked for."""
+        asked, inside = {m.id for m in self._asked(seat)}, set(self.in_role.get(seat.role, ()))
+        others = {m.id for m in self.crew} - asked
+        holders = self.holders.get(seat.role, set[str]())
+        found = (others | inside, inside)
+        return [each for most in found for each in (most | holders, most)]
+
+    def _least(self, seat: SeatState, weight: float, without: Set[str]) -> tuple[tuple[int, Clash], str] | None:
         role = self.world.roles[seat.role]
         if role.seats == 1 or role.spread == "none":
-            return (0, 0)
-        holding = self.target.get(seat.seat)
-        inside = [m for m in self.in_role.get(seat.role, ()) if m is not member and m.id != holding]
-        hosts = sum(1 for m in inside if m.host and m.host == member.host)
-        zones = sum(1 for m in inside if m.zone and m.zone == member.zone)
+            return self.loads.least(seat.role, weight, without)
+        but = (self.target.get(seat.seat),)
+        return self.spread.least(seat.role, weight, without, lambda like: self._clashes_beside(seat, like, but))
+
+    def _clashes(self, seat: SeatState, member: MemberState) -> Clash:
+        """How many *other* seats of the role this member's host, and its zone, would have."""
+        return self._clashes_beside(seat, member, (member.id, self.target.get(seat.seat)))
+
+    def _clashes_beside(self, seat: SeatState, like: MemberState, but: tuple[str | None, ...]) -> Clash:
+        """The same for any member on the host and in the zone of that one. `but`: whose seats of the role are not counted."""
+        role = self.world.roles[seat.role]
+        if role.seats == 1 or role.spread == "none":
+            return NO_CLASH
+        inside = [self.by_id[id] for id in self.in_role.get(seat.role, ()) if id not in but]
+        hosts = sum(1 for m in inside if m.host and m.host == like.host)
+        zones = sum(1 for m in inside if m.zone and m.zone == like.zone)
         return (hosts, zones) if role.spread == "host" else (zones, hosts)
 
     # Putting ---------------------------------------------------------------------------------------------------------
 
-    def _put(self, seat: SeatState, member: MemberState) -> None:
-        self.target[seat.seat] = member.id
-        self.load[member.id] += self._weight(seat)
+    def _enter(self, seat: SeatState, member: str) -> None:
+        self.target[seat.seat] = member
         self.in_role.setdefault(seat.role, []).append(member)
 
-    def _move(self, seat: SeatState, member: MemberState) -> None:
-        before = self.by_id[self.target[seat.seat] or ""]
-        self.load[before.id] -= self._weight(seat)
+    def _put(self, seat: SeatState, member: str) -> None:
+        self._enter(seat, member)
+        self._load(member, self._weight(seat))
+
+    def _load(self, member: str, weight: float) -> None:
+        self.loads.add(member, weight)
+        if self.spread is not self.loads:
+            self.spread.add(member, weight)
+
+    def _move(self, seat: SeatState, member: str) -> None:
+        before = self.target[seat.seat] or ""
+        self._load(before, -self._weight(seat))
         self.in_role[seat.role].remove(before)
         self._put(seat, member)
 
     def _choose(self, seat: SeatState) -> None:
         """A seat without a holder that can stay. The dead holder's namesake comes first: it is a restart (R8)."""
-        candidates = self._candidates(seat)
-        if not candidates:
-            self.target[seat.seat] = None
-            return
-        # A member that holds another seat of the role would have to lose that one first.
-        candidates = [m for m in candidates if not self.world.holds_in_role(m.id, seat.role)] or candidates
+        self.target[seat.seat] = None
+        weight = self._weight(seat)
+        for without in self._without(seat) if seat.asked is None else self._asked_of(seat):
+            found = self._least(seat, weight, without)
+            if found is not None:
+                chosen = self._namesake(seat, without) or found[1]
+                again = self.by_id[chosen].name == self._lost_by(seat)
+                # Where there is no choice it is nobody's restart.
+                if again and self._least(seat, weight, without | {chosen}) is not None:
+                    self.restarted.add(seat.seat)
+                self._put(seat, chosen)
+                return
+
+    def _lost_by(self, seat: SeatState) -> str | None:
         holder = self.world.members.get(seat.holder or "")
-        name = seat.last
-        if holder is not None and holder.id not in self.by_id:
-            name = holder.name
-        if len(candidates) == 1:
-            self._put(seat, candidates[0])
-            return
+        return seat.last if holder is None or holder.id in self.by_id else holder.name
+
+    def _namesake(self, seat: SeatState, without: Set[str]) -> str | None:
+        ids = self.named.get(self._lost_by(seat) or "", ())
+        found = [id for id in ids if id not in without and self._able(id, seat.role)]
         weight = self._weight(seat)
 
-        def key(m: MemberState) -> tuple[bool, int, tuple[int, int], float, str]:
-            return (
-                m.name != name,
-                self.rank[m.id],
-                self._clashes(seat, m),
-                (self.load[m.id] + weight) / m.weight,
-                m.id,
-            )
+        def key(id: str) -> tuple[int, Clash, float, str]:
+            m = self.by_id[id]
+            return (self.rank[id], self._clashes(seat, m), (self.loads.load[id] + weight) / m.weight, id)
 
-        chosen = min(candidates, key=key)
-        self._put(seat, chosen)
-        if chosen.name == name:
-            self.restarted.add(seat.seat)
+        return min(found, key=key, default=None)
 
     # Moving what is held ---------------------------------------------------------------------------------------------
 
@@ -174,60 +268,94 @@ class _Placement:
     def _prefer(self) -> None:
         """Rank, then spread, draw seats away from holders that could stay."""
         ranks = set(self.rank.values())
+        if len(ranks) < 2 and self.spread is self.loads:
+            return
+        first = min(ranks, default=0)
         for seat in self._movable():
-            role = self.world.roles[seat.role]
-            if len(ranks) == 1 and role.seats == 1:
-                continue
             holder = self.by_id[seat.holder or ""]
-            best = min(
-                (m for m in self._candidates(seat)),
-                key=lambda m: (self.rank[m.id], self._clashes(seat, m), self.load[m.id] / m.weight, m.id),
-                default=None,
-            )
-            if best is not None and (self.rank[best.id], self._clashes(seat, best)) < (
-                self.rank[holder.id],
-                self._clashes(seat, holder),
-            ):
-                self._move(seat, best)
+            now = (self.rank[holder.id], self._clashes(seat, holder))
+            if now == (first, NO_CLASH):
+                continue
+            inside = set(self.in_role[seat.role])
+            for without in self._to_prefer(seat, inside):
+                best = self._least(seat, 0.0, without)
+                if best is not None:
+                    if best[0] < now:
+                        self._move(seat, best[1])
+                    break
+
+    def _to_prefer(self, seat: SeatState, inside: set[str]) -> Iterator[set[str]]:
+        if seat.asked is not None:
+            asked = {m.id for m in self._asked(seat)}
+            yield inside | (self.by_id.keys() - asked)
+        elif seat.avoid is not None:
+            yield inside | {seat.avoid}
+        yield inside
 
     def _balance(self, movable: list[SeatState]) -> bool:
         """Moves a seat from who has more to who has less, as long as that makes the greater of the two loads smaller. Whether
         anything was moved."""
-        held: dict[str, list[SeatState]] = {m.id: [] for m in self.crew}
+        held: dict[str, list[SeatState]] = {}
         for seat in movable:
-            held[self.target[seat.seat] or ""].append(seat)
+            held.setdefault(self.target[seat.seat] or "", []).append(seat)
         for seats in held.values():
             seats.sort(key=lambda s: s.token)
+        lightest = {id: min(map(self._weight, seats)) for id, seats in held.items()}
+        """Of what each had to begin with: it has nothing lighter."""
+        givers = sorted((self.loads.relative(id), id) for id in held)
         moved = False
-        while self._one_move(held):
+        while self._one_move(held, givers, lightest):
             moved = True
         return moved
 
-    def _one_move(self, held: dict[str, list[SeatState]]) -> bool:
-        def relative(m: MemberState) -> float:
-            return self.load[m.id] / m.weight
-
-        order = sorted(self.crew, key=lambda m: (relative(m), m.id))
-        for giver in reversed(order):
-            if not held[giver.id]:
-                continue
-            for taker in order:
-                if relative(taker) + EPSILON >= relative(giver):
-                    break
-                for seat in reversed(held[giver.id]):
-                    if self._improves(seat, giver, taker):
-                        held[giver.id].remove(seat)
-                        self._move(seat, taker)
+    def _one_move(
+        self, held: dict[str, list[SeatState]], givers: list[tuple[float, str]], lightest: dict[str, float]
+    ) -> bool:
+        for before, giver in reversed(givers):
+            seats = held[giver]
+            for taker in self._takers(giver, before, seats, lightest[giver]):
+                for at in range(len(seats) - 1, -1, -1):
+                    if self._improves(seats[at], giver, taker):
+                        self._hand(seats.pop(at), giver, taker, held, givers)
                         return True
         return False
 
-    def _improves(self, seat: SeatState, giver: MemberState, taker: MemberState) -> bool:
-        after = (self.load[taker.id] + self._weight(seat)) / taker.weight
+    def _takers(self, giver: str, load: float, seats: list[SeatState], lightest: float) -> Iterator[str]:
+        """Those that may have less than the giver also with the lightest of its seats: who has least comes first."""
+        rank = self.rank[giver]
+
+        def of(kind: Kind) -> Iterator[tuple[float, str]]:
+            for has, id in kind.order:
+                if (has + lightest) / kind.weight + EPSILON >= load:
+                    return
+                yield has / kind.weight, id
+
+        kinds = [
+            k for k in self.loads.kinds if k.rank == rank and (k.able is None or any(k.takes(s.role) for s in seats))
+        ]
+        return (id for _, id in (of(kinds[0]) if len(kinds) == 1 else merge(*map(of, kinds))))
+
+    def _hand(
+        self, seat: SeatState, giver: str, taker: str, held: dict[str, list[SeatState]], givers: list[tuple[float, str]]
+    ) -> None:
+        """The seat goes to the taker, and both go to their places among those that have something to give."""
+        both = [id for id in (giver, taker) if id in held]
+        for id in both:
+            del givers[bisect_left(givers, (self.loads.relative(id), id))]
+        if not held[giver]:
+            del held[giver]
+            both.remove(giver)
+        self._move(seat, taker)
+        for id in both:
+            insort(givers, (self.loads.relative(id), id))
+
+    def _improves(self, seat: SeatState, giver: str, taker: str) -> bool:
+        to, weight = self.by_id[taker], self._weight(seat)
+        after = (self.loads.load[taker] + weight) / to.weight
         return (
-            after + EPSILON < self.load[giver.id] / giver.weight
-            and self.rank[taker.id] == self.rank[giver.id]
-            and self._able(taker.id, seat.role)
-            and seat.avoid != taker.id
+            after + EPSILON < self.loads.relative(giver)
+            and self._able(taker, seat.role)
+            and seat.avoid != taker
             and taker not in self.in_role[seat.role]
-            and self._clashes(seat, taker) <= self._clashes(seat, giver)
+            and self._clashes(seat, to) <= self._clashes(seat, self.by_id[giver])
         )

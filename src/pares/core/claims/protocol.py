@@ -169,7 +169,7 @@ class Claims:
         if event.entries or reader.world is not self._watched:
             self._watched = reader.world
             stamps = {entry[0]: stamp for entry, stamp in zip(event.entries, event.stamps, strict=False)}
-            self.watches.read(reader.world, changes, now, past=past, stamps=stamps)
+            self.living.read(changes, now, past=past, stamps=stamps)
         if not event.entries:
             self.watches.looked_at = event.began
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:

@@ -77,6 +77,9 @@ class Stopwatches:
         self._silent: frozenset[str] = frozenset()
         self._stale = self._stale_silence = True
         """Something was read since that was found out."""
+        self._roll: tuple[Iterable[str], int, frozenset[str]] | None = None
+        """Of members that were asked for: when the one was heard of that was heard of longest ago, and who they are."""
+        self._late_until = 0
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
         self.next_settled = 0
@@ -93,7 +96,7 @@ class Stopwatches:
     ) -> None:
         """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
         what stood in the log before this member came. `stamps`: by their offsets, of what was read."""
-        members, self._stale, self._stale_silence = self._members, True, True
+        members, self._stale, self._stale_silence, self._roll = self._members, True, True, None
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
@@ -128,10 +131,9 @@ class Stopwatches:
     def _doubt_namesakes(self, world: World, joined: MemberJoined) -> None:
         """A process that starts again under its name was over before: what its earlier incarnations have said is no sign that
         they live. [a process that crashes again and again is handed things as each of its dead, and each is out-waited]"""
-        for id, seen in self._members.items():
-            member = world.members.get(id)
-            if member is not None and member.name == joined.name and id != joined.member:
-                seen.words = 0
+        for id in world.names.get(joined.name, ()):
+            if id != joined.member and id in self._members:
+                self._members[id].words = 0
 
     def alive(self, world: World, now: int) -> frozenset[str]:
         """The members that are not overdue: the next record of each is no later than it said itself, with as much again for
@@ -159,6 +161,18 @@ class Stopwatches:
         self._alive = frozenset(found)
         return self._alive
 
+    def late_until(self, world: World, now: int) -> int:
+        """Up to when this member can't tell the late from the dead: after its own record was overdue, for as long as nothing of
+        it was written, half a session at least and four at most. In that time the others write, if they are no later. [on a
+        machine that is too slow for all of them each finds itself alone, and claims everything]"""
+        me, seen = world.members[self.me], self._members.get(self.me)
+        quarter = me.session_ms // 4
+        due = quarter if world.held[self.me] else max(me.due_ms, quarter)
+        if seen is not None and now >= seen.at + (2 * due + quarter) * MS:
+            session = me.session_ms * MS
+            self._late_until = now + min(max(session // 2, now - seen.at), 4 * session)
+        return self._late_until
+
     def heard(self, alive: Iterable[str]) -> frozenset[str]:
         """Those of `alive` that are known to live now, and to read, and may be handed something (R6). [after a cut, who writes
         again but does not read yet is given its share, and does not know of it]"""
@@ -174,6 +188,13 @@ class Stopwatches:
         quarter = holder.session_ms // 4 * MS
         after = seen.at + min(holder.due_ms * MS, quarter)
         seldom = quarter if len(self._members) > EAGER else 0
+        if self._roll is None or self._roll[0] is not among:
+            known = {id: it.at for id in among if (it := self._members.get(id))}
+            self._roll = (among, min(known.values(), default=0), frozenset(known))
+        if self._roll[1] > after + seldom:
+            return self._roll[
+                2
+            ]  # all of them, as after most deaths. [each of the dead costs a look at each of the living]
         found = ((id, self._members.get(id)) for id in among)
         return frozenset(id for id, it in found if it and it.at > after + (seldom if it.stamp is None else 0))
 

@@ -11,6 +11,7 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
@@ -18,7 +19,7 @@ from pares.core import reasons
 from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
-from pares.core.claims.duties import beat_ms, standby_ms, to_watch, turn
+from pares.core.claims.duties import Rings, beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.pace import Pace
 from pares.core.claims.readiness import Readiness
@@ -28,6 +29,7 @@ from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.errors import ConfigError
 from pares.core.lease import MS, lease_ns
 from pares.core.wire import forgetting, records
+from pares.core.wire.changes import Change
 from pares.core.wire.forgetting import superseded
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import AT_ONCE, Seat
@@ -105,6 +107,11 @@ class Living:
         if ready and self.readiness.drained and not self.closing:
             self.closing, self.ending = True, ev.Restart("ready again")
 
+    def read(self, changes: list[Change], now: int, *, past: bool, stamps: Mapping[int, int | None]) -> None:
+        """What was read up to here has been folded (`Stopwatches.read`)."""
+        self.watches.read(self.reader.world, changes, now, past=past, stamps=stamps)
+        self.moves.read(self.reader.world, changes)
+
     def came_back(self, sent_at: int, now: int) -> None:
         """A record of this member's, handed over at `sent_at`, was read back."""
         tenures = self.tenures
@@ -124,14 +131,7 @@ class Living:
         return max((m.session_ms for m in self.reader.world.members.values() if not m.administrator), default=0)
 
     def _wanted(self) -> bool:
-        """Whether there are seats that only this member could hold, of those that are ready."""
-        world = self.reader.world
-        me = world.members.get(self.me)
-        if me is None:
-            return False
-        others = [world.members[id] for id in self.moves.crew if id != self.me and id in world.members]
-        mine = (role for role in world.roles.values() if not role.removed and world.may_hold(me, role.name))
-        return any(sum(world.may_hold(other, role.name) for other in others) < role.seats for role in mine)
+        return self.moves.wanted(self.reader.world)
 
     def unserved(self) -> list[ev.Event]:
         """Requests that are not known to stand in the log."""
@@ -307,11 +307,11 @@ class Living:
             return
         alive = self.moves.alive - dead.keys()
         target = self.moves.placing(world, alive)
-        now_due: list[str] = []
+        rings, now_due = Rings(world), list[str]()
         for id in sorted(dead):
             dead[id] = since = dead[id] or now
             heirs = {target.get(seat) for seat in world.held[id]}
-            behind = turn(world, id, self.me, alive, heirs, witness=bool(self.config.witness))
+            behind = turn(world, id, self.me, alive, heirs, witness=bool(self.config.witness), rings=rings)
             if self.moves.due(since + behind * MIN_STEP_MS * MS, now):
                 self._write(records.Obituary, now, of=id)
                 now_due.append(id)

@@ -12,11 +12,13 @@ place a world is the one that release 0.1 folds, rule by rule, and a snapshot of
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from pares.core.wire.eligible import Eligible
 from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
 from pares.core.wire.silences import Silences
 from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
@@ -73,7 +75,9 @@ class World:
 
     __slots__ = (
         "_dirty",
+        "_eligible",
         "_hashes",
+        "_readers",
         "_silences",
         "_still",
         "ahead",
@@ -143,6 +147,9 @@ class World:
         self._still = 0
         self._dirty: set[Key] = set()
         self._silences: Silences | None = None
+        self._eligible = Eligible(self.members)
+        self._readers: Counter[int] = Counter()
+        """How many members read up to which version of the format."""
 
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
@@ -227,7 +234,9 @@ class World:
         self.members[member.id] = member
         self.held[member.id] = set()
         self.names.setdefault(member.name, []).append(member.id)
+        self._readers[member.reads] += 1
         self.reads = min(self.reads, member.reads)
+        self.able(member)
         if self._silences is not None:
             self._silences.add(member)
         self.changed(("members", member.id))
@@ -255,8 +264,10 @@ class World:
             self.changed(("unready", member.id))
         if self.followed.pop(member.id, None) is not None:
             self.changed(("followed", member.id))
-        if member.reads <= self.reads:
-            self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self._readers[member.reads] -= 1
+        if not self._readers[member.reads]:
+            del self._readers[member.reads]
+            self.reads = min(self._readers, default=MAX_INT)
         self.changed(("members", member.id))
 
     def quick_view(self, member: str) -> tuple[dict[str, MemberState], int, int, MemberState | None, int]:
@@ -274,7 +285,12 @@ class World:
 
     def may_hold(self, member: MemberState, role: str) -> bool:
         """Whether the member is eligible for the role, by its own `join`."""
-        return member.eligible is None or role in member.eligible
+        able = self.able(member)
+        return able is None or role in able
+
+    def able(self, member: MemberState) -> frozenset[str] | None:
+        """The roles that it is eligible for; None: all of them."""
+        return self._eligible.roles(member)
 
     def open(self, seat: Seat) -> bool:
         """Whether the seat takes holders: its role is there, not removed, and has that many seats (R3a)."""
@@ -309,7 +325,9 @@ class World:
         for seat in self.seats.values():
             if seat.holder is not None:
                 self.held[seat.holder].add(seat.seat)
-        self.reads = min((m.reads for m in self.members.values()), default=MAX_INT)
+        self._readers = Counter(m.reads for m in self.members.values())
+        self.reads = min(self._readers, default=MAX_INT)
+        self._eligible = Eligible(self.members)
         self._hashes, self._still, self._silences = {}, 0, None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))

@@ -10,7 +10,10 @@ from typing import Any, Final
 from pares.core.claims import decisions, tick
 from pares.core.claims import tick as living
 from pares.core.claims.pace import Pace
-from pares.core.claims.placement import _Placement  # pyright: ignore[reportPrivateUsage]
+from pares.core.claims.placement import (
+    Targets,
+    _Placement,  # pyright: ignore[reportPrivateUsage]
+)
 from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
@@ -41,6 +44,17 @@ def _everything_moves() -> list[Patch]:
         return seat.pinned and keeps(self, seat)
 
     return [(_Placement, "_keeps", dealt)]
+
+
+def _placed_once() -> list[Patch]:
+    """What placement has said holds for good, whatever changes in the world, until other members are alive."""
+    get = Targets.get
+
+    def once(self: Targets, world: World, *who: Any) -> Any:
+        self._of = (world, world.shape)  # pyright: ignore[reportPrivateUsage]
+        return get(self, world, *who)
+
+    return [(Targets, "get", once), (Targets, "read", lambda self, world, changes: None)]
 
 
 def _no_budget() -> list[Patch]:
@@ -261,6 +275,13 @@ GROUP: Final = (
             "roles": 4,
             "pace": 0.2,
         },
+    ),
+    Mutant(
+        "placed-once",
+        "R23",
+        "what placement has said holds for good, though seats have gone elsewhere",
+        _placed_once,
+        {"faults": {"crash": 1.0}, "acts": {"step_down": 2.0, "hand_over": 1.0}, "seats": 1, "members": 3, "roles": 3},
     ),
     Mutant(
         "no-budget",

@@ -64,8 +64,8 @@ def _says_it_late() -> list[Patch]:
     """A witness leaves the obituary to others, as if members of the host had to be there."""
     turn = tick.turn
 
-    def after_all(*those: Any, witness: bool) -> int:
-        return 10_000 if witness else turn(*those, witness=witness)
+    def after_all(*those: Any, witness: bool, rings: Any) -> int:
+        return 10_000 if witness else turn(*those, witness=witness, rings=rings)
 
     return [(tick, "turn", after_all)]
 
