@@ -9,9 +9,7 @@ from pares.ledger.base import MAX_PAYLOAD
 from pares.ledger.rabbitmq.frames import FRAME, OVERHEAD
 
 GOOD, NOTE, WARNING = "good", "note", "warning"
-LOST: Final = (
-    "two members may then believe in one role for up to a session, members begin anew, and tokens may come again: use a fence"
-)
+LOST: Final = "two members may then believe in one role for up to a session, members begin anew, and tokens may come again: use a fence"
 
 
 def checks(version: str, stream: str, entries: int, largest: int) -> Iterator[tuple[str, str]]:

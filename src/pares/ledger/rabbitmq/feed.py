@@ -108,7 +108,9 @@ class Feed:
             return True
         if not early:
             self.lost += 1
-            log.warning("%s: the stream %s has lost entries that were seen here", self._link.settings.where, self.stream)
+            log.warning(
+                "%s: the stream %s has lost entries that were seen here", self._link.settings.where, self.stream
+            )
             return False
         for record in records(early[0]):
             if record.place == last.place:

@@ -48,9 +48,7 @@ def publish(publisher: int, writer: int, number: int, payloads: Sequence[bytes],
     if len(records) == 1:
         return encode_publish(Publish(publisher, [Message(number, None, records[0])]))
     body = b"".join(len(each).to_bytes(4, "big") + each for each in records)
-    return encode_frame(
-        PublishSubBatching(publisher, 1, number, _SUB_BATCH, len(records), len(body), len(body), body)
-    )
+    return encode_frame(PublishSubBatching(publisher, 1, number, _SUB_BATCH, len(records), len(body), len(body), body))
 
 
 def records(chunk: Any) -> list[Record]:

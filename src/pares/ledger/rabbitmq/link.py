@@ -201,4 +201,6 @@ def _client_library(url: str) -> None:
     try:
         import rstream.encoding  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
-        raise CapabilityError(f"{url}: RabbitMQ ledgers need rstream ({error}): pip install 'pares[rabbitmq]'") from error
+        raise CapabilityError(
+            f"{url}: RabbitMQ ledgers need rstream ({error}): pip install 'pares[rabbitmq]'"
+        ) from error

@@ -122,7 +122,9 @@ class _Shared:
         """Nothing is kept of a stream that could be old but is not noticed."""
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
-        found = self.link.do(partial(self._ends, topic, partition), "ask for the log's bounds", self.settings.timeout + _LARGE)
+        found = self.link.do(
+            partial(self._ends, topic, partition), "ask for the log's bounds", self.settings.timeout + _LARGE
+        )
         return found.start, found.end
 
     async def _ends(self, topic: str, partition: int, wire: Wire) -> Bounds:
@@ -185,6 +187,7 @@ class _Shared:
 
     def stuck(self, window: Window) -> None:
         """The server has what it has not sent: it is asked to on a new connection."""
+
         async def work() -> None:
             if (wire := self.link.now) is not None:
                 wire.end("the server does not send what it has")
@@ -238,7 +241,9 @@ class _Shared:
             for partition in range(there, partitions):
                 await self.streams.make(wire, self.settings.name(topic, partition))
 
-        self.link.do(work, f"add partitions to {self.settings.base(topic)}", max(self.settings.connect, self.settings.timeout))
+        self.link.do(
+            work, f"add partitions to {self.settings.base(topic)}", max(self.settings.connect, self.settings.timeout)
+        )
 
     def there(self, topic: str) -> bool:
         return self.link.do(lambda wire: self.streams.there(wire, self.settings.base(topic)), "look for the log")
@@ -247,7 +252,9 @@ class _Shared:
         """Raise `ConfigError` unless the log is there."""
         if not self.there(topic):
             what = f"topic {topic!r}" if topic else f"stream {self.settings.stream}"
-            raise ConfigError(f"{self.settings.url}: there is no {what}, and readonly makes nothing: start a member first")
+            raise ConfigError(
+                f"{self.settings.url}: there is no {what}, and readonly makes nothing: start a member first"
+            )
         self.look(topic)
 
     def close(self) -> None:

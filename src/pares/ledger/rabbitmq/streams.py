@@ -147,7 +147,9 @@ class Streams:
             if error.code == THERE:
                 return False
             if error.code == PRECONDITION:
-                raise ConfigError(f"{self._settings.where}: the server refuses the settings of the stream {stream}") from None
+                raise ConfigError(
+                    f"{self._settings.where}: the server refuses the settings of the stream {stream}"
+                ) from None
             if error.code == NO_RIGHT:
                 raise LedgerUnavailable(
                     f"{self._settings.where}: there is no stream {stream}, and the user may not make it: give it the right to "
@@ -296,4 +298,3 @@ def peek(wire: Wire, stream: str, kind: Any, place: int | None, credit: int) -> 
         return chunks
 
     return asyncio.ensure_future(wait())
-

@@ -56,7 +56,9 @@ class Wire(asyncio.Protocol):
         settings = self._settings
         said = await self.ask(
             schema.PeerPropertiesResponse,
-            schema.PeerProperties(self.next(), [schema.Property("product", "pares"), schema.Property("platform", "Python")]),
+            schema.PeerProperties(
+                self.next(), [schema.Property("product", "pares"), schema.Property("platform", "Python")]
+            ),
         )
         self.version = {each.key: each.value for each in said.properties}.get("version", "")
         version = tuple(int(part) for part in self.version.split(".")[:2] if part.isdecimal())
