@@ -49,6 +49,7 @@ REAL = (
     "tests/ledger/postgres/test_postgres",
     "tests/ledger/redis/test_redis",
     "tests/ledger/rabbitmq/test_rabbitmq",
+    "tests/ledger/test_server_troubles",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",

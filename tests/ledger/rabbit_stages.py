@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ledger_stages import ServedStage, in_processes
-from rabbit_tools import Management
 
 from pares.dev import RabbitMQ
+from rabbit_tools import Management
 
 
 class RabbitStage(ServedStage):

@@ -1,7 +1,7 @@
 """What RabbitMQ's codes mean for a ledger, and what anybody can do.
 
-A server that answers with a code did not do what it was asked for. A publish that is answered by neither a confirm nor a code is
-of unknown outcome.
+A server that answers with a code did not do what it was asked for. A publish that is not answered is of unknown
+outcome.
 """
 
 from __future__ import annotations

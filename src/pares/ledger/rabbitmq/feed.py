@@ -4,8 +4,8 @@ The server confirms an append without its offset. So a partition that is appende
 is read back, from the very place that every reader finds it at.
 
 **Which log it is.** Each subscription begins at the last entry that was seen. If the server sends something else there, or
-nothing, the stream has lost its tail (streams are not synced to the disk), or is another one: then it is another log from now on
-(R12). A stream that is deleted while it is followed is told of by the server.
+nothing, the stream has lost its tail (streams are not synced to the disk), or is another one: then it is another log from now
+on (R12). A stream that is deleted while it is followed is told of by the server.
 
 **What became of an append.** It is sent once, on one connection, as number n of this ledger's writer. The server drops a number
 that is not above the writer's last one. So an append of unknown outcome may still land until the next one of this ledger to the

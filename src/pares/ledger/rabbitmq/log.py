@@ -7,17 +7,18 @@ What it promises is `Log`'s, and how:
 - all or nothing: an append of several payloads is one entry of the stream, as far as it fits into a frame of the server
   (`stream.frame_max`, 1 MiB in a stock one). What does not goes in several, in order, and may end after any of them;
 - **acknowledged records stay** while the machine runs: a server that is killed loses nothing. RabbitMQ never syncs a stream to
-  the disk, so a crash of the machine may lose the last of what it has acknowledged. That breaks A1, and `pares doctor` says so.
-  Each process that had seen what is gone notices when it connects again (R12) and begins anew; offsets are given out twice then,
-  so a fence may see a token again;
+  the disk, so a crash of the machine may lose the last of what it has acknowledged. That breaks A1; opening warns of it, and
+  `pares doctor` says so. Each process that had seen what is gone notices when it connects again (R12) and begins anew. Offsets
+  are given out twice then, so a fence may see a token again;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land until the next append of the
   same ledger to that partition is acknowledged, never after; see `rabbitmq.feed`;
-- a reader is told of everything, and woken by urgent entries only. An empty answer of `read` is at most `FRESH` seconds old, and
-  never misses what this ledger has appended, or what an `end` of it has told of;
+- a reader is told of everything, and woken by urgent entries only. An empty answer of `read` is at most `FRESH` seconds old,
+  and never misses what this ledger has appended, or what an `end` of it has told of;
 - a log that is gone (a server that restarts empty, a stream that was deleted) is made anew when a member looks which log it is,
   and is another one.
 
-A log is kept by one node: replicas of RabbitMQ lag behind what was acknowledged, and are refused. Each ledger has one connection.
+A log is kept by one node: replicas of RabbitMQ lag behind what was acknowledged, and are refused. Each ledger has one
+connection.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pares.ledger import base
 from pares.ledger.address import Address, Options
 from pares.ledger.base import MAX_READ_BYTES, Entry
 from pares.ledger.handle_state import Lifetime, keep_after_fork
-from pares.ledger.rabbitmq.checks import checks
+from pares.ledger.rabbitmq.checks import checks, kept
 from pares.ledger.rabbitmq.errors import NO_STREAM, Refused
 from pares.ledger.rabbitmq.feed import Feed
 from pares.ledger.rabbitmq.frames import records
@@ -303,11 +304,11 @@ class RabbitLedger(RabbitLog):
     missing.
 
     Options: `vhost` (`/`), `partitions` (grows an existing log; at most 200), `retention` (seconds, or "none"), `timeout`
-    (seconds that a request may take before it is given up; 1), `readonly` (to look on only: it makes nothing, and needs no right
-    to write), `config` (a properties file with client settings) and `options` (the same as a dictionary): `username`,
+    (seconds that a request may take before it is given up; 1), `readonly` (to look on only: it makes nothing, and needs no
+    right to write), `config` (a properties file with client settings) and `options` (the same as a dictionary): `username`,
     `password`, `ssl` with `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_password`, `ssl_check_hostname`.
 
-    Raises `CapabilityError` for a stream with replicas, and for a server that is too old.
+    Opening warns (logger `pares.rabbitmq`) of what may be lost. Raises `CapabilityError` for a stream with replicas, and for a server that is too old.
     """
 
     def __init__(self, address: Address, options: Options) -> None:
@@ -324,6 +325,7 @@ class RabbitLedger(RabbitLog):
             if (wanted := base.grown_partitions(self.url, there, settings.partitions)) > there:
                 shared.grow("", there, wanted)
                 shared.look("")
+            log.warning("%s: %s", settings.where, kept()[1])
         except BaseException:
             self.close()
             raise
