@@ -34,6 +34,8 @@ class Management:
             wire.request(method, f"/api/{path}", json.dumps(body) if body else None, headers)
             answer = wire.getresponse()
             said = answer.read()
+            if method == "DELETE" and answer.status == 404:
+                return None  # it has gone by itself meanwhile
             assert answer.status < 400, (method, path, answer.status, said)
             return json.loads(said) if said else None
         finally:

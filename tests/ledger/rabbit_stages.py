@@ -6,8 +6,10 @@ import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ledger_stages import ServedStage, in_processes
+from log_tools import until
 
 from pares.dev import RabbitMQ
 from rabbit_tools import Management
@@ -32,7 +34,14 @@ class RabbitStage(ServedStage):
     def outage(self) -> Generator[None]:
         """Nobody may write to these streams; a connection that could before is another one now."""
         self.management.permit(write=f"^(?!{self.stream})")
-        self.management.cut_connections()
+        before = [_connection(ledger) for ledger in self._opened]
+
+        def cut() -> bool:
+            """The server tells of a new connection a moment after it was made."""
+            self.management.cut_connections()
+            return not any(_connection(ledger) in before for ledger in self._opened)
+
+        until(cut)
         try:
             yield
         finally:
@@ -50,3 +59,7 @@ class RabbitStage(ServedStage):
     def close(self) -> None:
         super().close()
         self.delete()
+
+
+def _connection(ledger: Any) -> object:
+    return ledger._shared.link.now

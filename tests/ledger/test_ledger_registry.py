@@ -85,7 +85,9 @@ def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
-    assert "file://, kafka://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://" in str(caught.value)
+    assert "file://, kafka://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://" in str(
+        caught.value
+    )
     assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "rabbitmq-stream", "redis", "sqlite"]
 
 

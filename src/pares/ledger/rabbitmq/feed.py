@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.base import Entry
 from pares.ledger.rabbitmq.errors import NO_PUBLISHER, NO_STREAM, NOT_AVAILABLE, WORDS, Lost, Refused, unavailable
-from pares.ledger.rabbitmq.frames import FRAME, OVERHEAD, Record, publish, records
+from pares.ledger.rabbitmq.frames import FRAME, OVERHEAD, Record, last_record, publish, records
 from pares.ledger.rabbitmq.link import Link
 from pares.ledger.rabbitmq.settings import log
 from pares.ledger.rabbitmq.streams import ID, answered, asking, subscribe, unsubscribe
@@ -38,7 +38,7 @@ GONE: Final = (NO_STREAM, NO_PUBLISHER)
 _MOST_RECORDS: Final = 65_535
 
 
-class Gone(Exception):
+class Vanished(Exception):
     """The stream is not there, or is none of ours any more."""
 
 
@@ -67,7 +67,7 @@ class Feed:
     # Following -------------------------------------------------------------------------------------------------------
 
     async def follow(self, wire: Wire, offset: int) -> None:
-        """Fill the window from `offset` on, unless that is done already. Raises `Gone`, `Lost` and `Refused`."""
+        """Fill the window from `offset` on, unless that is done already. Raises `Vanished`, `Lost` and `Refused`."""
         async with self._lock:
             if self._wire is wire and self._subscription >= 0:
                 return
@@ -88,19 +88,21 @@ class Feed:
                 self._leave(wire, number)
                 if isinstance(error, Refused) and error.code in GONE:
                     self.forget()
-                    raise Gone from None
+                    raise Vanished from None
                 raise
             if identity is None or self.identity not in (None, identity) or not self._continues(last, early):
                 self._leave(wire, number)
                 self.forget()
-                raise Gone
+                raise Vanished
             self.identity = identity
-            if not self.window.open:
-                self.window.begin(offset)
+            again = self.window.open
+            if not again:
+                self.window.begin(max(offset, 0 if last is None else last.place))
             self._early = None
             for chunk in early:
                 self._put(chunk)
-            self.window.ring()  # something may have come while nobody followed
+            if again:
+                self.window.ring()  # something may have come while nobody followed
 
     def _continues(self, last: Record | None, early: list[Any]) -> bool:
         """Whether what was delivered first is, or comes after, what was seen last."""
@@ -112,15 +114,13 @@ class Feed:
                 "%s: the stream %s has lost entries that were seen here", self._link.settings.where, self.stream
             )
             return False
-        for record in records(early[0]):
-            if record.place == last.place:
-                if record == last:
-                    return True
-                self.lost += 1
-                log.warning("%s: the stream %s has others than were seen", self._link.settings.where, self.stream)
-                return False
-        # Retention has taken it: whether what follows is its continuation can't be told from it, but by the stream's number.
-        return early[0].chunk_first_offset > last.place
+        if early[0].chunk_first_offset > last.place:
+            return True  # retention has taken it: only the stream's number says that what follows is its continuation
+        if records(early[0], last.place, 1) == [last]:
+            return True
+        self.lost += 1
+        log.warning("%s: the stream %s has others than were seen", self._link.settings.where, self.stream)
+        return False
 
     def _leave(self, wire: Wire, number: int) -> None:
         self._subscription, self._early = -1, None
@@ -147,28 +147,24 @@ class Feed:
     def _put(self, chunk: Any) -> None:
         entries: list[Entry] = []
         quiet: set[int] = set()
-        for record in records(chunk):
-            if self._last is not None and record.place <= self._last.place:
-                continue
+        landed: list[tuple[asyncio.Future[int], int]] = []
+        for record in records(chunk, 0 if self._last is None else self._last.place + 1):
             self._last = record
             entries.append(Entry(record.place - 1, chunk.timestamp, record.payload))
             if record.quiet:
                 quiet.add(record.place - 1)
+            if record.writer == self._writer and record.number in self._mine:
+                landed.append((self._mine.pop(record.number), record.place - 1))
         if entries:
             self.window.put(entries, 0, quiet)
-            for record in records(chunk) if self._mine else ():
-                waiting = self._mine.pop(record.number, None) if record.writer == self._writer else None
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(record.place - 1)
+        for waiting, offset in landed:
+            if not waiting.done():
+                waiting.set_result(offset)
 
     def saw(self, chunk: Any) -> bool:
         """The stream's last chunk, as a reader was told now. Returns False if it lacks what was seen."""
-        found = records(chunk)
-        last = self._last
-        if last is None or not found or found[-1].place > last.place:
-            return True
-        same = next((record for record in found if record.place == last.place), None)
-        if found[-1].place == last.place and same == last:
+        last, there = self._last, chunk.chunk_first_offset + chunk.num_records - 1
+        if last is None or there > last.place or (there == last.place and last_record(chunk) == last):
             return True
         self.lost += 1
         self.forget()
@@ -197,7 +193,7 @@ class Feed:
             try:
                 async with asyncio.timeout(self._link.settings.timeout):
                     await self.follow(wire, self.window.high)
-            except Gone:
+            except Vanished:
                 break
             except (Refused, TimeoutError) as error:
                 log.debug("%s: the tail of %s: %r", self._link.settings.where, self.stream, error)
@@ -223,15 +219,18 @@ class Feed:
 
     # Appending -------------------------------------------------------------------------------------------------------
 
-    async def append(self, payloads: Sequence[bytes], urgent: bool, end: int) -> list[int]:
-        """The offsets of `payloads`. `end`: where the partition ends, as far as anybody knows."""
+    async def append(self, payloads: Sequence[bytes], urgent: bool, end: Callable[[Wire], Awaitable[int]]) -> list[int]:
+        """The offsets of `payloads`. `end` asks where the partition ends."""
         settings = self._link.settings
         wire, sent = None, False
         found: list[int] = []
         try:
             async with asyncio.timeout(settings.timeout), self._turn:
                 wire = await self._link.wire()
-                await self.follow(wire, end)
+                if not self.window.open:
+                    await self.follow(wire, await end(wire))
+                else:
+                    await self.follow(wire, self.window.high)
                 await self._declare(wire)
                 for part in self._parts(wire, payloads):
                     self._number += 1
@@ -245,7 +244,7 @@ class Feed:
             return found
         except TimeoutError:
             raise self._link.late(wire, "append", unknown=sent or bool(found)) from None
-        except Gone:
+        except Vanished:
             raise LedgerUnavailable(f"{settings.where}: could not append: the stream {self.stream} is gone") from None
         except Refused as error:
             if error.code in GONE:

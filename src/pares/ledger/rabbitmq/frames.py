@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 _DATA: Final = b"\x00\x53\x75\xb0"
@@ -51,15 +52,24 @@ def publish(publisher: int, writer: int, number: int, payloads: Sequence[bytes],
     return encode_frame(PublishSubBatching(publisher, 1, number, _SUB_BATCH, len(records), len(body), len(body), body))
 
 
-def records(chunk: Any) -> list[Record]:
-    """What a delivered chunk has in it."""
-    found: list[Record] = []
-    for place, message in enumerate(chunk.get_messages(), chunk.chunk_first_offset):
-        data = bytes(message)
-        if len(data) >= _HEAD.size:
-            sign, size, magic, flags, writer, number = _HEAD.unpack_from(data)
-            if sign == _DATA and magic == _MAGIC and size == len(data) - 8:
-                found.append(Record(place, writer, number, bool(flags & _QUIET), data[_HEAD.size :]))
-                continue
-        found.append(Record(place, 0, 0, False, data))
-    return found
+def records(chunk: Any, begin: int = 0, most: int | None = None) -> list[Record]:
+    """What a delivered chunk has in it, from the place `begin` on, at most so many."""
+    skip = max(0, begin - chunk.chunk_first_offset)
+    messages: list[bytes] = chunk.get_messages()
+    return [
+        _record(place, message)
+        for place, message in enumerate(islice(messages, skip, most and skip + most), chunk.chunk_first_offset + skip)
+    ]
+
+
+def last_record(chunk: Any) -> Record:
+    """The last one of a chunk, which is never empty."""
+    return _record(chunk.chunk_first_offset + chunk.num_records - 1, chunk.get_messages()[-1])
+
+
+def _record(place: int, data: bytes) -> Record:
+    if len(data) >= _HEAD.size:
+        sign, size, magic, flags, writer, number = _HEAD.unpack_from(data)
+        if sign == _DATA and magic == _MAGIC and size == len(data) - 8:
+            return Record(place, writer, number, bool(flags & _QUIET), bytes(data[_HEAD.size :]))
+    return Record(place, 0, 0, False, bytes(data))

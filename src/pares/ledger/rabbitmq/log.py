@@ -23,6 +23,7 @@ connection.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Sequence
@@ -36,8 +37,8 @@ from pares.ledger.address import Address, Options
 from pares.ledger.base import MAX_READ_BYTES, Entry
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.rabbitmq.checks import checks, kept
-from pares.ledger.rabbitmq.errors import NO_STREAM, Refused
-from pares.ledger.rabbitmq.feed import Feed
+from pares.ledger.rabbitmq.errors import NO_STREAM, Lost, Refused
+from pares.ledger.rabbitmq.feed import Feed, Vanished
 from pares.ledger.rabbitmq.frames import records
 from pares.ledger.rabbitmq.link import Link
 from pares.ledger.rabbitmq.settings import Settings, check_most, log, take
@@ -50,9 +51,8 @@ FRESH: Final = 0.5
 """Seconds for which the server's last word on the end of a partition is taken for its end."""
 _LARGE: Final = 4.0
 """Seconds that reading the most that a read may return may take, beyond any other request."""
-_FIRST: Final = 4
 _CHUNKS: Final = 500
-"""Chunks that are asked for at once: at first, and at most."""
+"""Chunks that are asked for at once, at the most; the first one is asked for alone."""
 _AT_ONCE: Final = 8 << 20
 """Bytes that are asked for at once, by what chunks had so far."""
 
@@ -153,16 +153,17 @@ class _Shared:
         from rstream.constants import OffsetType
 
         found: list[Entry] = []
-        size, credit, at = 0, _FIRST, offset
+        size, credit, at = 0, 1, offset
         while at < end and len(found) < max_records and size < MAX_READ_BYTES:
             chunks = await peek(wire, stream, OffsetType.OFFSET, at + 1, credit)
             if not chunks:
                 break
             for chunk in chunks:
-                for record in records(chunk):
-                    if at <= record.place - 1:
-                        found.append(Entry(record.place - 1, chunk.timestamp, record.payload))
-                        size += len(record.payload)
+                for record in records(chunk, at + 1, max_records - len(found)):
+                    found.append(Entry(record.place - 1, chunk.timestamp, record.payload))
+                    size += len(record.payload)
+                if len(found) >= max_records:
+                    break
                 at = max(at, chunk.chunk_first_offset + chunk.num_records - 1)
             each = sum(chunk.data_length for chunk in chunks) // len(chunks) + 1
             credit = max(1, min(_CHUNKS, max_records - len(found), _AT_ONCE // each))
@@ -173,14 +174,14 @@ class _Shared:
 
     async def _append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
         feed = self.feed(topic, partition)
-        window = feed.window
-        if not window.open:
-            window.used = time.monotonic()
-        end = window.high if window.open else max(window.known, 0)
+        feed.window.used = time.monotonic()
         try:
-            return await feed.append(payloads, urgent, end)
+            return await feed.append(payloads, urgent, lambda wire: self._end(topic, partition, wire))
         finally:
             self._keep(feed)
+
+    async def _end(self, topic: str, partition: int, wire: Wire) -> int:
+        return (await self._ends(topic, partition, wire)).end
 
     def catch_up(self, window: Window) -> bool:
         """No window is lazy here: everything is pushed."""
@@ -213,9 +214,12 @@ class _Shared:
         window.used = time.monotonic()
         wire = self.link.now
         if wire is None or feed.followed:
-            return
-        if not window.open:
-            window.begin(offset)
+            return  # out of reach: the next read that reaches the log has it followed
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                await feed.follow(wire, offset)
+        except (Vanished, Refused, Lost, TimeoutError) as error:
+            log.debug("%s: the tail of %s: %r", self.settings.where, feed.stream, error)
         self._keep(feed)
 
     def _keep(self, feed: Feed) -> None:
