@@ -61,6 +61,7 @@ class Feed:
         self._subscription = -1
         self._publisher = -1
         self._early: list[Any] | None = None
+        self._dropped = asyncio.Event()
         self._last: Record | None = None
         self._mine: dict[int, asyncio.Future[int]] = {}
 
@@ -76,6 +77,7 @@ class Feed:
             last = self._last
             begin = last.place if last is not None else offset + 1
             self._wire, self._publisher = wire, -1
+            self._dropped = asyncio.Event()
             early: list[Any] = []
             self._early = early
             number, begun = subscribe(wire, self.stream, OffsetType.OFFSET, begin, _CREDIT, self._take)
@@ -180,42 +182,53 @@ class Feed:
 
     def forget(self) -> None:
         """It is another log, or may be one: what was seen of it counts no more."""
-        wire, number = self._wire, self._subscription
-        self._wire, self._last, self.identity, self._publisher = None, None, None, -1
+        self._last, self.identity = None, None
+        self._stop()
+
+    def _stop(self) -> None:
+        """Neither follow nor append any more, until that is begun anew."""
+        wire, number, publisher = self._wire, self._subscription, self._publisher
+        self._wire, self._publisher = None, -1
         if wire is not None and number >= 0:
             self._leave(wire, number)
+        if wire is not None and publisher >= 0:
+            self._retire(wire, publisher)
+        self._dropped.set()
         self.window.shut()
+
+    def _retire(self, wire: Wire, publisher: int) -> None:
+        from rstream import schema
+
+        if not wire.over.done():
+            asked = wire.begin_asking(schema.DeletePublisherResponse, schema.DeletePublisher(wire.next(), publisher))
+            asked.add_done_callback(lambda _: wire.end_publisher(publisher))
 
     async def keep(self) -> None:
         """Follow it on each connection, as long as anybody cares."""
-        while self.window.bells or time.monotonic() < self.window.used + UNUSED:
-            wire = await self._link.wire()
-            try:
-                async with asyncio.timeout(self._link.settings.timeout):
-                    await self.follow(wire, self.window.high)
-            except Vanished:
-                break
-            except (Refused, TimeoutError) as error:
-                log.debug("%s: the tail of %s: %r", self._link.settings.where, self.stream, error)
-                await asyncio.sleep(_AGAIN)
-                continue
-            except Lost:
-                await asyncio.sleep(_AGAIN)
-                continue
-            done, _ = await asyncio.wait({wire.over}, timeout=UNUSED / 2)
-            if done:
-                self.window.doubt()
-            elif self._wire is not wire:
-                break
-        self.unfollow()
-
-    def unfollow(self) -> None:
-        self.followed = False
-        wire, number = self._wire, self._subscription
-        self._wire = None
-        if wire is not None and number >= 0:
-            self._leave(wire, number)
-        self.window.shut()
+        try:
+            while self.window.bells or self._mine or time.monotonic() < self.window.used + UNUSED:
+                wire = await self._link.wire()
+                try:
+                    async with asyncio.timeout(self._link.settings.timeout):
+                        await self.follow(wire, self.window.high)
+                except Vanished:
+                    return
+                except (Lost, Refused, TimeoutError) as error:
+                    log.debug("%s: the tail of %s: %r", self._link.settings.where, self.stream, error)
+                    await asyncio.sleep(_AGAIN)
+                    continue
+                dropped = asyncio.ensure_future(self._dropped.wait())
+                done, _ = await asyncio.wait(
+                    {wire.over, dropped}, timeout=UNUSED / 2, return_when=asyncio.FIRST_COMPLETED
+                )
+                dropped.cancel()
+                if wire.over in done:
+                    self.window.doubt()
+                elif done and self._subscription < 0:
+                    return
+            self._stop()
+        finally:
+            self.followed = False
 
     # Appending -------------------------------------------------------------------------------------------------------
 
@@ -299,6 +312,7 @@ class Feed:
         number, self._subscription, self._publisher, self._wire = self._subscription, -1, -1, None
         if wire is not None and number >= 0:
             wire.end_subscription(number)
+        self._dropped.set()
         self.window.shut()
 
     def _parts(self, wire: Wire, payloads: Sequence[bytes]) -> list[Sequence[bytes]]:

@@ -312,7 +312,8 @@ class RabbitLedger(RabbitLog):
     right to write), `config` (a properties file with client settings) and `options` (the same as a dictionary): `username`,
     `password`, `ssl` with `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_password`, `ssl_check_hostname`.
 
-    Opening warns (logger `pares.rabbitmq`) of what may be lost. Raises `CapabilityError` for a stream with replicas, and for a server that is too old.
+    Opening warns (logger `pares.rabbitmq`) of what may be lost. Raises `CapabilityError` for a stream with replicas, and for a
+    server that is too old.
     """
 
     def __init__(self, address: Address, options: Options) -> None:
