@@ -235,30 +235,36 @@ class Feed:
     async def append(self, payloads: Sequence[bytes], urgent: bool, end: Callable[[Wire], Awaitable[int]]) -> list[int]:
         """The offsets of `payloads`. `end` asks where the partition ends."""
         settings = self._link.settings
-        wire, sent = None, False
+        wire, turn, sent = None, False, False
         found: list[int] = []
         try:
             async with asyncio.timeout(settings.timeout), self._turn:
+                turn = True
                 wire = await self._link.wire()
-                if not self.window.open:
-                    await self.follow(wire, await end(wire))
-                else:
-                    await self.follow(wire, self.window.high)
+                await self.follow(wire, self.window.high if self.window.open else await end(wire))
                 await self._declare(wire)
                 for part in self._parts(wire, payloads):
                     self._number += 1
                     data = publish(self._publisher, self._writer, self._number, part, urgent=urgent)
                     landed = self._mine[self._number] = asyncio.get_running_loop().create_future()
-                    wire.send_raw(data)
-                    sent = True
-                    first = await self._landed(wire, landed, len(part))
+                    try:
+                        wire.send_raw(data)
+                        sent = True
+                        first = await self._landed(wire, landed)
+                    finally:
+                        self._mine.clear()
                     sent = False
                     found += range(first, first + len(part))
             return found
         except TimeoutError:
+            if not turn:
+                why = "another append of this process still waits for the server"
+                raise unavailable(settings.where, "append", why) from None
             raise self._link.late(wire, "append", unknown=sent or bool(found)) from None
         except Vanished:
-            raise LedgerUnavailable(f"{settings.where}: could not append: the stream {self.stream} is gone") from None
+            raise LedgerUnavailable(
+                f"{settings.where}: could not append: the stream {self.stream} is gone", unknown=bool(found)
+            ) from None
         except Refused as error:
             if error.code in GONE:
                 self.forget()
@@ -268,10 +274,8 @@ class Feed:
             raise unavailable(settings.where, "append", why, unknown=bool(found)) from None
         except Lost as error:
             raise unavailable(settings.where, "append", str(error), unknown=sent or bool(found)) from None
-        finally:
-            self._mine.clear()
 
-    async def _landed(self, wire: Wire, landed: asyncio.Future[int], count: int) -> int:
+    async def _landed(self, wire: Wire, landed: asyncio.Future[int]) -> int:
         """The offset of the first of them, once it was read back."""
         await asyncio.wait({landed, wire.over}, return_when=asyncio.FIRST_COMPLETED)
         if not landed.done():
