@@ -45,7 +45,8 @@ class Vanished(Exception):
 class Feed:
     """All methods are for the loop's thread."""
 
-    def __init__(self, link: Link, stream: str, writer: int, window: Window) -> None:
+    def __init__(self, link: Link, stream: str, writer: int, window: Window, doubt: Callable[[], None]) -> None:
+        """`doubt` hears when it may be another log."""
         self.stream = stream
         self.window = window
         self.lost = 0
@@ -53,6 +54,7 @@ class Feed:
         self.identity: int | None = None
         self.followed = False
         self._link = link
+        self._doubt = doubt
         self._writer = writer
         self._number = 0
         self._lock = asyncio.Lock()
@@ -163,26 +165,24 @@ class Feed:
             if not waiting.done():
                 waiting.set_result(offset)
 
-    def saw(self, chunk: Any) -> bool:
-        """The stream's last chunk, as a reader was told now. Returns False if it lacks what was seen."""
-        last, there = self._last, chunk.chunk_first_offset + chunk.num_records - 1
-        if last is None or there > last.place or (there == last.place and last_record(chunk) == last):
-            return True
-        self.lost += 1
-        self.forget()
-        return False
+    @property
+    def last(self) -> Record | None:
+        """The last entry that was seen."""
+        return self._last
 
-    def empty(self) -> bool:
-        """The stream has nothing. Returns False if something was seen in it."""
-        if self._last is None:
-            return True
-        self.lost += 1
-        self.forget()
-        return False
+    def compare(self, last: Record | None, chunk: Any | None) -> None:
+        """`last` was seen before the server was asked for the stream's last chunk (None: it has none), which may lack it."""
+        if last is None:
+            return
+        there = -1 if chunk is None else chunk.chunk_first_offset + chunk.num_records - 1
+        if there < last.place or (there == last.place and last_record(chunk) != last):
+            self.lost += 1
+            self.forget()
 
     def forget(self) -> None:
         """It is another log, or may be one: what was seen of it counts no more."""
         self._last, self.identity = None, None
+        self._doubt()
         self._stop()
 
     def _stop(self) -> None:

@@ -86,7 +86,9 @@ class _Shared:
         found = self._feeds.get((topic, partition))
         if found is None:
             window = self.window(topic, partition)
-            found = Feed(self.link, self.settings.name(topic, partition), self._writer, window)
+            found = Feed(
+                self.link, self.settings.name(topic, partition), self._writer, window, lambda: self.known.doubt(topic)
+            )
             self._feeds[topic, partition] = found
         return found
 
@@ -130,6 +132,7 @@ class _Shared:
 
     async def _ends(self, topic: str, partition: int, wire: Wire) -> Bounds:
         feed = self.feed(topic, partition)
+        last = feed.last  # now: more may come while the server answers
         try:
             found = await self.streams.bounds(wire, feed.stream)
         except Refused as error:
@@ -139,9 +142,8 @@ class _Shared:
             raise
         if feed.identity not in (None, found.identity):
             feed.forget()
-            self.known.doubt(topic)
-        elif not (feed.saw(found.last[-1]) if found.last else feed.empty()):
-            self.known.doubt(topic)
+        elif feed.last is not None:
+            feed.compare(last, found.last)
         return found
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:

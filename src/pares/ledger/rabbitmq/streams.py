@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
     identity: int
     start: int
     end: int
-    last: list[Any]
+    last: Any | None
     """The stream's last chunk, if it has one."""
 
 
@@ -79,7 +79,7 @@ class Streams:
             begin = await peek(wire, stream, OffsetType.FIRST, None, 1)
             first = begin[0].chunk_first_offset - 1 if begin else 0
             self._firsts[found] = first, time.monotonic()
-        return Bounds(found, max(first, trimmed), max(end, trimmed), chunks)
+        return Bounds(found, max(first, trimmed), max(end, trimmed), chunks[-1] if chunks else None)
 
     async def _start(self, wire: Wire, identity: int) -> int:
         try:
