@@ -144,12 +144,8 @@ class Streams:
         try:
             await wire.ask(schema.CreateResponse, schema.Create(wire.next(), stream, named))
         except Refused as error:
-            if error.code == THERE:
-                return False
-            if error.code == PRECONDITION:
-                raise ConfigError(
-                    f"{self._settings.where}: the server refuses the settings of the stream {stream}"
-                ) from None
+            if error.code in (THERE, PRECONDITION):
+                return False  # the latter: with other settings, or as a queue of another kind
             if error.code == NO_RIGHT:
                 raise LedgerUnavailable(
                     f"{self._settings.where}: there is no stream {stream}, and the user may not make it: give it the right to "

@@ -199,7 +199,7 @@ class Wire(asyncio.Protocol):
         self._heard = asyncio.get_running_loop().time()
         self._buffer += data
         while len(self._buffer) >= 4:
-            if self._buffer[:4] == b"AMQP":
+            if self._buffer.startswith(b"AMQP"):
                 self.end(
                     f"{self.server} speaks AMQP there: name the port of the plugin rabbitmq_stream, 5552 unless it is set up "
                     "otherwise"
