@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pares.spark.rows import Faults
 
-# A role is one seat here, whoever leads it. Its window is from its first leader to where the first of the logs ends; who still
-# leads there has said so last a while before.
+# A role is one seat here, whatever group leads it. Its window is from its first leader to where the first of the logs ends; who
+# still leads there has said so last a while before.
 _INTERVALS: Final = "SELECT role, 0 AS seat, a, b FROM {rows} WHERE b > a"
 _WINDOWS: Final = """
 SELECT role, 0 AS seat, min(a) AS a, least({last}, CASE WHEN bool_or(open) THEN max(b) ELSE {last} END) AS b
