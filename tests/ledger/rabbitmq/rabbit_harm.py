@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pares.ledger
@@ -22,9 +22,14 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._to = (host, port)
         self._pairs: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
+
+    def _start(self, work: Callable[..., None], *given: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=given, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         while True:
@@ -39,7 +44,7 @@ class Proxy:
                 continue
             self._pairs += [near, far]
             for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+                self._start(self._pass_on, one, other)
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
         try:
@@ -47,24 +52,29 @@ class Proxy:
                 other.sendall(data)
         except OSError:
             pass
-        for each in (one, other):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        end(one)
+        end(other)
 
     def cut(self) -> None:
         """End all connections, whatever is on its way."""
-        pairs, self._pairs = self._pairs, []
-        for each in pairs:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        for each in self._pairs:
+            end(each)
 
     def close(self) -> None:
-        self._listener.close()
+        end(self._listener)
         self.cut()
+        for thread in self._threads:
+            thread.join()
+        for each in (*self._pairs, self._listener):
+            each.close()
+
+
+def end(plug: socket.socket) -> None:
+    """A thread that waits for it hears of it."""
+    try:
+        plug.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
 
 
 @contextmanager
