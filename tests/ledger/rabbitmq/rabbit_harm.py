@@ -60,9 +60,13 @@ class Proxy:
         for each in self._pairs:
             end(each)
 
-    def close(self) -> None:
+    def shut(self) -> None:
+        """Cut all connections, and take no new ones."""
         end(self._listener)
         self.cut()
+
+    def close(self) -> None:
+        self.shut()
         for thread in self._threads:
             thread.join()
         for each in (*self._pairs, self._listener):

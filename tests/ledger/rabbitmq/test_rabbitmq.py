@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from log_tools import HANG, append_again, payloads, rings, until
+from log_tools import HANG, append_again, open_again, payloads, rings, until
 from rabbit_harm import opened, proxied
 from steady_writer import Writer, check_that_it_stays
 
@@ -87,7 +87,7 @@ def test_a_lost_tail_is_another_log(server: RabbitMQ) -> None:
     shutil.rmtree(data)
     copy.rename(data)
     server.restart(1, timeout=2 * HANG)
-    other = opened(server, "tail")
+    other = open_again(lambda: opened(server, "tail"))
     append_again(other, b"others")
     append_again(other, b"others")
     append_again(other, b"others")
@@ -121,22 +121,34 @@ def test_a_server_that_starts_empty_is_another_log_and_members_go_on() -> None:
         assert again.token > had.token
 
 
-def test_two_members_hand_over_and_take_over_by_silence(server: RabbitMQ) -> None:
-    url = server.stream_url("members")
-    with (
-        pares.Member(url, group="g", roles=["r"], session=1.0, name="a") as one,
-        pares.Member(url, group="g", roles=["r"], session=1.0, name="b") as two,
-    ):
-        until(lambda: one.holds("r") or two.holds("r"))
-        first, second = (one, two) if one.holds("r") else (two, one)
-        had = first.term("r")
-        assert had is not None
-        first.hand_over(second.name)
-        until(lambda: second.holds("r"))
-        assert not had
-        term = second.term("r")
-        assert term is not None
-        assert term.token > had.token
+def test_members_hand_over_and_take_over_by_silence(server: RabbitMQ) -> None:
+    """The one that is cut off can't be heard, and its death can't be proven: it is alive."""
+    with proxied(server) as (proxy, url):
+        there = server.stream_url("members")
+        with (
+            pares.Member(url.replace("/pares", "/members"), group="g", roles=["r"], session=1.0, name="a") as near,
+            pares.Member(there, group="g", roles=["r"], session=1.0, name="b") as far,
+        ):
+            until(lambda: near.holds("r") or far.holds("r"))
+            if near.holds("r"):
+                had = near.term("r")
+                near.hand_over("r", to="b")
+                until(lambda: far.holds("r"))
+                assert not had
+            had = far.term("r")
+            far.hand_over("r", to="a")
+            until(lambda: near.holds("r"))
+            assert not had
+            term = near.term("r")
+            assert had is not None
+            assert term is not None
+            assert term.token > had.token
+            proxy.shut()
+            until(lambda: far.holds("r"))
+            assert not term, "its lease ended before another one began"
+            after = far.term("r")
+            assert after is not None
+            assert after.token > term.token
 
 
 def test_the_bell_is_heard_again_after_a_cut(server: RabbitMQ) -> None:
