@@ -24,6 +24,8 @@ T = TypeVar("T")
 _SOON: Final = 0.02
 _LATER: Final = 0.2
 """Seconds between two attempts to connect: the first ones, and the later ones."""
+_GRACE: Final = 0.5
+"""Seconds for which `close` leaves a request that is under way to its answer."""
 _NEVER: Final = (BAD_LOGIN, NOT_FROM_HERE, NO_VHOST)
 """Codes by which a server says that it will not let this user in."""
 
@@ -41,6 +43,7 @@ class Link:
         self._why = "nothing was heard of the server"
         self._final: ParesError | None = None
         self._news = asyncio.Event()
+        self._calls: set[concurrent.futures.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"pares {settings.where}", daemon=True)
@@ -61,6 +64,7 @@ class Link:
         except BaseException as error:
             work.close()
             raise self._lifetime.closed_error(self.settings.url) if isinstance(error, RuntimeError) else error from None
+        self._calls.add(future)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -68,6 +72,8 @@ class Link:
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self._calls.discard(future)
 
     def do(self, work: Callable[[Wire], Awaitable[T]], doing: str, seconds: float | None = None) -> T:
         """`work` on the connection, for what may be asked twice. Raises `LedgerUnavailable`, also if it takes longer than
@@ -86,6 +92,8 @@ class Link:
         if self._thread.ident is None:
             self._loop.close()
             return
+        # What is under way is about to be answered; an append that was cut off here would be of unknown outcome.
+        concurrent.futures.wait([*self._calls], _GRACE)
         asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
