@@ -66,7 +66,9 @@ class Management:
         found: list[Any] = self.ask("GET", "stream/connections/%2F")
         return found
 
-    def cut_connections(self) -> None:
-        """End all stream connections."""
-        for each in self.connections():
-            self.ask("DELETE", f"stream/connections/%2F/{quote(each['name'], safe='')}")
+    def cut_connections(self) -> set[str]:
+        """End all stream connections, and return their names."""
+        names = {each["name"] for each in self.connections()}
+        for name in names:
+            self.ask("DELETE", f"stream/connections/%2F/{quote(name, safe='')}")
+        return names

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ledger_stages import ServedStage, in_processes
 from log_tools import until
@@ -34,14 +33,10 @@ class RabbitStage(ServedStage):
     def outage(self) -> Generator[None]:
         """Nobody may write to these streams; a connection that could before is another one now."""
         self.management.permit(write=f"^(?!{self.stream})")
-        before = [_connection(ledger) for ledger in self._opened]
-
-        def cut() -> bool:
-            """The server tells of a new connection a moment after it was made."""
-            self.management.cut_connections()
-            return not any(_connection(ledger) in before for ledger in self._opened)
-
-        until(cut)
+        # The server tells of a connection a moment after it was made.
+        until(lambda: len(self.management.connections()) >= len(self._opened))
+        cut = self.management.cut_connections()
+        until(lambda: not cut & {each["name"] for each in self.management.connections()})
         try:
             yield
         finally:
@@ -59,7 +54,3 @@ class RabbitStage(ServedStage):
     def close(self) -> None:
         super().close()
         self.delete()
-
-
-def _connection(ledger: Any) -> object:
-    return ledger._shared.link.now

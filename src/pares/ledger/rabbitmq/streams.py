@@ -114,10 +114,21 @@ class Streams:
             raise
         return True
 
+    async def _begun(self, wire: Wire, stream: str) -> bool:
+        """Whether it is there. A server that was just started lets clients in before it has begun its streams."""
+        until = time.monotonic() + self._settings.connect / 2
+        while True:
+            try:
+                return await self.there(wire, stream)
+            except Refused as error:
+                if error.code != NOT_AVAILABLE or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_PAUSE)
+
     async def settle(self, wire: Wire, topic: str, partitions: int) -> bool:
         """See to it that the log is there; whether it was made. The first partition is made last: a log that is there has
         them all, but while it grows."""
-        if await self.there(wire, self._settings.base(topic)):
+        if await self._begun(wire, self._settings.base(topic)):
             await self._ours(wire, self._settings.base(topic))
             return False
         for partition in reversed(range(partitions)):
