@@ -1,5 +1,5 @@
 """Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS,
-PostgreSQL or Redis for whoever asks for one.
+PostgreSQL, Redis or RabbitMQ for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from planted_secret import Watch
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka, Nats, Postgres, Redis
+    from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -29,9 +29,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-SERVERS = {"nats", "postgres", "redis_server"}
+SERVERS = {"nats", "postgres", "redis_server", "rabbit_server"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "postgres", "redis", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "redis", "rabbitmq", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -42,10 +42,14 @@ REAL = (
     "tests/dev/test_dev_nats",
     "tests/dev/test_dev_postgres",
     "tests/dev/test_dev_redis",
+    "tests/dev/test_dev_rabbitmq",
+    "tests/dev/test_dev_one_server",
     "tests/ledger/kafka/test_kafka",
     "tests/ledger/nats/test_nats",
     "tests/ledger/postgres/test_postgres",
     "tests/ledger/redis/test_redis",
+    "tests/ledger/rabbitmq/test_rabbitmq",
+    "tests/ledger/test_server_troubles",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
     "tests/spark/test_audit_kafka",
@@ -164,4 +168,13 @@ def redis_server() -> Iterator[Redis]:
     from pares.dev import Redis
 
     with Redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbit_server() -> Iterator[RabbitMQ]:
+    """One server for the whole run, which nobody may harm; each test makes streams of its own."""
+    from rabbit_tools import managed
+
+    with managed() as server:
         yield server

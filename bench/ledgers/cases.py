@@ -16,7 +16,7 @@ from typing import Final
 import pares
 from bench.cases import Row, crash, handed_over, spread
 from bench.processes import Troupe
-from pares.dev import Kafka, Nats, Postgres, Redis
+from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
 from pares.runtime.clock import stopwatch
 
 BEGIN, END = "<!-- figures on ledgers -->", "<!-- end of figures on ledgers -->"
@@ -63,6 +63,13 @@ def _redis() -> Iterator[NewUrl]:
         yield lambda: server.stream_url(_name())
 
 
+@contextmanager
+def _rabbitmq() -> Iterator[NewUrl]:
+    """It syncs nothing, unlike the others."""
+    with RabbitMQ() as server:
+        yield lambda: server.stream_url(_name())
+
+
 def _name() -> str:
     return f"bench_{uuid.uuid4().hex[:8]}"
 
@@ -72,6 +79,7 @@ LEDGERS: Final = {
     "sqlite": lambda: _folder("sqlite:///{}.db"),
     "postgres": _postgres,
     "redis": _redis,
+    "rabbitmq": _rabbitmq,
     "nats": _nats,
     "kafka": _kafka,
 }

@@ -61,6 +61,7 @@ PLACES = [
     "postgres://me:{}@host/db",
     "redis://me:{}@127.0.0.1:1/0",
     "redis://:{}@127.0.0.1:1/0",
+    "rabbitmq-stream://me:{}@127.0.0.1:1/s",
     "http://me:{}@host:99999/x",
     "nats://me:{}@[::1/s",
     "nats://me:{}@ho\u2100st/s",

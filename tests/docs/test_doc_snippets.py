@@ -26,7 +26,7 @@ from pares.runtime.death import exit_hooks
 from pares.runtime.work import hang_watcher
 
 if TYPE_CHECKING:
-    from pares.dev import Kafka, Nats, Postgres, Redis
+    from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 CHECKED = (
     "README.md",
@@ -144,6 +144,7 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
             "dsn": '"dbname=shop"',
             "postgresql_at": "postgresql://shop@localhost:5432/shop",
             "redis_at": "redis://localhost:6379/0",
+            "rabbit_at": "rabbitmq-stream://localhost:5552/jobs",
         }[old]
         assert old in text
         text = text.replace(old, new)
@@ -166,7 +167,7 @@ def those(note: str) -> list[Any]:
 
 
 def test_every_block_is_taken_care_of() -> None:
-    known = {"", "environment", "postgres", "postgresql", "kafka", "nats core", "redis", "pytest"}
+    known = {"", "environment", "postgres", "postgresql", "kafka", "nats core", "redis", "rabbitmq", "pytest"}
     assert {s.note for s in ALL if not s.note.startswith("compiled only: ")} <= known
     assert len(ALL) > 15
     for snippet in ALL:
@@ -228,6 +229,11 @@ def test_it_runs_on_core_nats(snippet: Snippet, yours: Yours, nats: Nats) -> Non
 @pytest.mark.parametrize("snippet", those("redis"))
 def test_it_runs_on_redis(snippet: Snippet, yours: Yours, redis_server: Redis) -> None:
     play(snippet, yours, redis_at=redis_server.url)
+
+
+@pytest.mark.parametrize("snippet", those("rabbitmq"))
+def test_it_runs_on_rabbitmq(snippet: Snippet, yours: Yours, rabbit_server: RabbitMQ) -> None:
+    play(snippet, yours, rabbit_at=rabbit_server.url)
     assert yours.calls
 
 

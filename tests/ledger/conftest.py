@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nats_stages import Server
 
 
-SERVED = ["nats", "kafka", "postgres", "redis"]
+SERVED = ["nats", "kafka", "postgres", "redis", "rabbitmq"]
 KINDS = [*sorted(STAGES), "page", *SERVED]
 """`page`: the ledger whose whole code stands in docs/internals.md."""
 NATIVE = ["nats ledger", "core nats"]
@@ -57,6 +57,10 @@ def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage
         from redis_stages import RedisStage
 
         return RedisStage(folder, request.getfixturevalue("redis_server"))
+    if kind == "rabbitmq":
+        from rabbit_stages import RabbitStage
+
+        return RabbitStage(folder, request.getfixturevalue("rabbit_server"))
     if kind == "page":
         from page_stage import PageStage, install
 

@@ -85,8 +85,10 @@ def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
-    assert "file://, kafka://, memory://, nats://, postgresql://, redis://, sqlite://" in str(caught.value)
-    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "redis", "sqlite"]
+    assert "file://, kafka://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://" in str(
+        caught.value
+    )
+    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "rabbitmq-stream", "redis", "sqlite"]
 
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +151,7 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
         "nats",
         "old",
         "postgresql",
+        "rabbitmq-stream",
         "redis",
         "shoe",
         "sqlite",

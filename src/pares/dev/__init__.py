@@ -5,8 +5,8 @@
     with Kafka(nodes=3) as kafka:
         member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
 
-`Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for a ledger or for what is written behind a fence, and
-`Redis(replicas=1)` a Redis and what follows it.
+`Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for a ledger or for what is written behind a fence,
+`Redis(replicas=1)` a Redis and what follows it, and `RabbitMQ()` a RabbitMQ with streams.
 
 Not for production: one machine, small servers, and data that is thrown away unless a folder is named. Nothing is imported
 before it is used.
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from pares.dev.nats.cluster import Nats
     from pares.dev.node import Node
     from pares.dev.postgres import Postgres
+    from pares.dev.rabbitmq import RabbitMQ
     from pares.dev.redis import Redis
 
-__all__ = ["Kafka", "Nats", "Node", "Postgres", "Redis", "Security"]
+__all__ = ["Kafka", "Nats", "Node", "Postgres", "RabbitMQ", "Redis", "Security"]
 
 _WHERE: Final = {
     "Kafka": "kafka.cluster",
     "Nats": "nats.cluster",
     "Node": "node",
     "Postgres": "postgres",
+    "RabbitMQ": "rabbitmq",
     "Redis": "redis",
     "Security": "kafka.settings",
 }

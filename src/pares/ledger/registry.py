@@ -126,6 +126,12 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         look_only=True,
         words="a Redis stream",
     ),
+    "rabbitmq-stream": Scheme(
+        opens="pares.ledger.rabbitmq.log:RabbitLedger",
+        shown=("rabbitmq-stream://HOST:PORT/STREAM",),
+        look_only=True,
+        words="a RabbitMQ stream",
+    ),
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
 """The ledgers that come with pares: the rest of pares knows nothing else of each before it is opened."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -15,7 +13,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from ledger_stages import start_writer
 from log_tools import HANG, append_again, payloads, read_all, until
 from postgres_harm import copy_of, data_of, message, proxied, raw, sql
 from steady_writer import Writer, check_that_it_stays
@@ -81,38 +78,6 @@ def test_what_is_acknowledged_stays(server: Postgres, fault: str) -> None:
     check_that_it_stays(server.url, strike)
 
 
-def test_a_frozen_server_leaves_the_outcome_unknown_and_holds_nobody_for_ever(server: Postgres) -> None:
-    ledger = pares.ledger.open(f"{server.url}?timeout=2")
-    ledger.append(b"0")
-    server.freeze()
-    with pytest.raises(LedgerUnavailable, match=r"whether it happened is unknown.*does not answer in time") as caught:
-        ledger.append(b"1")
-    assert caught.value.unknown
-    for call in (ledger.end, lambda: ledger.read(0, max_records=1, timeout=0), ledger.identity):
-        with contextlib.suppress(LedgerUnavailable):  # they wait no longer than they may
-            call()
-    server.thaw()
-    append_again(ledger, b"2")
-    found = payloads(ledger)
-    assert found[0] == b"0"
-    assert found.count(b"1") <= 1
-    ledger.close()
-
-
-def test_a_server_that_is_away_is_told_from_one_that_may_have_done_it(server: Postgres) -> None:
-    ledger = pares.ledger.open(server.url)
-    ledger.append(b"0")
-    server.stop(1)
-    for turn in range(3):
-        with pytest.raises(LedgerUnavailable) as caught:
-            ledger.append(b"1")
-        assert not caught.value.unknown or turn == 0, "nobody listens there"
-    restart(server)
-    append_again(ledger, b"2")
-    assert payloads(ledger)[-1] == b"2"
-    ledger.close()
-
-
 # Clients that stand still -------------------------------------------------------------------------------------------------
 
 
@@ -130,39 +95,6 @@ def test_a_client_frozen_in_the_middle_of_an_append_holds_nobody_up(server: Post
     until(lambda: ledger.end() == 22)
     assert [len(payload) for payload in payloads(ledger, 20)] == [300_000, 1]
     wire.close()
-    ledger.close()
-
-
-@pytest.mark.processes
-def test_writers_frozen_at_any_moment_hold_nobody_up(server: Postgres) -> None:
-    ledger = pares.ledger.open(server.url)
-    writers = [start_writer(server.url, f"w{number}", 100_000) for number in range(3)]
-    readers: list[threading.Thread] = []
-    try:
-        for writer in writers:
-            assert writer.stdin is not None
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-            readers.append(threading.Thread(target=writer.stdout.read))
-            readers[-1].start()
-        for turn in range(30):
-            victim = writers[turn % 3]
-            os.kill(victim.pid, signal.SIGSTOP)
-            append_again(ledger, b"mine")
-            os.kill(victim.pid, signal.SIGCONT)
-    finally:
-        for writer in writers:
-            writer.kill()
-        for reader in readers:
-            reader.join(HANG)
-        for writer in writers:
-            with writer:
-                pass
-    found = read_all(ledger)
-    assert [entry.offset for entry in found] == list(range(len(found)))
-    assert sum(entry.payload == b"mine" for entry in found) >= 30
     ledger.close()
 
 

@@ -21,41 +21,6 @@ from pares.ledger.postgres.log import PostgresLedger
 from planted_secret import SECRET, leaks
 
 
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        (f"postgresql://me:{SECRET.replace('/', '')}@h/db", "has a password in it.*PGPASSWORD"),
-        ("postgresql://h:5432", "names no database"),
-        ("postgresql://h:5432/", "names no database"),
-        ("postgresql://h/a/b", "names no database"),
-        ("postgresql:///db", "names no server"),
-        ("postgresql://@h/db", "names no user before the @"),
-        ("postgresql://h:0/db", "no HOST:PORT"),
-        ("postgresql://h:99999/db", "no HOST:PORT"),
-        ("postgresql://h/db?table=a;b", "can't name the ledger's table"),
-        ("postgresql://h/db?table=" + "x" * 60, "can't name the ledger's table"),
-        ("postgresql://h/db?colour=red", "unknown option colour"),
-        ("postgresql://h/db?replication=3", "unknown option replication"),
-        ("postgresql://h/db?config=/nowhere/at/all", "can't be read"),
-    ],
-)
-def test_bad_urls(url: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why) as caught:
-        pares.ledger.open(url)
-    assert SECRET.replace("/", "") not in str(caught.value)
-
-
-def test_bad_client_settings() -> None:
-    for options, why in (
-        ({"passwort": SECRET}, "unknown client setting passwort"),
-        ({"user": "you"}, "names a user, and so do"),
-        ("text", "must be a dictionary"),
-    ):
-        with pytest.raises(ConfigError, match=why) as caught:
-            pares.ledger.open("postgresql://me@h/db", options=options)
-        assert not leaks(str(caught.value))
-
-
 @pytest.fixture
 def stage(postgres: Postgres, tmp_path: Any) -> Iterator[PostgresStage]:
     stage = PostgresStage(tmp_path, postgres)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from ledger_stages import start_writer
-from log_tools import HANG, append_again, payloads, read_all, rings, until
+from log_tools import HANG, append_again, payloads, rings, until
 from redis_harm import ask, opened
 from steady_writer import Writer
 
@@ -77,38 +72,6 @@ def test_what_is_acknowledged_stays(server: Redis, fault: str) -> None:
         each.close()
 
 
-def test_a_frozen_server_leaves_the_outcome_unknown_and_holds_nobody_for_ever(server: Redis) -> None:
-    ledger = pares.ledger.open(f"{server.url}?timeout=1")
-    ledger.append(b"0")
-    server.freeze(1)
-    with pytest.raises(LedgerUnavailable, match=r"whether it happened is unknown.*does not answer in time") as caught:
-        ledger.append(b"1")
-    assert caught.value.unknown
-    for call in (ledger.end, lambda: ledger.read(0, max_records=1, timeout=0), ledger.identity):
-        with contextlib.suppress(LedgerUnavailable):  # they wait no longer than they may
-            call()
-    server.thaw(1)
-    append_again(ledger, b"2")
-    found = payloads(ledger)
-    assert found[0] == b"0"
-    assert found.count(b"1") <= 1
-    ledger.close()
-
-
-def test_a_server_that_is_away_is_told_from_one_that_may_have_done_it(server: Redis) -> None:
-    ledger = opened(server)
-    ledger.append(b"0")
-    server.stop(1)
-    for turn in range(3):
-        with pytest.raises(LedgerUnavailable) as caught:
-            ledger.append(b"1")
-        assert not caught.value.unknown or turn == 0, "nobody listens there"
-    server.restart(1, timeout=HANG)
-    append_again(ledger, b"2")
-    assert payloads(ledger)[-1] == b"2"
-    ledger.close()
-
-
 def test_a_script_that_the_server_does_not_know_any_more(server: Redis) -> None:
     ledger = opened(server)
     ledger.append(b"0")
@@ -116,39 +79,6 @@ def test_a_script_that_the_server_does_not_know_any_more(server: Redis) -> None:
     assert ledger.append(b"1") == 1
     ask(server, "SCRIPT", "FLUSH")
     assert payloads(ledger) == [b"0", b"1"]
-    ledger.close()
-
-
-@pytest.mark.processes
-def test_writers_frozen_at_any_moment_hold_nobody_up(server: Redis) -> None:
-    ledger = opened(server)
-    writers = [start_writer(server.url, f"w{number}", 100_000) for number in range(3)]
-    readers: list[threading.Thread] = []
-    try:
-        for writer in writers:
-            assert writer.stdin is not None
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-            readers.append(threading.Thread(target=writer.stdout.read))
-            readers[-1].start()
-        for turn in range(30):
-            victim = writers[turn % 3]
-            os.kill(victim.pid, signal.SIGSTOP)
-            append_again(ledger, b"mine")
-            os.kill(victim.pid, signal.SIGCONT)
-    finally:
-        for writer in writers:
-            writer.kill()
-        for reader in readers:
-            reader.join(HANG)
-        for writer in writers:
-            with writer:
-                pass
-    found = read_all(ledger)
-    assert [entry.offset for entry in found] == list(range(len(found)))
-    assert sum(entry.payload == b"mine" for entry in found) >= 30
     ledger.close()
 
 

@@ -19,45 +19,6 @@ from pares.ledger.redis import link, settings, wire
 from planted_secret import SECRET, leaks
 
 
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        (f"redis://me:{SECRET.replace('/', '')}@h/0", "has a password in it.*REDISCLI_AUTH"),
-        (f"redis://:{SECRET.replace('/', '')}@h/0", "has a password in it.*REDISCLI_AUTH"),
-        ("redis:///0", "names no server"),
-        ("redis://@h/0", "names no user before the @"),
-        ("redis://h:0/0", "no HOST:PORT"),
-        ("redis://h:99999/0", "no HOST:PORT"),
-        ("redis://h/mine", r"names no database: write its number.*\?stream=NAME"),
-        ("redis://h/0/1", "names no database"),
-        ("redis://h/0?stream=a b", "stream=a b is no such name"),
-        ("redis://h/0?sentinel=a b", "sentinel=a b is no such name"),
-        ("redis://h/0?stream=" + "x" * 101, "is no such name"),
-        ("redis://h/0?replicas=-1", "no whole number"),
-        ("redis://h/0?colour=red", "unknown option colour"),
-        ("redis://h/0?replication=3", "unknown option replication"),
-        ("redis://h/0?config=/nowhere/at/all", "can't be read"),
-        ("rediss://h/0", "no scheme known"),
-    ],
-)
-def test_bad_urls(url: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why) as caught:
-        pares.ledger.open(url)
-    assert SECRET.replace("/", "") not in str(caught.value)
-
-
-def test_bad_client_settings() -> None:
-    for options, why in (
-        ({"passwort": SECRET}, "unknown client setting passwort"),
-        ({"username": "you"}, "names a user, and so do"),
-        ({"ssl": "perhaps"}, "ssl is neither true nor false"),
-        ("text", "must be a dictionary"),
-    ):
-        with pytest.raises(ConfigError, match=why) as caught:
-            pares.ledger.open("redis://me@h/0", options=options)
-        assert not leaks(str(caught.value))
-
-
 @pytest.fixture
 def stage(redis_server: Redis, tmp_path: Path) -> Iterator[RedisStage]:
     stage = RedisStage(tmp_path, redis_server)

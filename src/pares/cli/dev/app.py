@@ -7,13 +7,13 @@ import typer
 from pares.cli.common.usage import Family
 from pares.cli.dev.kafka import kafka
 from pares.cli.dev.nats import nats
-from pares.cli.dev.postgres import postgres
-from pares.cli.dev.redis import redis
+from pares.cli.dev.one_server import SERVERS, family
+from pares.cli.dev.show import COMMANDS
 
 dev = typer.Typer(
     cls=Family, no_args_is_help=True, help="Start and end real servers on this machine, for trying and testing."
 )
 dev.add_typer(kafka, name="kafka")
 dev.add_typer(nats, name="nats")
-dev.add_typer(postgres, name="postgres")
-dev.add_typer(redis, name="redis")
+for server in SERVERS:
+    dev.add_typer(family(server), name=COMMANDS[server.kind])

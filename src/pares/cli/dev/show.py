@@ -46,8 +46,20 @@ Port = Annotated[
 ]
 Remove = Annotated[bool, typer.Option("--remove", help="Remove its data too.")]
 
-TITLES = {"kafka": "Kafka", "nats": "NATS", "postgresql": "PostgreSQL", "redis": "Redis"}
-COMMANDS = {"kafka": "kafka", "nats": "nats", "postgresql": "postgres", "redis": "redis"}
+TITLES = {
+    "kafka": "Kafka",
+    "nats": "NATS",
+    "postgresql": "PostgreSQL",
+    "redis": "Redis",
+    "rabbitmq-stream": "RabbitMQ",
+}
+COMMANDS = {
+    "kafka": "kafka",
+    "nats": "nats",
+    "postgresql": "postgres",
+    "redis": "redis",
+    "rabbitmq-stream": "rabbitmq",
+}
 """`pares dev COMMAND`, by the scheme of its ledgers."""
 
 
@@ -96,6 +108,8 @@ def end(kind: str, folder: Path | None, remove: bool, json: bool) -> None:
             alive = list(found.alive().values())
             killed = [process.pid for process in state.end(alive, STOP_SECONDS, _NODES[kind].stop_by)]
             ended = [process.pid for process in alive]
+            for node in found.nodes:
+                _NODES[kind].tidy(node)
             found.running = found.alive()
             state.save(place, found)
             if remove:
@@ -231,6 +245,30 @@ def _log_of_redis() -> str:
     return redis.LOG
 
 
+def _ask_rabbitmq(node: Place) -> None:
+    from pares.core.errors import LedgerUnavailable
+    from pares.dev import rabbitmq
+
+    if not rabbitmq.serves(node.host, node.port):
+        raise LedgerUnavailable(f"{node.address} does not answer")
+
+
+def _log_of_rabbitmq() -> str:
+    from pares.dev import rabbitmq
+
+    return rabbitmq.LOG
+
+
+def _tidy_rabbitmq(node: Place) -> None:
+    from pares.dev import rabbitmq
+
+    rabbitmq.ask_epmd_to_end(node.peer_port)
+
+
+def _nothing(node: Place) -> None:
+    pass
+
+
 class _Node(NamedTuple):
     """What a node of one kind of cluster is asked."""
 
@@ -240,6 +278,8 @@ class _Node(NamedTuple):
     """The name of its log, in its folder."""
     stop_by: signal.Signals = signal.SIGTERM
     """What ends it in good order."""
+    tidy: Callable[[Place], None] = _nothing
+    """Ends what it leaves behind."""
 
 
 _NODES: Final = {
@@ -247,6 +287,7 @@ _NODES: Final = {
     "nats": _Node(_ask_nats, _log_of_nats),
     "postgresql": _Node(_ask_postgres, _log_of_postgres, signal.SIGINT),
     "redis": _Node(_ask_redis, _log_of_redis),
+    "rabbitmq-stream": _Node(_ask_rabbitmq, _log_of_rabbitmq, tidy=_tidy_rabbitmq),
 }
 
 

@@ -1,4 +1,4 @@
-"""`pares dev postgres`: a server that outlives the command that started it, and is ended by another."""
+"""`pares dev postgres | redis | rabbitmq`: a server that outlives the command that started it, and is ended by another."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ def folder() -> Iterator[Path]:
         yield Path(folder) / "server"
 
 
-def run(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "pares", "dev", "postgres", *words, "--folder", str(folder)]
+def run(folder: Path, kind: str, *words: str) -> str:
+    command = [sys.executable, "-m", "pares", "dev", kind, *words, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_up_status_down(folder: Path) -> None:
-    url = run(folder, "up").strip()
+@pytest.mark.parametrize("kind", ["postgres", "redis", "rabbitmq"])
+def test_up_status_down(folder: Path, kind: str) -> None:
+    url = run(folder, kind, "up").strip()
     try:
         with closing(pares.open(url)) as ledger:
             assert ledger.append(b"x") == 0
-        status = json.loads(run(folder, "--json"))
+        status = json.loads(run(folder, kind, "--json"))
         assert status["up"]
         assert status["url"] == url
-        assert json.loads(run(folder, "up", "--json"))["was_up"]
-        assert run(folder, "down") == ""
-        assert not json.loads(run(folder, "--json"))["up"]
-        assert run(folder, "up").strip() == url, "the same data, at the same port"
+        assert json.loads(run(folder, kind, "up", "--json"))["was_up"]
+        assert run(folder, kind, "down") == ""
+        assert not json.loads(run(folder, kind, "--json"))["up"]
+        assert run(folder, kind, "up").strip() == url, "the same data, at the same port"
         with closing(pares.open(url)) as ledger:
             assert ledger.end() == 1
     finally:
-        run(folder, "down", "--remove")
+        run(folder, kind, "down", "--remove")
     assert not (folder / "node-1").exists()

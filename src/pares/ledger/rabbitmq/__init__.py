@@ -1,0 +1,1 @@
+"""RabbitMQ streams as a ledger: a stream for each partition."""

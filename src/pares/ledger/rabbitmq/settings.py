@@ -1,0 +1,177 @@
+"""A `rabbitmq-stream://` URL taken apart, and what the connection is told.
+
+`rabbitmq-stream://[USER@]HOST[:PORT]/STREAM?vhost=/`. A password stands in no URL: it comes from `options={...}` or from a
+properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log line or `repr`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pares.core.errors import ConfigError
+from pares.ledger.address import Address, Options
+from pares.ledger.base import DEFAULT_RETENTION, check_partitions
+from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed
+
+log: Final = logging.getLogger("pares.rabbitmq")
+
+PORT: Final = 5552
+USER: Final = "guest"
+"""The user of a server that was not set up, whom it lets in from its own host only; so is the password."""
+MOST: Final = 200
+"""Partitions of a log: a connection carries 256 subscriptions."""
+_EXAMPLE: Final = "rabbitmq-stream://HOST:PORT/STREAM"
+_STREAM: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_SECRET: Final = re.compile(r"password")
+_NAMES: Final = (
+    "username",
+    "password",
+    "ssl",
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_password",
+    "ssl_check_hostname",
+)
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Settings(Usual):
+    """What a RabbitMQ ledger was opened with."""
+
+    url: str
+    """The URL that opens the ledger again, but for what `options={...}` said."""
+    server: str
+    """HOST:PORT."""
+    vhost: str
+    stream: str
+    user: str
+    client: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """The ledger as messages name it."""
+        vhost = f", vhost {self.vhost}" if self.vhost != "/" else ""
+        return f"rabbitmq-stream://{self.server}/{self.stream}{vhost}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.server.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def password(self) -> str:
+        return str(self.client.get("password", USER if self.user == USER else ""))
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What a TLS connection is made with; None: none is wanted. Raises `ConfigError` for files that can't be read."""
+        client = self.client
+        if not client.get("ssl"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=client.get("ssl_ca_certs"))
+            context.check_hostname = bool(client.get("ssl_check_hostname", True))
+            if client.get("ssl_certfile"):
+                context.load_cert_chain(client["ssl_certfile"], client.get("ssl_keyfile"), client.get("ssl_password"))
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"{self.where}: ssl_ca_certs, ssl_certfile or ssl_keyfile can't be read: {self.scrubbed(str(error))}"
+            ) from None
+        return context
+
+    def scrubbed(self, text: str) -> str:
+        """`text` without the value of any setting that may be a secret."""
+        return scrubbed(text, self.client, _SECRET)
+
+    def base(self, topic: str) -> str:
+        """The stream of a log's partition 0. A topic whose name RabbitMQ would not take, or cut, is named by its hash."""
+        if not topic:
+            return self.stream
+        plain = topic if _PLAIN.fullmatch(topic) else f"~{hashlib.sha256(topic.encode()).hexdigest()[:32]}"
+        return f"{self.stream}:{plain}"
+
+    def name(self, topic: str, partition: int) -> str:
+        """The stream of a partition."""
+        return f"{self.base(topic)}={partition}" if partition else self.base(topic)
+
+    @property
+    def starts(self) -> str:
+        """The stream that keeps where trimmed partitions begin."""
+        return f"{self.stream}=starts"
+
+
+def take(address: Address, options: Options) -> Settings:
+    """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
+    user, at, servers = address.host.rpartition("@")
+    if ":" in user:
+        raise ConfigError(
+            f"{address.shown} has a password in it, which no ledger's URL may: give it as options={{'password': ...}} or in "
+            "config=FILE"
+        )
+    if at and not user:
+        raise ConfigError(f"{address.shown} names no user before the @: write rabbitmq-stream://USER@HOST:PORT/STREAM")
+    found = hosts(Address(address.url, "", servers, "", {}), "server", PORT, _EXAMPLE)
+    if len(found) > 1:
+        raise ConfigError(f"{address.shown} names several servers: a log is kept by one, name that ({_EXAMPLE})")
+    stream = address.path[1:]
+    if _STREAM.fullmatch(stream) is None:
+        raise ConfigError(
+            f"{address.shown} names no stream: write {_EXAMPLE}, with up to 100 letters, digits and _ . - for the stream"
+        )
+    vhost = options.take("vhost")
+    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
+    partitions = options.whole("partitions")
+    if partitions is not None:
+        check_partitions(partitions, address.shown)
+        check_most(partitions, address.shown)
+    patience = options.seconds("timeout", None)
+    readonly = options.flag("readonly")
+    client, path = client_settings(options, "password")
+    options.finish()
+    client = {name: _checked(name, value) for name, value in client.items()}
+    if user and "username" in client:
+        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
+    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    return Settings(
+        partitions=partitions,
+        replication=None,
+        retention=retention,
+        timeout=patience or TIMEOUT,
+        connect=patience or CONNECT,
+        prefix="",
+        readonly=readonly,
+        url=f"rabbitmq-stream://{user}{at}{found[0]}/{stream}{text}",
+        server=found[0],
+        vhost="/" if vhost is None else str(vhost),
+        stream=stream,
+        user=unquote(user) or str(client.get("username") or USER),
+        client=client,
+    )
+
+
+def check_most(partitions: int, what: str) -> None:
+    """Raise for more partitions than a connection can follow."""
+    if partitions > MOST:
+        raise ConfigError(f"{what} has partitions={partitions}: a log on RabbitMQ has at most {MOST}")
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A client setting as it is used: in a properties file all are text."""
+    if name not in _NAMES:
+        raise ConfigError(f"unknown client setting {name}: a rabbitmq-stream:// ledger knows {', '.join(_NAMES)}")
+    if name not in ("ssl", "ssl_check_hostname") or isinstance(value, bool):
+        return value
+    known = _FLAGS.get(str(value).lower())
+    if known is None:
+        raise ConfigError(f"the client setting {name} is neither true nor false")
+    return known

@@ -1,0 +1,98 @@
+"""What can be wrong with the URL and the client settings of a ledger on a server; messages name the remedy and no secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pares.ledger
+from pares.core.errors import ConfigError
+from planted_secret import SECRET, leaks
+
+PLAIN = SECRET.replace("/", "")
+"""As it may stand in a URL."""
+POSTGRES = [
+    ("postgresql://me:{}@h/db", "has a password in it.*PGPASSWORD"),
+    ("postgresql://h:5432", "names no database"),
+    ("postgresql://h:5432/", "names no database"),
+    ("postgresql://h/a/b", "names no database"),
+    ("postgresql:///db", "names no server"),
+    ("postgresql://@h/db", "names no user before the @"),
+    ("postgresql://h:0/db", "no HOST:PORT"),
+    ("postgresql://h:99999/db", "no HOST:PORT"),
+    ("postgresql://h/db?table=a;b", "can't name the ledger's table"),
+    ("postgresql://h/db?table=" + "x" * 60, "can't name the ledger's table"),
+    ("postgresql://h/db?colour=red", "unknown option colour"),
+    ("postgresql://h/db?replication=3", "unknown option replication"),
+    ("postgresql://h/db?config=/nowhere/at/all", "can't be read"),
+]
+REDIS = [
+    ("redis://me:{}@h/0", "has a password in it.*REDISCLI_AUTH"),
+    ("redis://:{}@h/0", "has a password in it.*REDISCLI_AUTH"),
+    ("redis:///0", "names no server"),
+    ("redis://@h/0", "names no user before the @"),
+    ("redis://h:0/0", "no HOST:PORT"),
+    ("redis://h:99999/0", "no HOST:PORT"),
+    ("redis://h/mine", r"names no database: write its number.*\?stream=NAME"),
+    ("redis://h/0/1", "names no database"),
+    ("redis://h/0?stream=a b", "stream=a b is no such name"),
+    ("redis://h/0?sentinel=a b", "sentinel=a b is no such name"),
+    ("redis://h/0?stream=" + "x" * 101, "is no such name"),
+    ("redis://h/0?replicas=-1", "no whole number"),
+    ("redis://h/0?colour=red", "unknown option colour"),
+    ("redis://h/0?replication=3", "unknown option replication"),
+    ("redis://h/0?config=/nowhere/at/all", "can't be read"),
+    ("rediss://h/0", "no scheme known"),
+]
+RABBITMQ = [
+    ("rabbitmq-stream://me:{}@h/s", "has a password in it.*config=FILE"),
+    ("rabbitmq-stream://:{}@h/s", "has a password in it.*config=FILE"),
+    ("rabbitmq-stream:///s", "names no server"),
+    ("rabbitmq-stream://@h/s", "names no user before the @"),
+    ("rabbitmq-stream://h:0/s", "no HOST:PORT"),
+    ("rabbitmq-stream://h:99999/s", "no HOST:PORT"),
+    ("rabbitmq-stream://h,i/s", "a log is kept by one"),
+    ("rabbitmq-stream://h", "names no stream"),
+    ("rabbitmq-stream://h/", "names no stream"),
+    ("rabbitmq-stream://h/a/b", "names no stream"),
+    ("rabbitmq-stream://h/a=b", "names no stream"),
+    ("rabbitmq-stream://h/" + "x" * 101, "names no stream"),
+    ("rabbitmq-stream://h/s?partitions=201", "has at most 200"),
+    ("rabbitmq-stream://h/s?colour=red", "unknown option colour"),
+    ("rabbitmq-stream://h/s?replication=3", "unknown option replication"),
+    ("rabbitmq-stream://h/s?config=/nowhere/at/all", "can't be read"),
+    ("rabbitmq://h/s", "no scheme known"),
+]
+
+
+@pytest.mark.parametrize(("url", "why"), POSTGRES + REDIS + RABBITMQ)
+def test_bad_urls(url: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        pares.ledger.open(url.format(PLAIN) if "{}" in url else url)
+    assert PLAIN not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "why"),
+    [
+        *(
+            (url, {"passwort": SECRET}, "unknown client setting passwort")
+            for url in ("postgresql://me@h/db", "redis://me@h/0", "rabbitmq-stream://me@h/s")
+        ),
+        *(
+            (url, "text", "must be a dictionary")
+            for url in ("postgresql://me@h/db", "redis://me@h/0", "rabbitmq-stream://me@h/s")
+        ),
+        ("postgresql://me@h/db", {"user": "you"}, "names a user, and so do"),
+        ("redis://me@h/0", {"username": "you"}, "names a user, and so do"),
+        ("redis://me@h/0", {"ssl": "perhaps"}, "ssl is neither true nor false"),
+        ("rabbitmq-stream://me@h/s", {"username": "you"}, "names a user, and so do"),
+        ("rabbitmq-stream://me@h/s", {"ssl": "perhaps"}, "ssl is neither true nor false"),
+        ("rabbitmq-stream://me@h/s", {"ssl": True, "ssl_ca_certs": "/nowhere"}, "ssl_ca_certs, ssl_certfile or"),
+    ],
+)
+def test_bad_client_settings(url: str, options: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        pares.ledger.open(url, options=options)
+    assert not leaks(str(caught.value))
