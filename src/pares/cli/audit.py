@@ -45,6 +45,26 @@ def audit(
             help="Another group over the same roles; may be given again. Was each role led at any time by one of them?",
         ),
     ] = None,
+    all_groups: Annotated[
+        bool,
+        typer.Option("--all-groups", help="Every group on the ledger, in one pass over its log; not with --group."),
+    ] = False,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on", metavar="VERDICTS", help="End with 3 for these verdicts, too: some of unsure,slow,missing."
+        ),
+    ] = "",
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver, such as 4g (1g).")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT (here)."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be given again.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Have Spark check whether the promises were kept.
@@ -58,6 +78,10 @@ def audit(
     from pares.core.wire.records import check_name
 
     check_name("--group", group)
+    if all_groups and (also or writes is not None or out is not None or group != DEFAULT_GROUP):
+        raise ConfigError(
+            "--all-groups goes without --group, --also, --writes and --out: audit one group by itself for those"
+        )
     if also and (writes is not None or out is not None):
         raise ConfigError(
             "--also looks at the logs of several groups together: audit each by itself for --writes and --out"
@@ -67,22 +91,54 @@ def audit(
         pass  # what is no ledger is said at once, not when Spark is up
     if out is not None:
         check_folder("--out", out)
+    settings, verdicts = _settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
     from pares.spark.audit import audit as run
-    from pares.spark.session import require
+    from pares.spark.session import require, session
+    from pares.spark.verdict import check_failing
 
+    check_failing(verdicts)
     require()
     if not json:
         say("starting Spark ...")
+    spark = session(memory=memory, master=master, conf=settings)
     if also:
         _together(url, [group, *also], faults, clock_error, json=json)
-    result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error)
+    if all_groups:
+        _all(url, faults, clock_error, verdicts, json=json)
+    result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark)
     if out is not None:
         _report(result, out / "report.html")
     if json:
-        print_json(result.to_json())
+        print_json({**result.to_json(), "exit_code": result.code(verdicts)})
     else:
         _show(result, out)
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(result.code(verdicts))
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    from pares.core.errors import ConfigError
+
+    settings: dict[str, str] = {}
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--conf {setting!r} is no NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _all(url: str, faults: str | None, clock_error: int, verdicts: list[str], *, json: bool) -> None:
+    from pares.spark.audit import audit_all
+
+    found = audit_all(url, faults=faults, clock_error_ms=clock_error)
+    code = max(result.code(verdicts) for result in found)
+    if json:
+        print_json({"groups": [one.to_json() for one in found], "exit_code": code})
+        raise typer.Exit(code)
+    for one in found:
+        console().print(f"group {one.group}", style="bold", markup=False)
+        _show(one, None)
+    raise typer.Exit(code)
 
 
 def _together(url: str, groups: list[str], faults: str | None, clock_error: int, *, json: bool) -> None:
@@ -110,7 +166,7 @@ def _show(result: AuditResult, out: Path | None) -> None:
     from rich.text import Text
 
     screen = console()
-    styles = {"kept": "green", "broken": "bold red", "unsure": "yellow", "slow": "yellow"}
+    styles = {"kept": "green", "broken": "bold red", "unsure": "yellow", "slow": "yellow", "missing": "yellow"}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("promise", "verdict", "evidence"):
         table.add_column(title)
@@ -150,11 +206,21 @@ def _counts(summary: dict[str, Any] | Any) -> list[str]:
         lines.append(
             f"not counted as members: {_count(summary, 'administrators')}, who may lead nothing (pares handover, Admin)"
         )
+    allowed = summary["allowances"]
+    lines.append(
+        f"allowed: {allowed['append_ms']} ms for an append and its read-back, {allowed['error_ms']} ms for clocks that differ, "
+        f"{allowed['resolution_ms']} ms for rounding"
+        + ("" if summary["exclusive"] else f", {allowed['slack_ms']} ms for timers")
+    )
+    if summary["anomalies"]:
+        lines.append("anomalies: " + ", ".join(f"{count} {kind}" for kind, count in summary["anomalies"].items()))
     writes = summary.get("writes")
     if writes is not None:
         lines.append(
             f"{writes['count']} writes: {writes['duplicates']} duplicates, {writes['missing']} missing, "
-            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens"
+            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens, "
+            f"{writes['early']} early, {writes['late']} late, "
+            f"{writes['wrong_member'] + writes['wrong_seat']} by the wrong member or seat"
         )
     return lines
 
