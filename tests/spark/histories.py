@@ -183,16 +183,53 @@ def facts_of(seed: int) -> list[Fact]:
     log, dice = broken(seed), random.Random(seed)
     facts = history(log.group, log.entries)
     if dice.random() < 0.4:
-        facts = [_bent(fact, dice) for fact in facts if fact.kind != "lost" or dice.random() < 0.8]
+        for claim in [fact for fact in facts if refused(fact, facts) and dice.random() < 0.5]:
+            facts = granted(claim, facts)
+        facts = [bent for fact in facts if fact.kind != "lost" or dice.random() < 0.8 for bent in _bent(fact, dice)]
     return facts
 
 
-def _bent(fact: Fact, dice: random.Random) -> Fact:
+def refused(fact: Fact, facts: list[Fact]) -> bool:
+    """Whether it is a claim that counted and was not granted."""
+    claim = fact.kind == "record" and fact.cause == "claim" and fact.counted
+    return bool(claim) and not any(other.kind == "gained" and other.offset == fact.offset for other in facts)
+
+
+def granted(claim: Fact, facts: list[Fact]) -> list[Fact]:
+    """What a fold would have said that lets this refused claim pass: it takes the seat from whoever holds it there."""
+    assert claim.offset is not None
+    place = (claim.offset, claim.at_ms, claim.role, claim.seat)
+    token = BASE + claim.offset
+    ours = [fact for fact in facts if fact.kind in ("gained", "lost") and fact[3:5] == place[2:]]
+    before = [fact for fact in ours if fact.offset is not None and fact.offset < claim.offset]
+    added = [Fact("gained", *place, token, claim.member, claim.member, cause="claim")]
+    holder = max((fact for fact in before if fact.kind == "gained"), key=_offset, default=None)
+    if holder is None or any(fact.kind == "lost" and fact.token == holder.token for fact in before):
+        return [*facts, *added]
+    added.insert(0, Fact("lost", *place, holder.token, holder.member, claim.member, cause="claim", name=claim.member))
+    # What the holder loses later is the new holder's to lose.
+    theirs = {id(fact) for fact in ours if fact.kind == "lost" and fact.token == holder.token and fact not in before}
+    moved = [fact._replace(token=token, member=claim.member) if id(fact) in theirs else fact for fact in facts]
+    return [*moved, *added]
+
+
+def _offset(fact: Fact) -> int:
+    assert fact.offset is not None
+    return fact.offset
+
+
+def _bent(fact: Fact, dice: random.Random) -> list[Fact]:
     if fact.kind == "gained" and fact.token is not None and dice.random() < 0.2:
-        return fact._replace(token=fact.token - dice.choice([1, 40]))
+        return [fact._replace(token=fact.token - dice.choice([1, 40]))]
     if fact.kind == "gained" and dice.random() < 0.1:
-        return fact._replace(member="m1~0")
-    return fact
+        return [fact._replace(member="m1~0")]
+    if fact.kind == "lost" and dice.random() < 0.1:
+        return [fact._replace(cause=dice.choice(["release", "obituary", "leave"]))]
+    if fact.kind == "lost" and dice.random() < 0.1:
+        return [fact, fact._replace(offset=_offset(fact) + 3, cause="release")]  # lost twice
+    if fact.kind == "lost" and dice.random() < 0.1:
+        return [fact._replace(member=None)]  # lost by nobody
+    return [fact]
 
 
 def table_of(seeds: Iterable[int]) -> pa.Table:

@@ -280,11 +280,17 @@ def story(seed: int, roles: int = 20, members: int = 6, steps: int = 400) -> Scr
 
 
 def _succeed(log: Scribe, dice: random.Random, live: list[str], free: dict[str, int]) -> None:
-    """No seat is without a leader for much longer than is promised, as long as somebody lives."""
+    """All that live beat in time (R16), and no seat is without a leader for much longer than is promised, as long as somebody
+    lives."""
+    for member in live:
+        if log.silent(member) > log.session // 4:
+            log.beat(member)
     for role, since in free.items():
         term = log.holder(role)
         if term is not None and term.member in live:
-            free[role] = log.now
+            if term.start is None and log.now > since + 600:
+                log.lead(term)
+            free[role] = since if term.start is None else log.now
         elif (term is None and log.now > since + 600) or (
             term is not None and log.silent(term.member) > log.session + 10
         ):
@@ -306,7 +312,7 @@ def _silent_claim(log: Scribe, dice: random.Random, live: list[str], role: str) 
 def _freeze(log: Scribe, dice: random.Random, live: list[str], term: Truth) -> None:
     """The holder stands still for more than a session; it is succeeded, thaws, and tells when its lease had run out."""
     others = [m for m in live if m != term.member]
-    lease_end = log.now + log.lease - dice.randrange(1, 200)
+    lease_end = log.now - log.silent(term.member) + log.lease - dice.randrange(1, 200)
     log.sleep(log.session + dice.randrange(50))
     for member in others:
         log.beat(member)

@@ -6,8 +6,8 @@ against each other as intervals (what physically happened); the sink's rows are 
 in its favour: what it did not say is bounded by its lease.
 
     log --fold--> facts --SQL--> terms --SQL--> overlaps, gaps, takeovers, moves, balance
-    facts, terms, raw records --rules--> violations, anomalies          sink's rows --rules--> findings          all -->
-    verdicts
+    facts, terms, raw records --rules--> violations, anomalies          sink's rows --rules--> findings
+    all --> verdicts
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -34,13 +33,14 @@ from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.logs import Opened, open_to_read
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
-from pares.spark.session import out_of_memory, session
+from pares.spark.session import out_of_memory, require_rows, session
 from pares.spark.verdict import Promise
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from pares.spark.reading import Reading
     from pares.spark.rows import Faults
     from pares.spark.tables import Engine
 
@@ -53,8 +53,7 @@ class AuditResult:
     ledger: str
     tables: Mapping[str, pa.Table]
     """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also
-    sink_findings:
-    see `schema.TABLES`."""
+    sink_findings: see `schema.TABLES`."""
     summary: Mapping[str, Any]
     promises: list[Promise]
     frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
@@ -91,9 +90,8 @@ class AuditResult:
     def write(self, out: str | Path, form: Literal["parquet", "jsonl"] = "parquet") -> list[Path]:
         """Writes each table to a file of its own in the folder `out`, and `summary.json`; returns the files.
 
-        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file
-        is there
-        whole or not at all. Files of an earlier audit are replaced.
+        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file is
+        there whole or not at all. Files of an earlier audit are replaced.
         """
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,9 +150,8 @@ def audit(
 ) -> AuditResult:
     """Audits `group` on the ledger at the URL `ledger`.
 
-    Promised: nothing is written to the ledger or to the sink, and no setting of `spark` is changed; the log is read
-    once; the log's
-    part of the verdict is exact; what physically happened is called broken only where clocks that are off by no more than
+    Promised: nothing is written to the ledger or to the sink, and no setting of `spark` is changed; the log is read once; the
+    log's part of the verdict is exact; what physically happened is called broken only where clocks that are off by no more than
     `clock_error_ms` can't explain it.
     Not promised: anything about what was deleted from the log, or about members that lie about their beliefs.
 
@@ -167,19 +164,26 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
-    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. They say
-    the same.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. All say the
+              same. With `python` and no `spark`, none is started, and no Java is needed: a log of up to
+              `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file of `faults`;
+              `frames` has nothing then, and `tables` all rows.
 
-    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a
-    heap that is
-    too small, and for a group that writes a newer format than this version reads, `LedgerUnavailable` for a ledger that can't
-    be reached, and `LedgerGap` for one whose beginning is deleted faster than it can be read.
+    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap
+    that is too small, for a log too long to be judged without Spark, and for a group that writes a newer format than this
+    version reads, `LedgerUnavailable` for a ledger that can't be reached, and `LedgerGap` for one whose beginning is deleted
+    faster than it can be read.
     """
     check_name("a group's name", group)
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
         place, induced = _place(opened, group)
+    if engine == "python" and spark is None:
+        result = _plainly(place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
+        if out is not None:
+            result.write(out, form)
+        return result
     spark = spark if spark is not None else session()
     with _in_memory():
         (result,) = _audits(
@@ -272,12 +276,7 @@ def _audits(
     short = reading.entries <= SMALL
     with tables.interpreted(spark, short=short):
         frames = tables.of_log(facts, struck, allowed, short=short, engine=engine, here=reading.here)
-        heads = {row["g"]: row for row in frames.rows("groups").to_pylist() if row["first_ms"] is not None}
-        if not heads:
-            raise ConfigError(reading.nothing(group))
-        for head in heads.values():
-            if head["newer"] is not None:
-                raise CapabilityError(head["newer"])
+        heads = _heads(frames.rows("groups").to_pylist(), reading, group)
         sums = tables.sums(frames, short=short)
         shown, here = tables.shown(frames, short=short)
         held = {name: tables.kept(frame, here.get(name), one=group is not None) for name, frame in shown.items()}
@@ -288,15 +287,61 @@ def _audits(
         held["sink_findings"] = tables.kept(sink[0], one=True)
     found: list[AuditResult] = []
     for name in sorted(heads):
-        head = {**heads[name], "log_from": reading.start}
+        head = heads[name]
         of_group = {what: {**rows, name: rows.get(name, []) + rows.get(None, [])}[name] for what, rows in sums.items()}
         own_tables = {table: _of_group(rows, name) for table, rows in held.items()}
         whole = {table: frame.where(f"g IS NULL OR g = {_quoted(name)}").drop("g") if "g" in frame.columns else frame
                  for table, frame in shown.items()}  # fmt: skip
-        case = _case(head, of_group, None if sink is None else sink[1], allowed)
-        summary = _summary(head, of_group, case)
+        case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
+        summary = verdict.summary(head, of_group, case)
         found.append(AuditResult(name, ledger, own_tables, summary, verdict.judge(case), whole))
     return found
+
+
+def _plainly(
+    place: tuple[str, int],
+    group: str,
+    ledger: str,
+    options: Mapping[str, str],
+    allowed: Allowed,
+    faults: Any,
+    writes: Any,
+    *,
+    induced: bool,
+) -> AuditResult:
+    """The audit without Spark: `_audits` in plain Python."""
+    require_rows()
+    from pares.spark import tables
+    from pares.spark.plain.tables import MOST, of_log
+    from pares.spark.reading import Reading
+    from pares.spark.rows import fault_named
+    from pares.spark.sums import plain
+
+    if writes is not None or isinstance(faults, str | Path) or hasattr(faults, "sparkSession"):
+        raise ConfigError(
+            "without Spark the log alone is judged: leave out the writes and the file of faults, or --engine"
+        )
+    reading = Reading(None, *place, options, ledger)
+    facts = reading.rows(group, induced=induced, error_ms=allowed.error_ms, most=MOST)
+    struck = [{"at_ms": at, "member": member, "fault": fault_named(fault)} for at, member, fault in faults or ()]
+    rows = of_log(facts, struck, allowed)
+    head = _heads(rows["groups"], reading, group)[group]
+    sums = plain(rows)
+    of_group = {what: found.get(group, []) + found.get(None, []) for what, found in sums.items()}
+    case = verdict.case_of(head, of_group, None, allowed)
+    held = {name: _of_group(tables.ordered(table), group) for name, table in tables.shown_here(rows).items()}
+    return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case))
+
+
+def _heads(groups: Iterable[Row], reading: Reading, group: str | None) -> dict[str, Row]:
+    """The groups that the log tells of, by name."""
+    heads = {row["g"]: {**row, "log_from": reading.start} for row in groups if row["first_ms"] is not None}
+    if not heads:
+        raise ConfigError(reading.nothing(group))
+    for head in heads.values():
+        if head["newer"] is not None:
+            raise CapabilityError(head["newer"])
+    return heads
 
 
 def _of_group(table: pa.Table, group: str) -> pa.Table:
@@ -333,22 +378,6 @@ def _at_sink(
     return found, {**sums, "writes": {"count": rows.count()}}
 
 
-def _case(head: Row, sums: Mapping[str, list[Row]], sink: dict[str, Row] | None, allowed: Allowed) -> verdict.Case:
-    counts = _counts(sums)
-    return verdict.Case(
-        terms=counts.get("terms", 0),
-        beliefs=counts.get("beliefs", 0),
-        found=sums["found"],
-        overlaps=next(iter(sums["overlaps"]), {}),
-        sudden=next(iter(sums["sudden"]), None),
-        sink=sink,
-        writes=0 if sink is None else sink["writes"]["count"],
-        overlap_ms=head["overlap_ms"] or 0,
-        split=head["split"],
-        allowed=allowed,
-    )
-
-
 def warm_up(spark: SparkSession) -> None:
     """Audits a group of one member, so that Spark has done everything once: the next audit takes a third of the time.
 
@@ -368,54 +397,6 @@ def warm_up(spark: SparkSession) -> None:
             ledger.append_many([encode(record) for record in records])
         rows = spark.range(1).selectExpr("'r' AS role", "4L AS token", "2L AS at_ms")
         audit(url, "warm", rows, [(1, "a", "crash")], spark=spark)
-
-
-def _counts(sums: Mapping[str, list[Row]]) -> dict[str, int]:
-    counts = Counter[str]()
-    for row in sums["counts"]:
-        counts[row["what"]] += row["count"]
-    return counts
-
-
-def _summary(head: Row, sums: Mapping[str, list[Row]], case: verdict.Case) -> dict[str, Any]:
-    counts = _counts(sums)
-    overlaps = case.overlaps
-    summary: dict[str, Any] = {
-        "from_ms": head["first_ms"],
-        "to_ms": head["last_ms"],
-        "log_from": head["log_from"],
-        "records_from": head["first_offset"],
-        "records_to": head["last_offset"],
-        "members": head["members"],
-        "administrators": head["administrators"],
-        "roles": head["roles"],
-        "seats": head["seats"],
-        "exclusive": not head["overlap_ms"],
-        "overlap_ms": head["overlap_ms"] or 0,
-        "terms": case.terms,
-        "moves": counts.get("moves", 0),
-        "takeovers": verdict.by_cause(sums["takeovers"]),
-        "gaps": verdict.by_cause(sums["gaps"]),
-        "overlaps": {
-            **{name: overlaps.get(name, 0) for name in ("certain", "unsure", "expected")},
-            "double_ms": counts.get("double_ms", 0),
-        },
-        "violations": {f"{row['rule']} {row['verdict']}": row["count"] for row in case.found},
-        "anomalies": {what[8:]: count for what, count in sorted(counts.items()) if what.startswith("anomaly ")},
-        "allowances": asdict(case.allowed),
-        "clock_step_ms": head["step_ms"],
-        "bad_records": counts.get("bad_records", 0),
-    }
-    if case.sink is not None:
-        rules = {rule: row["count"] for rule, row in case.sink.items() if rule != "writes"}
-        names = ("unreadable", "late", "early", "stale", "unknown", "wrong_member", "wrong_seat")
-        summary["writes"] = {
-            "count": case.writes,
-            **{name: rules.get(name, 0) for name in names},
-            "duplicates": rules.get("duplicate", 0),
-            "missing": rules.get("missing", 0),
-        }
-    return summary
 
 
 def _remove(place: Path) -> None:

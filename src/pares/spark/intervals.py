@@ -217,19 +217,22 @@ FROM o JOIN {groups} w ON w.g = o.g LEFT JOIN s ON s.g = o.g AND s.role = o.role
 """
 
 SEGMENTS: Final = """
-WITH e AS (SELECT g, role, seat, x.ts, x.d, 0 AS w FROM {intervals}
+WITH e AS (SELECT g, role, seat, x.ts, x.d, 0 AS w, 0 AS touch FROM {intervals}
            LATERAL VIEW inline(array(struct(a AS ts, 1 AS d), struct(b AS ts, -1 AS d))) x AS ts, d WHERE b > a
            UNION ALL
-           SELECT g, role, seat, x.ts, 0 AS d, x.w FROM {windows}
+           -- A belief of less than a millisecond: the seat was led there, and what lies around it are two gaps.
+           SELECT g, role, seat, a, 0, 0, 1 FROM {intervals} WHERE b = a
+           UNION ALL
+           SELECT g, role, seat, x.ts, 0 AS d, x.w, 0 FROM {windows}
            LATERAL VIEW inline(array(struct(a AS ts, 1 AS w), struct(b AS ts, -1 AS w))) x AS ts, w WHERE b > a),
- net AS (SELECT g, role, seat, ts, sum(d) AS d, sum(w) AS w FROM e GROUP BY g, role, seat, ts),
- runs AS (SELECT g, role, seat, ts, sum(d) OVER earlier AS depth, sum(w) OVER earlier AS inside,
+ net AS (SELECT g, role, seat, ts, sum(d) AS d, sum(w) AS w, max(touch) AS touch FROM e GROUP BY g, role, seat, ts),
+ runs AS (SELECT g, role, seat, ts, touch, sum(d) OVER earlier AS depth, sum(w) OVER earlier AS inside,
                  lead(ts) OVER (PARTITION BY g, role, seat ORDER BY ts) AS b
           FROM net WINDOW earlier AS (PARTITION BY g, role, seat ORDER BY ts ROWS UNBOUNDED PRECEDING)),
- kinds AS (SELECT g, role, seat, ts AS a, b, CASE WHEN depth > 1 THEN 'double' ELSE 'none' END AS what
+ kinds AS (SELECT g, role, seat, ts AS a, b, touch, CASE WHEN depth > 1 THEN 'double' ELSE 'none' END AS what
            FROM runs WHERE b IS NOT NULL AND (depth > 1 OR depth = 0 AND inside > 0)),
  -- Neighbours of one kind (depth 2, then 3, then 2) are one stretch.
- cuts AS (SELECT *, CASE WHEN lag(b) OVER s <=> a THEN 0 ELSE 1 END AS cut
+ cuts AS (SELECT *, CASE WHEN lag(b) OVER s <=> a AND (touch = 0 OR what = 'double') THEN 0 ELSE 1 END AS cut
           FROM kinds WINDOW s AS (PARTITION BY g, role, seat, what ORDER BY a)),
  whole AS (SELECT *, sum(cut) OVER (PARTITION BY g, role, seat, what ORDER BY a ROWS UNBOUNDED PRECEDING) AS n FROM cuts)
 SELECT g, role, seat, what, min(a) AS a, max(b) AS b FROM whole GROUP BY g, role, seat, what, n
@@ -351,7 +354,8 @@ def windows(facts: DataFrame, groups: DataFrame) -> DataFrame:
 def segments(intervals: DataFrame, windows: DataFrame) -> DataFrame:
     """Stretches (g, role, seat, what, a, b) with nobody (`none`, inside the windows) or several (`double`).
 
-    `intervals` has (g, role, seat, a, b); those that are empty, or of which an end is NULL, take no part.
+    `intervals` has (g, role, seat, a, b); those of which an end is NULL take no part. One that is empty (a = b) fills nothing,
+    and divides the stretch without anybody in which it lies.
     """
     return intervals.sparkSession.sql(SEGMENTS, intervals=intervals, windows=windows)
 

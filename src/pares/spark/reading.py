@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from pares.core import errors
-from pares.core.errors import LedgerGap, ParesError
+from pares.core.errors import CapabilityError, LedgerGap, ParesError
+from pares.core.wire.records import BadRecord, decode
 from pares.ledger.bus import BUS_TOPIC
 from pares.ledger.registry import scheme_of
 from pares.spark.facts import folding as fold
@@ -44,20 +46,23 @@ SMALL: Final = 20_000
 """Up to so many entries are read and folded by this very process: Spark's workers take longer to start."""
 MOST_RANGES: Final = 8
 """In so many ranges at the most: each keeps a client of its own busy."""
+_NAMED: Final = 10
+"""As many groups are named where the one that is asked for is not there."""
 _RAISED: Final = re.compile(r"^(?:\S*\.)?pares\.core\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class Reading:
-    """A topic of a ledger, as Spark reads it.
+    """A topic of a ledger, as Spark reads it; without a session (`spark` None) it can only be read here, by `rows`.
 
     `url` is good in whatever folder it is opened; `told` is how the user has called it. `claims_in`: the partition in which
     groups run claims.
     """
 
     def __init__(
-        self, spark: SparkSession, url: str, claims_in: int, client: Mapping[str, str], told: str | None = None
+        self, spark: SparkSession | None, url: str, claims_in: int, client: Mapping[str, str], told: str | None = None
     ) -> None:
-        spark.dataSource.register(LedgerSource)
+        if spark is not None:
+            spark.dataSource.register(LedgerSource)
         self._told = told or url
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
         self._bus = url.endswith(f"#{BUS_TOPIC}")
@@ -70,13 +75,14 @@ class Reading:
 
         `induced`: the group runs a protocol of NELI's family, or any may, so all partitions are read.
         """
+        assert self._spark is not None
         for left in reversed(range(TRIES)):
             self.look(everywhere=induced)
-            starts = {number: start for number, (start, _) in self._bounds.items()}
             try:
                 if self.entries <= SMALL:
-                    return self._here(group, starts, error_ms)
-                frame = fold.facts(self._entries(), group, starts, self._partition, error_ms, bus=self._bus)
+                    self.here = self._here(group, error_ms)
+                    return self._spark.createDataFrame(self.here)
+                frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
                 raised = _as_raised(error)
@@ -87,18 +93,35 @@ class Reading:
                 raise raised from None
         raise AssertionError("the last try returns or raises")
 
-    def _here(self, group: str | None, starts: dict[int, int], error_ms: int) -> DataFrame:
-        """The same facts, folded by this process."""
+    def rows(self, group: str, *, induced: bool, error_ms: int, most: int) -> pa.Table:
+        """The same facts, folded by this process. Raises `CapabilityError` for a log of more than `most` entries."""
+        for left in reversed(range(TRIES)):
+            self.look(everywhere=induced)
+            if self.entries > most:
+                raise CapabilityError(
+                    f"{self._told} has {self.entries} records, and without Spark at most {most} are judged: install a Java "
+                    "and leave out --engine"
+                )
+            try:
+                return self._here(group, error_ms)
+            except LedgerGap:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _starts(self) -> dict[int, int]:
+        return {number: start for number, (start, _) in self._bounds.items()}
+
+    def _here(self, group: str | None, error_ms: int) -> pa.Table:
         found: list[Any] = []
         with open_to_read(self._url, self._client) as opened:
             for number, (low, high) in self._bounds.items():
                 claims = number == self._partition
-                share = fold.Partition(group, number, starts[number], claims=claims, error_ms=error_ms, bus=self._bus)
+                share = fold.Partition(group, number, low, claims=claims, error_ms=error_ms, bus=self._bus)
                 for entries in entries_of(opened.log, number, low, high):
                     found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
                 found += [batch for name, rows in share.finish() for batch in batches(name, rows)]
-        self.here = pa.Table.from_batches(found, arrow_schema())
-        return self._spark.createDataFrame(self.here)
+        return pa.Table.from_batches(found, arrow_schema())
 
     @property
     def entries(self) -> int:
@@ -112,8 +135,7 @@ class Reading:
 
     def nothing(self, group: str | None) -> str:
         """Why there is nothing of `group` to audit."""
-        log = self._source().load()
-        groups = [row["g"] for row in log.where("g IS NOT NULL").select("g").distinct().sort("g").limit(10).collect()]
+        groups = self._groups()
         where = f"partition {self._partition} of {self._told}"
         if group in groups:
             return (
@@ -124,6 +146,20 @@ class Reading:
         if group is None:
             return f"there is no group to audit in {where}: {has}"
         return f"there is no group {group!r} in {where}: {has}"
+
+    def _groups(self) -> list[str]:
+        """Some groups that have records there."""
+        if self._spark is not None:
+            log = self._source().load().where("g IS NOT NULL")
+            return [row["g"] for row in log.select("g").distinct().sort("g").limit(_NAMED).collect()]
+        found: set[str] = set()
+        with open_to_read(self._url, self._client) as opened:
+            low, high = first_and_end(opened.log, self._partition)
+            for entries in entries_of(opened.log, self._partition, low, high):
+                for entry in entries:
+                    with suppress(BadRecord):
+                        found.add(decode(entry.payload).g)
+        return sorted(found)[:_NAMED]
 
     def look(self, *, everywhere: bool = False) -> None:
         """Fixes the bounds: of the partition for claims, or of all."""
@@ -150,6 +186,7 @@ class Reading:
         return max(1, min(MOST_RANGES, longest // PER_RANGE))
 
     def _source(self) -> Any:
+        assert self._spark is not None
         source = self._spark.read.format("pares").option("url", self._url).option("partition", str(self._partition))
         for name, value in self._client.items():
             source = source.option(f"kafka.{name}", value)

@@ -10,6 +10,7 @@ must do, and equal times are held against nobody.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -51,17 +52,24 @@ _MIDDLE: Final = "SELECT percentile_approx(at_ms, 0.5) AS middle FROM {rows}"
 _UNITS: Final = {"seconds": (10**9, 10**11), "microseconds": (10**14, 10**17), "nanoseconds": (10**17, 2**63)}
 """From 2001 on, what a time of these days is in another unit."""
 
-# What people and tools call the same thing.
-_FAULT_WORDS: Final = """
-CASE WHEN lower(fault) RLIKE '^(crash|kill|sigkill|die|died|power)' THEN 'crash'
-     WHEN lower(fault) RLIKE '^(freeze|frozen|froze|sigstop|suspend|hang)' THEN 'freeze'
-     WHEN lower(fault) RLIKE '^(thaw|sigcont|wake|unfreeze)' THEN 'thaw'
-     WHEN lower(fault) RLIKE '^(cut|partition|isolate|deaf)' THEN 'cut'
-     WHEN lower(fault) RLIKE '^(add|join|start|new)' THEN 'join'
-     WHEN lower(fault) RLIKE '^drain' THEN 'drain'
-     WHEN lower(fault) RLIKE '^(leave|left|close|quit)' THEN 'leave'
-     ELSE lower(fault) END
-"""
+_CALLED: Final = {
+    "crash": "crash|kill|sigkill|die|died|power",
+    "freeze": "freeze|frozen|froze|sigstop|suspend|hang",
+    "thaw": "thaw|sigcont|wake|unfreeze",
+    "cut": "cut|partition|isolate|deaf",
+    "join": "add|join|start|new",
+    "drain": "drain",
+    "leave": "leave|left|close|quit",
+}
+"""What people and tools call each fault, by how it begins."""
+_WHEN: Final = (f"WHEN lower(fault) RLIKE '^({words})' THEN '{fault}'" for fault, words in _CALLED.items())
+_FAULT_WORDS: Final = f"CASE {' '.join(_WHEN)} ELSE lower(fault) END"
+
+
+def fault_named(told: str) -> str:
+    """The audit's word for a fault, where there is one."""
+    told = told.lower()
+    return next((fault for fault, words in _CALLED.items() if re.match(words, told)), told)
 
 
 class SqliteRows(DataSource):

@@ -176,6 +176,11 @@ def require() -> None:
         require_java()
 
 
+def require_rows() -> None:
+    """Raises `CapabilityError` without what an audit in plain Python needs: the extra `spark`, and no Java."""
+    _import()
+
+
 def _import() -> None:
     try:
         import pyarrow  # noqa: F401

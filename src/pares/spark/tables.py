@@ -7,7 +7,7 @@ driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -115,6 +115,13 @@ def of_log(
 
 def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
     """`_RECORDS`, `_FACTS` and `_BAD` of rows that are here."""
+    for name, rows in divided(here).items():
+        frames.held[name] = rows
+        frames[name] = spark.createDataFrame(rows)
+
+
+def divided(here: pa.Table) -> dict[str, pa.Table]:
+    """Of the rows of a fold: `records`, `facts` and `bad_records`."""
     import pyarrow as pa
 
     kinds = here.column("kind").to_pylist()
@@ -122,12 +129,12 @@ def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
     def of(kind: Callable[[str], bool]) -> pa.Table:
         return here.filter(pa.array([kind(one) for one in kinds], pa.bool_()))
 
-    frames.held["records"] = of(lambda kind: kind == "record").select(_RAW.split(", "))
-    frames.held["facts"] = of(lambda kind: kind != "record")
     bad = of(lambda kind: kind == "bad").select(["g", "offset", "cause", "payload", "at_ms"])
-    frames.held["bad_records"] = bad.rename_columns(["g", "offset", "reason", "payload", "at_ms"])
-    for name in ("records", "facts", "bad_records"):
-        frames[name] = spark.createDataFrame(frames.held[name])
+    return {
+        "records": of(lambda kind: kind == "record").select(_RAW.split(", ")),
+        "facts": of(lambda kind: kind != "record"),
+        "bad_records": bad.rename_columns(["g", "offset", "reason", "payload", "at_ms"]),
+    }
 
 
 def _plainly(
@@ -179,7 +186,7 @@ def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[st
     """The tables of `schema` by name, with `g` before their columns; and their rows, if the log is short."""
     spark = frames["terms"].sparkSession
     if short:
-        tables = _shown_here(frames)
+        tables = shown_here(frames.lists({*_SHOWN, "believed", "waits"}))
         return {name: spark.createDataFrame(table) for name, table in tables.items()}, tables
     made = {
         **frames,
@@ -197,13 +204,13 @@ def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[st
     }, {}
 
 
-def _shown_here(frames: Frames) -> dict[str, pa.Table]:
-    """The same of rows that are here, without a query."""
+def shown_here(rows: Mapping[str, list[Row]]) -> dict[str, pa.Table]:
+    """The tables of `schema` out of the rows of all frames that are here, without a query."""
     import pyarrow as pa
 
     names = ("g", "role", "seat", "token", "member")
-    bounds = {tuple(row[name] for name in names): row for row in frames.rows("believed").to_pylist()}
-    terms: list[Row] = frames.rows("terms").to_pylist()
+    bounds = {tuple(row[name] for name in names): row for row in rows["believed"]}
+    terms: list[Row] = rows["terms"]
     for row in terms:
         bound = bounds.get(
             tuple(row[name] for name in names), dict.fromkeys(("a_early", "a_late", "b_early", "b_late"))
@@ -214,33 +221,34 @@ def _shown_here(frames: Frames) -> dict[str, pa.Table]:
         alive = least(row["alive_ms"], row["b_late"])
         ends = (row["stop_ms"], died, alive, row["to_ms"])
         row["sure_ms"] = next((end for end in ends if end is not None), None)
-    waits = {
-        (row["g"], row["role"], row["seat"], row["token_b"], row["to_ms"]): row["fit"]
-        for row in frames.rows("waits").to_pylist()
-    }
-    takeovers: list[Row] = frames.rows("takeovers").to_pylist()
+    waits = {(row["g"], row["role"], row["seat"], row["token_b"], row["to_ms"]): row["fit"] for row in rows["waits"]}
+    takeovers: list[Row] = rows["takeovers"]
     for row in takeovers:
         row["candidates"] = waits.get((row["g"], row["role"], row["seat"], row["token"], row["at_ms"]))
-    faults: list[Row] = [{**row, "g": None} for row in frames.rows("faults").to_pylist()]
+    faults: list[Row] = [{**row, "g": None} for row in rows["faults"]]
     made = {"terms": terms, "takeovers": takeovers, "faults": faults}
     found: dict[str, pa.Table] = {}
     for table in _SHOWN:
-        rows = made[table] if table in made else frames.rows(table).to_pylist()
+        of_table = made[table] if table in made else rows[table]
         named = pa.schema([pa.field("g", pa.string()), *schema.arrow(table)])
-        found[table] = pa.Table.from_pylist(rows, schema=named)
+        found[table] = pa.Table.from_pylist(of_table, schema=named)
     return found
 
 
 def kept(frame: DataFrame, here: pa.Table | None = None, *, one: bool) -> pa.Table:
     """At most `ROWS` rows of each group (`one`: there is only one), in the table's order, with `g`. `here`: all of its rows."""
-    names = [name for name in schema.ORDER if name in frame.columns]
     if here is not None and here.num_rows <= ROWS:
-        return here.sort_by([(name, "ascending") for name in names])
-    order = [f"`{name}`" for name in names]
+        return ordered(here)
+    order = [f"`{name}`" for name in schema.ORDER if name in frame.columns]
     if one:
         return frame.orderBy(*order).limit(ROWS).toArrow()
     sql = _KEPT.format(order=", ".join(order), rows=ROWS)
     return frame.sparkSession.sql(sql, table=frame).drop("place").toArrow()
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    """The rows of a table in its order."""
+    return table.sort_by([(name, "ascending") for name in schema.ORDER if name in table.column_names])
 
 
 def sums(frames: Frames, *, short: bool) -> Sums:

@@ -8,8 +8,9 @@ passed off as kept. Only `broken` makes the audit fail.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError
@@ -231,6 +232,72 @@ def by_cause(sums: Iterable[Row]) -> dict[str, dict[str, int]]:
     names = ("count", "p50_ms", "max_ms", "sum_ms")
     ordered = sorted(sums, key=lambda row: (-row["count"], row["cause"]))
     return {row["cause"]: {name: row[name] for name in names} for row in ordered}
+
+
+def case_of(head: Row, sums: Mapping[str, list[Row]], sink: Mapping[str, Row] | None, allowed: Allowed) -> Case:
+    """What is judged: of one group its row of `groups`, its sums (see `sums`), and what was found at its sink."""
+    counts = _tallies(sums)
+    return Case(
+        terms=counts.get("terms", 0),
+        beliefs=counts.get("beliefs", 0),
+        found=sums["found"],
+        overlaps=next(iter(sums["overlaps"]), {}),
+        sudden=next(iter(sums["sudden"]), None),
+        sink=sink,
+        writes=0 if sink is None else sink["writes"]["count"],
+        overlap_ms=head["overlap_ms"] or 0,
+        split=head["split"],
+        allowed=allowed,
+    )
+
+
+def _tallies(sums: Mapping[str, list[Row]]) -> dict[str, int]:
+    counts = Counter[str]()
+    for row in sums["counts"]:
+        counts[row["what"]] += row["count"]
+    return counts
+
+
+def summary(head: Row, sums: Mapping[str, list[Row]], case: Case) -> dict[str, Any]:
+    """The audit of one group in numbers."""
+    counts = _tallies(sums)
+    overlaps = case.overlaps
+    found: dict[str, Any] = {
+        "from_ms": head["first_ms"],
+        "to_ms": head["last_ms"],
+        "log_from": head["log_from"],
+        "records_from": head["first_offset"],
+        "records_to": head["last_offset"],
+        "members": head["members"],
+        "administrators": head["administrators"],
+        "roles": head["roles"],
+        "seats": head["seats"],
+        "exclusive": not head["overlap_ms"],
+        "overlap_ms": head["overlap_ms"] or 0,
+        "terms": case.terms,
+        "moves": counts.get("moves", 0),
+        "takeovers": by_cause(sums["takeovers"]),
+        "gaps": by_cause(sums["gaps"]),
+        "overlaps": {
+            **{name: overlaps.get(name, 0) for name in ("certain", "unsure", "expected")},
+            "double_ms": counts.get("double_ms", 0),
+        },
+        "violations": {f"{row['rule']} {row['verdict']}": row["count"] for row in case.found},
+        "anomalies": {what[8:]: count for what, count in sorted(counts.items()) if what.startswith("anomaly ")},
+        "allowances": asdict(case.allowed),
+        "clock_step_ms": head["step_ms"],
+        "bad_records": counts.get("bad_records", 0),
+    }
+    if case.sink is not None:
+        rules = {rule: row["count"] for rule, row in case.sink.items() if rule != "writes"}
+        names = ("unreadable", "late", "early", "stale", "unknown", "wrong_member", "wrong_seat")
+        found["writes"] = {
+            "count": case.writes,
+            **{name: rules.get(name, 0) for name in names},
+            "duplicates": rules.get("duplicate", 0),
+            "missing": rules.get("missing", 0),
+        }
+    return found
 
 
 def _count(number: int, thing: str) -> str:

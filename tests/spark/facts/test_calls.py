@@ -138,10 +138,12 @@ STORIES: dict[Any, set[tuple[str, str]]] = {
 SEEDS = range(4)
 
 
-def simulated(seed: int) -> Entries:
-    """The calls of members that crash, freeze and step down, in virtual time, on clocks that agree, while all are heard."""
-    bias = {"faults": {"crash": 1.0, "freeze": 1.0}, "wall_spread": 0.0, "drift": 0.0, "acts": {}}
-    play, entries = Play(draw(seed, bias)), Entries()
+def simulated(seed: int, probes: tuple[str, ...] = ()) -> Entries:
+    """The calls of members that crash and freeze, in virtual time, on clocks that agree. `probes`: what befalls them then;
+    without a `split` among these all hear each other all the time."""
+    bias: dict[str, Any] = {"faults": {"crash": 1.0, "freeze": 1.0}, "acts": {}, "wall_spread": 0.0, "drift": 0.0}
+    heard = {"dropped": 0.0, "late": 0.0}
+    play, entries = Play(draw(seed, {**bias, "air": heard, "probes": probes})), Entries()
     stage = play.stage
     assert isinstance(stage, Ground)
 
@@ -166,6 +168,7 @@ def _facts() -> dict[str, list[Fact]]:
         found[bus.group] = history(bus.group, bus.entries, bus.entries[0][0])
     for seed in SEEDS:
         found[f"s{seed}"] = history(f"s{seed}", simulated(seed))
+        found[f"split{seed}"] = history(f"s{seed}", simulated(seed, ("split",)))
     return found
 
 
@@ -188,6 +191,13 @@ def test_what_members_do_is_lawful(seed: int, judged: Judged) -> None:
     rows = [row for row in judged.by_sql["violations"] if row["g"] == f"s{seed}"]
     assert [row for row in rows if row["rule"] != "late"] == []
     assert [row for row in judged.inputs["terms"] if row["g"] == f"s{seed}" and row["from_ms"] is not None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_sides_that_do_not_hear_each_other_are_told_of_and_held_against_nobody(seed: int, judged: Judged) -> None:
+    found = {(row["rule"], row["verdict"]) for row in judged.by_sql["violations"] if row["g"] == f"split{seed}"}
+    assert ("overlap", "possible") in found
+    assert not [rule for rule, verdict in found if verdict == "certain"]
 
 
 def test_both_engines_say_the_same_and_find_out_what_is_weakened(judged: Judged) -> None:

@@ -21,6 +21,7 @@ from histories import key, table_of
 from tests.spark.rules.mutants import MUTANTS, Weakened
 
 from pares.spark import tables
+from pares.spark.plain.tables import of_log
 from pares.spark.rules.base import Allowed, text, view
 from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
 
@@ -47,6 +48,8 @@ class Judged:
     weakened: Mapping[Weakened, list[Row]]
     inputs: Mapping[str, list[Row]]
     """The tables that the rules stand on."""
+    without_spark: Mapping[str, list[Row]]
+    """All tables as plain Python makes them, of the same facts."""
 
     def of(self, rule: str) -> tuple[Counter[str], Counter[str]]:
         """The violations of a rule, by SQL and by its oracle."""
@@ -59,7 +62,17 @@ class Judged:
             found += _apart(rule.name, *self.of(rule.name))
         for name in ("anomalies", "waits"):
             found += _apart(name, _bag(self.by_sql[name]), _bag(self.by_oracle[name]))
+        for name in (*INPUTS, "segments", "balance", "violations", "anomalies", "waits"):
+            by_sql, columns = self.by_sql[name] if name in self.by_sql else self.inputs[name], self._columns(name)
+            alike = [
+                [{one: row[one] for one in columns} for row in rows] for rows in (by_sql, self.without_spark[name])
+            ]
+            found += _apart(f"{name}, without Spark", *map(_bag, alike))
         return found
+
+    def _columns(self, name: str) -> list[str]:
+        rows = self.by_sql[name] if name in self.by_sql else self.inputs[name]
+        return [column for column in (rows[0] if rows else {}) if column not in ("length_ms", "rule")]
 
     def untouched(self) -> set[str]:
         """The rules, and the kinds of anomalies, that none of the histories breaks."""
@@ -98,14 +111,15 @@ def judge(
     with tables.interpreted(spark, short=True):
         frames = tables.of_log(held, struck, allowed, short=True, engine="spark")
         by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", "anomalies", "waits")}
-        inputs = {name: frames[name].toArrow().to_pylist() for name in INPUTS}
+        inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}
         by_oracle = plainly(inputs, allowed)
         rows: list[Row] = []
         if parts:
             asked = view(spark, "\nUNION ALL\n".join(parts), frames, **allowed.literals())
             rows = asked.toArrow().to_pylist()
     weakened = {mutant: [r for r in rows if r["rule"] == str(number)] for number, mutant in enumerate(mutants)}
-    return Judged(by_sql, by_oracle, weakened, inputs)
+    without_spark = of_log(facts, inputs["faults"], allowed)
+    return Judged(by_sql, by_oracle, weakened, inputs, without_spark)
 
 
 def judge_histories(spark: SparkSession, seeds: Iterable[int]) -> Judged:

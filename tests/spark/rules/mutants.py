@@ -39,8 +39,16 @@ MUTANTS: Final = (
     Weakened("late", "passed = 0", "true"),
     Weakened("late", "induced OR fit > 0", "induced OR fit > 1"),
 )
-PLANTED: Final = (Weakened("worlds_differ", "kind = 'defect'", "false"),)
-"""Of what only stories show, not random histories: see `test_planted`."""
+PLANTED: Final = (
+    Weakened("worlds_differ", "kind = 'defect'", "false"),
+    Weakened("second_opinion", "'the claim names a holder of a free seat'", "NULL"),
+    Weakened("second_opinion", "'the claim does not name the holder'", "NULL"),
+    Weakened("second_opinion", "'the record that the claim names is none of the holder that counts'", "NULL"),
+    Weakened("second_opinion", "'the holder has written since'", "NULL"),
+    Weakened("second_opinion", "'no transfer to its new holder that counts stands there'", "NULL"),
+    Weakened("second_opinion", "UNION ALL SELECT * FROM ended", ""),
+)
+"""Of what each has a story of its own: see `test_planted`."""
 ON_A_BUS: Final = (
     Weakened("overlap", "AND NOT w.split", ""),
     Weakened("two_holders", "AND NOT split", ""),

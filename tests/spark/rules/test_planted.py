@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from scribe import BASE, Scribe, Truth
 from tests.spark.rules.compare import Judged, judge
+from tests.spark.rules.folds import FOLDS, Fold
 from tests.spark.rules.mutants import PLANTED
 
 from pares.core.wire import records as r
@@ -153,6 +154,20 @@ def idle_and_ready_again(log: Scribe) -> None:
     _beats(log, [d], 6000)
 
 
+def led_for_less_than_a_millisecond(log: Scribe) -> None:
+    """Neither before this nor after it nobody led for longer than is promised."""
+    log.role("r")
+    a, b = log.join("a"), log.join("b")
+    _beats(log, [a, b], 1200)
+    term = log.claim(a, "r")
+    log.lead(term)
+    log.stop(term, "drained")
+    log.release(term, "drained", "drain")
+    _beats(log, [a, b], 1200)
+    log.lead(log.claim(b, "r"))
+    _beats(log, [a, b], 400)
+
+
 def slow_handover(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     log.stop(term, "asked")
@@ -192,6 +207,7 @@ STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     idle_under_a_pause: set(),
     idle_and_not_ready: set(),
     idle_and_ready_again: {("late", "certain")},
+    led_for_less_than_a_millisecond: set(),
     slow_handover: {("late", "certain")},
     worlds_differ: {("worlds_differ", "certain"), ("defect", "")},
     one_token_two_believers: {("no_such_term", "certain"), ("overlap", "certain")},
@@ -207,6 +223,8 @@ def judged(spark: SparkSession) -> Judged:
         log = Scribe(group=tell.__name__)
         tell(log)
         parts += batches(log.group, history(log.group, log.entries))
+    for fold in FOLDS:
+        parts += batches(fold.__name__, fold(Scribe(group=fold.__name__)))
     return judge(spark, pa.Table.from_batches(parts, arrow_schema()), Allowed(), PLANTED)
 
 
@@ -217,6 +235,12 @@ def test_what_is_planted_is_found(tell: Story, judged: Judged) -> None:
     assert {(row["rule"], row["verdict"]) for row in rows} | {(row["kind"], "") for row in odd} == STORIES[tell], (
         rows + odd
     )
+
+
+@pytest.mark.parametrize("fold", FOLDS, ids=lambda fold: fold.__name__)
+def test_what_no_log_can_show_is_told_by_the_second_opinion(fold: Fold, judged: Judged) -> None:
+    rows = [row for row in judged.by_sql["violations"] if row["g"] == fold.__name__]
+    assert {(row["rule"], row["verdict"]) for row in rows} == {("second_opinion", "certain")}, rows
 
 
 def test_both_engines_say_the_same_and_find_out_what_is_weakened(judged: Judged) -> None:

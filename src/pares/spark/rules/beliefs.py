@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from pares.spark.rules.base import Allowed, Row, Tables, by, greatest, least, violation
 
@@ -13,20 +13,21 @@ SEAT = ("g", "role", "seat")
 def overlapping(tables: Tables, allowed: Allowed) -> list[Row]:
     """Every pair of every seat: may they have overlapped, and must they? The rows of `overlaps`, out of `believed`."""
     found: list[Row] = []
-    for rows in by(tables["believed"], *SEAT).values():
-        for x in rows:
-            found += [pair for y in rows if (pair := _pair(x, y, allowed)) is not None]
+    whole = [row for row in tables["believed"] if None not in (row["a_early"], row["b_late"], row["member"])]
+    for rows in by((row for row in whole if row["b_late"] > row["a_early"]), *SEAT).values():
+        rows = sorted(rows, key=lambda row: row["a_early"])
+        for place, x in enumerate(rows):
+            for y in islice(rows, place + 1, None):
+                if y["a_early"] >= x["b_late"]:
+                    break  # nor does any after it
+                a, b = sorted((x, y), key=lambda row: (row["token"], row["member"]))
+                if a["member"] != b["member"]:
+                    found.append(_pair(a, b, allowed))
     return found
 
 
-def _pair(x: Row, y: Row, allowed: Allowed) -> Row | None:
-    if x["member"] == y["member"] or (x["token"], x["member"]) >= (y["token"], y["member"]):
-        return None
-    if any(i["b_late"] is None or i["a_early"] is None or i["b_late"] <= i["a_early"] for i in (x, y)):
-        return None
+def _pair(x: Row, y: Row, allowed: Allowed) -> Row:
     begin, end = max(x["a_early"], y["a_early"]), min(x["b_late"], y["b_late"])
-    if begin >= end:
-        return None
     inner = [x["a_late"], y["a_late"], x["b_early"], y["b_early"]]
     sure = None if None in inner else min(inner[2:]) - max(inner[:2])
     error = 2 * allowed.error_ms

@@ -137,8 +137,9 @@ class _Opinion:
         self._at = {row["offset"]: row for row in counting}
         self._gained = [row for row in facts if row["kind"] == "gained" and row["cause"] in ("claim", "transfer")]
         self._lost = [row for row in facts if row["kind"] == "lost"]
-        self._until = {(row["role"], row["seat"], row["token"]): row["offset"] for row in self._lost}
-        before = {(row["role"], row["seat"], row["offset"]): row["member"] for row in self._lost}
+        ended = by(self._lost, "role", "seat", "token")
+        self._until = {key: min(row["offset"] for row in rows) for key, rows in ended.items()}
+        before = by(self._lost, "role", "seat", "offset")
         for row in self._gained:
             record = self._at.get(row["offset"])
             place = (row["role"], row["seat"])
@@ -147,9 +148,9 @@ class _Opinion:
             if record is not None and (record["role"], record["seat"]) != place:
                 record = None
             if row["cause"] == "claim":
-                held = before.get((*place, row["offset"]))
-                if wrong := self._unfounded(row, record, held):
-                    self._say(row, wrong, other=held)
+                for held in [lost["member"] for lost in before.get((*place, row["offset"]), [])] or [None]:
+                    if wrong := self._unfounded(row, record, held):
+                        self._say(row, wrong, other=held)
             elif record is None or record["cause"] != "transfer" or record["other"] != row["member"]:
                 self._say(row, "no transfer to its new holder that counts stands there")
         for row in self._lost:
@@ -187,8 +188,8 @@ class _Opinion:
 
     def _ends(self, row: Row) -> bool:
         record = self._at.get(row["offset"])
-        if record is None or record["cause"] != row["cause"]:
-            return False
+        if record is None or record["cause"] != row["cause"] or row["member"] is None:
+            return False  # what nobody held nobody loses (R3a)
         here = (record["role"], record["seat"]) == (row["role"], row["seat"])
         match row["cause"]:
             case "release" | "transfer":

@@ -38,8 +38,9 @@ WITH gained AS (
      WHEN l.cause = 'leave' THEN c.member = l.member END
   WHERE l.cause <> 'genesis' AND EXISTS (SELECT 1 FROM {counting} c WHERE c.g = l.g)),
  held AS (
-  SELECT k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset, l.offset AS until
-  FROM gained k LEFT JOIN lost l ON l.g = k.g AND l.role = k.role AND l.seat = k.seat AND l.token = k.token),
+  SELECT k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset, min(l.offset) AS until
+  FROM gained k LEFT JOIN lost l ON l.g = k.g AND l.role = k.role AND l.seat = k.seat AND l.token = k.token
+  GROUP BY k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset),
  kept AS (
   SELECT h.g, h.role, h.seat, h.token AS token_a, h.member AS member_a, CAST(NULL AS STRING) AS member_b, min(c.at_ms) AS at_ms,
          min(c.offset) AS offset, concat('its ', min_by(c.cause, c.offset), ' should have ended its term') AS wrong
@@ -48,7 +49,7 @@ WITH gained AS (
      UNION ALL SELECT g, other, cause, offset, at_ms, role, seat, token FROM {counting} WHERE cause = 'obituary') c
    ON c.g = h.g AND c.holder = h.member AND c.offset > h.offset AND (h.until IS NULL OR h.until > c.offset)
    AND (c.cause IN ('leave', 'obituary') OR c.role = h.role AND c.seat = h.seat AND c.token = h.token)
-  GROUP BY h.g, h.role, h.seat, h.token, h.member)
+  GROUP BY h.g, h.role, h.seat, h.token, h.member, h.offset)
 SELECT g, 'certain' AS verdict, role, seat, token_a, CAST(NULL AS BIGINT) AS token_b, member_a, member_b, at_ms AS from_ms,
        at_ms AS to_ms, array(offset) AS offsets, concat('at ', offset, ': ', wrong) AS evidence
 FROM (SELECT * FROM claims UNION ALL SELECT * FROM moved UNION ALL SELECT * FROM tokens UNION ALL SELECT * FROM ended
