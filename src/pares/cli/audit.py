@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -65,6 +65,13 @@ def audit(
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be given again.")
     ] = None,
+    engine: Annotated[
+        Literal["auto", "spark", "python"],
+        typer.Option(
+            "--engine",
+            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: so where no Java is found.",
+        ),
+    ] = "auto",
     json: AsJson = False,
 ) -> None:
     """Have Spark check whether the promises were kept.
@@ -93,26 +100,53 @@ def audit(
         check_folder("--out", out)
     settings, verdicts = _settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
     from pares.spark.audit import audit as run
-    from pares.spark.session import require, session
     from pares.spark.verdict import check_failing
 
     check_failing(verdicts)
-    require()
-    if not json:
-        say("starting Spark ...")
-    spark = session(memory=memory, master=master, conf=settings)
-    if also:
-        _together(url, [group, *also], faults, clock_error, json=json)
-    if all_groups:
-        _all(url, faults, clock_error, verdicts, json=json)
-    result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark)
+    by_spark = _by_spark(engine, alone=not (also or all_groups or writes or faults))
+    if by_spark:
+        from pares.spark.session import session
+
+        if not json:
+            say("starting Spark ...")
+        spark = session(memory=memory, master=master, conf=settings)
+        if also:
+            _together(url, [group, *also], faults, clock_error, json=json)
+        if all_groups:
+            _all(url, faults, clock_error, verdicts, json=json)
+        result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark)
+    else:
+        if not json:
+            say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
+        result = run(url, group, out=out, clock_error_ms=clock_error, engine="python")
     if out is not None:
         _report(result, out / "report.html")
     if json:
-        print_json({**result.to_json(), "exit_code": result.code(verdicts)})
+        judge = "spark" if by_spark else "python"
+        print_json({**result.to_json(), "exit_code": result.code(verdicts), "engine": judge})
     else:
         _show(result, out)
     raise typer.Exit(result.code(verdicts))
+
+
+def _by_spark(engine: str, *, alone: bool) -> bool:
+    """Whether Spark judges; `alone`: one log, and nothing that only Spark reads. Says so where there is no Java and Python
+    judges instead. Raises `CapabilityError` where Spark is needed and can't be had."""
+    from pares.core.errors import ConfigError
+    from pares.spark.session import has_java, require, require_rows
+
+    if engine == "python" and not alone:
+        raise ConfigError(
+            "--engine python judges one log by itself: leave out --writes, --faults, --also and --all-groups"
+        )
+    if engine == "python":
+        return False
+    require_rows()
+    if engine == "auto" and alone and not has_java():
+        say("no Java was found, which Spark needs")
+        return False
+    require()
+    return True
 
 
 def _settings(given: list[str]) -> dict[str, str]:

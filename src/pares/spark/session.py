@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError
-from pares.spark.java import require_java
+from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,6 +174,11 @@ def require() -> None:
     _import()
     if _existing() is None:
         require_java()
+
+
+def has_java() -> bool:
+    """Whether a session can be had: there is one, or a Java to start one."""
+    return _existing() is not None or find_java() is not None
 
 
 def require_rows() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from pares.spark.rules.base import Allowed, Row, Tables, by, greatest, least, violation
 
@@ -17,7 +17,8 @@ def overlapping(tables: Tables, allowed: Allowed) -> list[Row]:
     for rows in by((row for row in whole if row["b_late"] > row["a_early"]), *SEAT).values():
         rows = sorted(rows, key=lambda row: row["a_early"])
         for place, x in enumerate(rows):
-            for y in islice(rows, place + 1, None):
+            for after in range(place + 1, len(rows)):
+                y = rows[after]
                 if y["a_early"] >= x["b_late"]:
                     break  # nor does any after it
                 a, b = sorted((x, y), key=lambda row: (row["token"], row["member"]))
