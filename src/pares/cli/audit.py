@@ -69,7 +69,7 @@ def audit(
         Literal["auto", "spark", "python"],
         typer.Option(
             "--engine",
-            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: so where no Java is found.",
+            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: so if no Java is found.",
         ),
     ] = "auto",
     json: AsJson = False,
