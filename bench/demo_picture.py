@@ -85,7 +85,7 @@ def drawn(lines: list[str], table: RenderableType, summary: Summary) -> str:
     # Where the report was written is nobody's business.
     show(console, replace(summary, report=None), overlap=False)
     svg = console.export_svg(title="make demo")
-    # The fonts would be fetched from the network by whoever looks at it.
+    # The fonts would be fetched from the network by its viewer.
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace(
         "Fira Code", "ui-monospace, Menlo, Consolas"
     )

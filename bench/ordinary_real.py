@@ -49,7 +49,7 @@ def play(url: str, name: str, rank: int, ready: bool) -> None:
     def obey() -> None:
         for line in sys.stdin:
             slow.delay = float(line.split()[1])
-        os._exit(0)  # whoever started it is gone
+        os._exit(0)  # its parent is gone
 
     threading.Thread(target=obey, daemon=True).start()
     held = False

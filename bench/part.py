@@ -1,4 +1,4 @@
-"""What every process of a benchmark has in common, whoever it plays: what it tells on standard output, what it obeys on input.
+"""What every process of a benchmark has in common, whatever it plays: what it tells on standard output, what it obeys on input.
 
 Lines out: `WORD ROLE NS ...` for what happens to it (`ready`, `lead`, `lost`, `handing`; NS is the stopwatch, which all
 processes of a host share), and answers to questions (`cpu`, `sent`, `watched`). Lines in, beside those of its own:
@@ -26,7 +26,7 @@ from typing import Final
 from pares.runtime.clock import stopwatch
 
 ANSWERS: Final = frozenset({"cpu", "sent", "watched"})
-"""Lines with these words go to whoever asked."""
+"""Lines with these words go to the process that asked."""
 PAUSE: Final = 0.00025
 """Seconds between one question and the next, while beliefs are watched."""
 _TCP_INFO_BYTES: Final = 192
@@ -61,7 +61,7 @@ class Watch:
             asked = stopwatch()
             try:
                 yes = self._ask()
-            except Exception:  # a client that can't tell: whoever leads on that is told apart by nobody
+            except Exception:  # a client that can't tell: its leader can't be told apart
                 yes = False
             self._answers.append((asked, yes))
             time.sleep(PAUSE)

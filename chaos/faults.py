@@ -1,7 +1,7 @@
 """The faults, one function a kind: it makes the fault, says what it did, and, when it goes on, heals it.
 
 Rules: a fault is healed whatever happens in between; what it does is drawn by the run's dice and by who leads at that moment;
-and healing returns when whoever was hurt *could* work again (a restarted broker answers), not when it does.
+and healing returns when its victim *could* work again (a restarted broker answers), not when it does.
 """
 
 from __future__ import annotations

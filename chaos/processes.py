@@ -24,7 +24,7 @@ BREATH: Final = 0.002
 """Seconds between two bursts of a member's looks at its beliefs: an overlap is seen from twice that on. More looks would take
 the processors from the brokers."""
 LATELY: Final = 100_000_000
-"""Nanoseconds: whoever has found a role its own within them leads it, as far as one can see from outside."""
+"""Nanoseconds: a process that has found a role its own within them leads it, as far as one can see from outside."""
 _SINK: Final = """
 CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT, token INTEGER, member TEXT, kind TEXT,
                      at_ms INTEGER DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)))

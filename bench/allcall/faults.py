@@ -51,7 +51,7 @@ def freezes(times: Times, rounds: int) -> Iterator[Row]:
             wrong += [(last - thawed) / 1e6 if count else 0.0 for _, count, last, _ in frozen.watched(thawed)]
     yield row("leader frozen (SIGSTOP): until the next one leads", times, over, times.crash_ms)
     yield row("thawed: how long it still takes itself for the leader", times, wrong, 0.0)
-    # It is heard within a beat; whoever leads may have renewed just then, and ends its term at a beat.
+    # It is heard within a beat; the leader may have renewed just then, and ends its term at a beat.
     yield row("thawed: until it leads again, by rank", times, back, times.term_ms + times.heartbeat * 1000)
 
 

@@ -53,7 +53,7 @@ class Outcome:
     """The longest time for which a role had no leader, from the beginning of the fault until all were led again."""
     silent: float = 0.0
     """The longest time, from the beginning of the fault until all were led again, for which the probe got no acknowledgement:
-    what the fault cost whoever appends to the brokers."""
+    what the fault cost those that append to the brokers."""
     overlaps: list[str] = field(default_factory=list[str])
     stale: list[str] = field(default_factory=list[str])
     falling: list[str] = field(default_factory=list[str])

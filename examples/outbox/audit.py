@@ -1,4 +1,4 @@
-"""What came of it: the orders beside what was published, in the order in which whoever reads the topic sees it."""
+"""What came of it: the orders beside what was published, in the order in which a reader of the topic sees it."""
 
 from __future__ import annotations
 

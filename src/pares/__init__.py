@@ -7,7 +7,7 @@
 
 What is promised, and what is not, stands in the documentation of `Member` and `Term`. Beside them: `Admin` steers a group and
 `Observer` looks on, `aio` has the same for asyncio, `fence` refuses late writes where they land, `Slots` shares out keys,
-`health_app` and `metrics` are for whoever looks after a process, `leave_on_signals` is for deploys, `open` gives a ledger, and
+`health_app` and `metrics` are for probes and dashboards, `leave_on_signals` is for deploys, `open` gives a ledger, and
 `dev` starts real servers to try it on. Everything raised on purpose is a `ParesError`. `pares.testing` is for users' tests.
 """
 

@@ -51,6 +51,11 @@ def comments(source: str) -> Iterator[str]:
     yield " ".join(block)
 
 
+def headings(source: str) -> Iterator[str]:
+    """Lines of comments that follow one another, in a script or a file of make."""
+    yield from (block.replace("\n#", "\n") for block in re.findall(r"(?:^#.*\n)+", source, re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages(page: Path) -> None:
     assert nameless(prose(page)) == []
@@ -63,6 +68,12 @@ def test_docstrings_comments_and_help() -> None:
         for text in (*docstrings(path.read_text()), *comments(path.read_text()))
         for said in nameless(text)
     ]
+    found += [
+        f"{path.relative_to(ROOT)}: {said}"
+        for path in (ROOT / "Makefile", *sorted(ROOT.glob("tests/core/golden*/*.txt")))
+        for text in headings(path.read_text())
+        for said in nameless(text.lstrip("# "))
+    ]
     assert found == [], "\n".join(found)
 
 
@@ -74,5 +85,11 @@ def test_it_sees_what_it_is_for() -> None:
     assert [said for text in docstrings(source) for said in nameless(text)] == ["Who waits, gets it", "Who leads"]
     assert [said for text in comments(source) for said in nameless(text)] == ["Whoever is late"]
     assert nameless("H15  Who hears nobody is alone.\n3. Who stops.") == ["Who hears nobody is alone", "Who stops"]
+    assert [
+        nameless(text) for text in headings("# R1: a rule. Who\n# breaks it?\nx\n# It is. Who\n# reads it, ends.\n")
+    ] == [
+        [],
+        ["Who reads it, ends"],
+    ]
     page = "| Who may not | yes |\n\n- Whoever it is.\n\nA member whose lease ends. Who knows?"
     assert nameless(page) == ["Who may not", "Whoever it is"]

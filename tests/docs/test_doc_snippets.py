@@ -142,6 +142,7 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
             "topic": '"prices"',
             "nats_at": "nats://localhost:4222",
             "dsn": '"dbname=shop"',
+            "postgresql_at": "postgresql://shop@localhost:5432/shop",
             "redis_at": "redis://localhost:6379/0",
         }[old]
         assert old in text
@@ -165,7 +166,7 @@ def those(note: str) -> list[Any]:
 
 
 def test_every_block_is_taken_care_of() -> None:
-    known = {"", "environment", "postgres", "kafka", "nats core", "redis", "pytest"}
+    known = {"", "environment", "postgres", "postgresql", "kafka", "nats core", "redis", "pytest"}
     assert {s.note for s in ALL if not s.note.startswith("compiled only: ")} <= known
     assert len(ALL) > 15
     for snippet in ALL:
@@ -230,25 +231,39 @@ def test_it_runs_on_redis(snippet: Snippet, yours: Yours, redis_server: Redis) -
     assert yours.calls
 
 
-@pytest.mark.parametrize("snippet", those("postgres"))
-def test_it_runs_on_postgres(
-    snippet: Snippet, yours: Yours, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def invoices(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """A shop's table; and a check that the one invoice is sent, behind the fence. The snippet ends after one round."""
     import psycopg
 
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE invoices (id int, sent timestamptz)")
         connection.execute("INSERT INTO invoices VALUES (42, NULL)")
 
-    def once(term: pares.Term, timeout: float | None = None) -> bool:
-        raise Enough
+        def once(term: pares.Term, timeout: float | None = None) -> bool:
+            raise Enough
 
-    monkeypatch.setattr(pares.Term, "wait_lost", once)
+        def sent() -> None:
+            assert connection.execute("SELECT count(*) FROM invoices WHERE sent IS NOT NULL").fetchone() == (1,)
+            assert connection.execute("SELECT count(*) FROM pares_fence").fetchone() == (1,)
+
+        monkeypatch.setattr(pares.Term, "wait_lost", once)
+        yield sent
+        connection.execute("DROP TABLE IF EXISTS invoices, pares_fence")
+
+
+@pytest.mark.parametrize("snippet", those("postgres"))
+def test_it_runs_on_postgres(snippet: Snippet, yours: Yours, postgres: Postgres, invoices: Callable[[], None]) -> None:
     play(snippet, yours, dsn=repr(postgres.url))
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        assert connection.execute("SELECT count(*) FROM invoices WHERE sent IS NOT NULL").fetchone() == (1,)
-        assert connection.execute("SELECT count(*) FROM pares_fence").fetchone() == (1,)
-        connection.execute("DROP TABLE invoices, pares_fence")
+    invoices()
+
+
+@pytest.mark.parametrize("snippet", those("postgresql"))
+def test_it_runs_on_postgresql_alone(
+    snippet: Snippet, yours: Yours, postgres: Postgres, invoices: Callable[[], None]
+) -> None:
+    play(snippet, yours, postgresql_at=postgres.url)
+    invoices()
 
 
 def test_types(tmp_path: Path) -> None:

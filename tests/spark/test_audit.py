@@ -149,7 +149,7 @@ def test_an_end_that_nobody_told_is_bounded(planted: Planted, found: AuditResult
     assert row["to_ms"] - row["from_ms"] == planted.log.lease - 100 - 400
     assert not row["certain"]
     assert [t["ms"] for t in _of(found, "takeovers", "untold")] == [500]  # since the last sign of life: at most so long
-    # Whoever saw it die knows better when it stopped, and by what; but a signal is not yet a death.
+    # A witness of its death knows better when it stopped, and by what; but a signal is not yet a death.
     killed = planted.faults[0][0]
     assert _of(seen, "terms", "untold")[0]["to_ms"] == killed
     (takeover,) = _of(seen, "takeovers", "untold")

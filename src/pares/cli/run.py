@@ -230,7 +230,7 @@ def _words(command: str) -> list[str]:
 
 
 def _check_program(program: str, where: str) -> None:
-    """Looked for before anything is joined: who could never run the command must not become leader."""
+    """Looked for before anything is joined: a member that could never run the command must not become leader."""
     if shutil.which(program) is None:
         raise ConfigError(
             f"there is no command {program!r} that can be executed; give a program in PATH, or its path, {where}"

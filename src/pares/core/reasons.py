@@ -1,7 +1,7 @@
 """Why a term ended, in the words that members write into the log.
 
-`why` is text for people, and the fold decides nothing by it (R1). But whoever counts what happened (the audit, the demo, a
-member's health) tells a planned handover from a lease that ran out by these words alone; so they stand here once.
+`why` is text for people, and the fold decides nothing by it (R1). But the parts that count what happened (the audit, the demo,
+a member's health) tells a planned handover from a lease that ran out by these words alone; so they stand here once.
 A user may give others: to `hand_over`, or as the reason of a jump; those count as what the record says: a handover, a
 release.
 """

@@ -1,7 +1,7 @@
 """What a member of the demo has in its hands: of each instrument, whether it has looked at its term and has yet to write.
 
-In a file that the member maps into its memory, so that whoever has just frozen it can look, and need not trust in a moment by
-the clock: on a busy machine that comes before the look, or after the write.
+In a file that the member maps into its memory, so that the process that has just frozen it can look, and need not trust in a
+moment by the clock: on a busy machine that comes before the look, or after the write.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The demo's members as processes, and what is done to them.
 
-Nothing outlives the demo: whoever starts a process here ends it here, frozen ones too, and a process whose conductor was
+Nothing outlives the demo: what is started here is ended here, frozen ones too, and a process whose conductor was
 itself killed is ended by the kernel (see `worker`). Signals go to process ids that this process has started and not yet
 waited for, so none can hit a stranger that got a recycled id.
 """

@@ -44,7 +44,7 @@ class LocalCluster(ABC):
     """`pares dev COMMAND`."""
     title: ClassVar[str]
     _ports_each: ClassVar[int]
-    """How many ports a node needs: for clients, for the other nodes, and perhaps for whoever looks after it."""
+    """How many ports a node needs: for clients, for the other nodes, and perhaps for monitoring."""
     _log: ClassVar[str]
     _errors: ClassVar[Sequence[str]]
     _look: ClassVar[float] = _LOOK

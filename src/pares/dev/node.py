@@ -1,4 +1,4 @@
-"""One node of a dev cluster, as whoever makes trouble for it sees it."""
+"""One node of a dev cluster, as a test that kills or freezes it sees it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One node: where it listens for clients, for the other nodes, and for whoever looks after it (0: nowhere)."""
+    """One node: where it listens for clients, for the other nodes, and for monitoring (0: nowhere)."""
 
     id: int
     host: str

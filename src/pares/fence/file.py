@@ -1,7 +1,7 @@
 """A fence of files: what has been written is what the manifests say, and each manifest is made only once.
 
 Each seat has a chain of manifests, numbered without a hole from 0, each with the token of the term that wrote it. To
-commit is to create the next one, and creating fails if it exists; so whoever commits number n has seen number n - 1,
+commit is to create the next one, and creating fails if it exists; so the process that commits number n has seen number n - 1,
 the newest then, and knows that its token is not higher than its own. By induction tokens never fall along the chain. A
 writer of an old term that wakes up between its look at the newest manifest and its own finds the number taken, looks
 again, and is refused.

@@ -28,8 +28,8 @@ _EARLIER: Final = (-172, -150)
 _FULL: Final = -184
 _PURGED: Final = (-151, -152)
 _LOOK: Final = 0.2
-"""Seconds after which whoever waits for its turn looks at the tokens again. Shorter than the half second after which the client
-repeats a request that the brokers put off: each repetition shuts out whoever writes by then."""
+"""Seconds after which a thread that waits for its turn looks at the tokens again. Shorter than the half second after which the
+client repeats a request that the brokers put off: each repetition shuts out the writer of that moment."""
 _POLL: Final = 0.1
 """Seconds of one wait for deliveries. The client library cuts what is longer into pieces, with the trouble of `_settled`."""
 _PATIENCE: Final = 5.0
@@ -54,7 +54,7 @@ class Writer:
         self.token: Final = token
         self.broken = False
         self.lost: ParesError | None = None
-        """What became of the transaction, for whoever asks again."""
+        """What became of the transaction, for a caller that asks again."""
         self._number = 0
         self._id = id
         self._settings = settings
@@ -194,7 +194,8 @@ class Writer:
         return True
 
     def close(self) -> None:
-        """Ends the client. What is still open is aborted by whoever passes next, or by the brokers when its time is up."""
+        """Ends the client. What is still open is aborted by the next term that passes, or by the brokers when its time is
+        up."""
         self.broken = True
         with contextlib.suppress(client_module().KafkaException):
             self._producer.purge()
@@ -218,7 +219,7 @@ class Writer:
             raise self._broke(fatal, doing, sent=sent) from None
 
     def _fatal(self) -> KafkaError | None:
-        """Why the producer can do nothing any more: it tells whoever begins a transaction."""
+        """Why the producer can do nothing any more: it is told to the next caller that begins a transaction."""
         try:
             self._producer.begin_transaction()
         except client_module().KafkaException as error:
@@ -254,7 +255,8 @@ class Writer:
         return unavailable(root, self._where, doing, unknown=unknown, told=self._told)
 
     def _cause(self) -> KafkaError | None:
-        """What broke the producer before: the client tells it once, to whoever polls, or with the records that it cost."""
+        """What broke the producer before: the client tells it once, to the thread that polls, or with the records that it
+        cost."""
         try:
             self._producer.poll(0)
         except client_module().KafkaException as error:

@@ -78,10 +78,11 @@ class SqlFence:
     def check(self, connection: Connection, term: Held) -> None:
         """Lets `term` write in the transaction that is open on `connection`, or raises `Stale(token, seen)`.
 
-        A token as high as the highest seen passes. In PostgreSQL it waits for whoever has passed before and has not ended its
-        transaction. After `Stale` the transaction is as it was: roll it back. Raises `ConfigError` when each statement would be
-        committed by itself (begin a transaction first), or when the transaction has failed already. Errors of the driver (a
-        locked database, a transaction that can't be serialized) come through as they are; try the whole transaction again.
+        A token as high as the highest seen passes. In PostgreSQL it waits for a transaction that has passed before and has not
+        ended. After `Stale` the transaction is as it was: roll it back. Raises `ConfigError` when each
+        statement would be committed by itself (begin a transaction first), or when the transaction has failed already. Errors
+        of the driver (a locked database, a transaction that can't be serialized) come through as they are; try the whole
+        transaction again.
         """
         role, seat, token = check_held(term)
         database = driver(connection, self._table)

@@ -2,7 +2,7 @@
 
 **SQLite** (`sqlite3`). The check takes the database's write lock, which ends with the transaction.
 
-**PostgreSQL** (`psycopg`, version 3). The check takes the row's lock, and whoever comes next waits for the end of the
+**PostgreSQL** (`psycopg`, version 3). The check takes the row's lock, and the next one waits for the end of the
 transaction that has it, and is then judged by what that one committed (at READ COMMITTED), or is told that it could not be
 serialized (above). Two things are done differently there. An error ends the whole transaction, so whether the table is there
 is looked up before and not tried. And a transaction that stands still would hold up all others for good, above all that of the
@@ -226,7 +226,7 @@ def driver(connection: object, table: Table) -> Driver:
     raw = _unwrapped(connection)
     if isinstance(raw, sqlite3.Connection):
         return Sqlite(raw, table)
-    psycopg = sys.modules.get("psycopg")  # whoever has such a connection has imported it
+    psycopg = sys.modules.get("psycopg")  # a caller with such a connection has imported it
     if psycopg is not None and isinstance(raw, psycopg.Connection):
         return Postgres(raw, table)
     kind, given = (f"{type(one).__module__}.{type(one).__qualname__}" for one in (raw, connection))

@@ -40,7 +40,7 @@ class MemberInWorkers:
         check_arguments(ledger, group=group, **settings)
         self._make = functools.partial(Member, ledger, group=group, **settings)
         self.member: Member | None = None
-        """Of this process; None where there is none: in the parent, or in whoever only sends tasks."""
+        """Of this process; None where there is none: in the parent, or in a process that only sends tasks."""
         worker_process_init.connect(self._begin, weak=False)
         worker_process_shutdown.connect(self._end, weak=False)
 

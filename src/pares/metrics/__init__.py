@@ -22,7 +22,7 @@ __all__ = ["otel", "prometheus"]
 
 
 def prometheus(member: Member | aio.Member, registry: CollectorRegistry | None = None) -> None:
-    """Adds `member` to what `registry` (the usual one if None) tells whoever scrapes it, until the member is closed.
+    """Adds `member` to what `registry` (the usual one if None) shows to a scraper, until the member is closed.
 
     Several members may be added to one registry. Read when scraped; nothing runs in between. (prometheus_client's mode for
     several processes gathers no such metrics: let each worker be scraped, or use OpenTelemetry.)

@@ -162,7 +162,7 @@ class OsHost:
         import json
         import subprocess  # here: most members have no use for it
 
-        nothing = subprocess.DEVNULL  # whoever reads what this process says must not wait for the end of that one
+        nothing = subprocess.DEVNULL  # a reader of this process' output must not wait for the end of that one
         command = [sys.executable, "-c", _WITNESS]
         try:
             child = subprocess.Popen(

@@ -49,26 +49,26 @@ class Stopwatch:
     """A member's clock for durations: it starts anywhere, runs fast or slow, and may change its rate. `read` is its reading at
     a true time not before its last change, `when` the first true time with that reading if its rate stays as it is."""
 
-    __slots__ = ("_since", "offset", "rate")
+    __slots__ = ("offset", "rate", "since")
 
     def __init__(self, offset: int = 0, rate: float = 1.0) -> None:
         self.offset = offset
         self.rate = rate
-        self._since = 0
+        self.since = 0
         """The true time from which it has run at this rate, and from `offset`."""
 
     def read(self, at: int) -> int:
-        return self.offset + int((at - self._since) * self.rate)
+        return self.offset + int((at - self.since) * self.rate)
 
     def when(self, reading: int) -> int:
-        at = self._since + int((reading - self.offset) / self.rate)
+        at = self.since + int((reading - self.offset) / self.rate)
         while self.read(at) < reading:
             at += 1
         return at
 
     def change(self, at: int, rate: float) -> None:
         """From the true time `at` on it runs at another rate."""
-        self.offset, self._since, self.rate = self.read(at), at, rate
+        self.offset, self.since, self.rate = self.read(at), at, rate
 
 
 class WallClock:

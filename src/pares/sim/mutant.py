@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 Patch = tuple[Any, Any, Any]
-"""Whose attribute, which one, and what it is while the mutant is in force. A dict's key is an attribute too."""
+"""An object, the name of its attribute, and what it is while the mutant is in force. A dict's key is an attribute too."""
 
 
 class Mutant(Struct, frozen=True):

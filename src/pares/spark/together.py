@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pares.spark.rows import Faults
 
-# A role is one seat here, whoever leads it. Its window is from its first leader to where the first of the logs ends; who still
-# leads there has said so last a while before.
+# A role is one seat here, whatever group leads it. Its window is from its first leader to where the first of the logs ends; a
+# member that still leads there has said so last a while before.
 _ROWS: Final = """
 SELECT role, from_ms AS a, sure_ms AS b, to_ms IS NULL AS open FROM {terms} WHERE from_ms IS NOT NULL
 """

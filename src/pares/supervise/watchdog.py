@@ -159,7 +159,9 @@ class Watchdog:
         if self.command == 0:
             self.become(argv, me, failure)
         try:
-            os.setpgid(self.command, self.command)  # here and there: whoever comes first, nobody acts before
+            os.setpgid(
+                self.command, self.command
+            )  # here and in the child: by the first of the two, and before anybody acts
         except OSError:
             pass  # it has begun to run by now, and had done it itself
         os.close(failure)

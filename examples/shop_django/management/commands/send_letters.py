@@ -1,7 +1,7 @@
 """manage.py send_letters: writes a letter again and again, while it leads; started on several hosts, one of them does.
 
-`SqlFence` takes Django's own connection, inside `transaction.atomic()`: whoever was frozen for longer than its session is
-refused there with `Stale`, and its letter is rolled back.
+`SqlFence` takes Django's own connection, inside `transaction.atomic()`: a process that was frozen for longer than its session
+is refused there with `Stale`, and its letter is rolled back.
 """
 
 from __future__ import annotations

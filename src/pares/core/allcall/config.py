@@ -39,7 +39,7 @@ def check(settings: Settings) -> None:
             f"lease {lease} ms and heartbeat {beat} ms: a lease must last for 3 beats at least, and a beat 1 ms"
         )
     if min(settings.skew_ms, settings.start_offset_ms, settings.init_ms or 0, settings.barrier_ms) < 0:
-        raise ConfigError("skew, phase, init and barrier must not be negative")
+        raise ConfigError("skew, start offset, init and barrier must not be negative")
     if lease > 600_000:
         raise ConfigError(f"a lease of {lease} ms: no claim may last longer than 600000 ms")
     if settings.order not in ("lease", "rank"):

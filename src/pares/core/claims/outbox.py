@@ -139,5 +139,5 @@ class Outbox:
 
     def probe_at(self) -> int:
         """When a doubtful member may write a beat, to see whether it comes back: later than a session after the one before,
-        so that whoever waits for its silence gets it."""
+        so that a member that waits for its silence gets it."""
         return self.last_at + self._session * 3 // 2

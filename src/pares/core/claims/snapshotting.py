@@ -30,7 +30,7 @@ class Snapshotting:
         self.outbox = outbox
         self.moves = moves
         self._last_at = 0
-        """When one was last written here, or last found right, by whomever it was."""
+        """When one was last written here, or last found right, of any writer."""
         self._verified = self._trimmed = -1
         self._snapshots = self._tries = 0
         self._asked_at = (-1, 0)
@@ -42,7 +42,7 @@ class Snapshotting:
 
     def act(self, now: int, wakes: list[int]) -> None:
         """Writes the world at a place, when it is this member's turn and time (R10). It keeps that world until a snapshot of
-        it, by whomever, has been read: a joiner that is adrift depends on it."""
+        it, by any member, has been read: a joiner that is adrift depends on it."""
         reader, world = self.reader, self.reader.world
         if reader.verified > self._verified:
             self._verified, self._last_at, self._tries = reader.verified, now, 0

@@ -57,7 +57,7 @@ class Tenure:
 
     def __init__(self, seat: Seat, token: int, gained: str = "", since: int = 0, *, claimed: bool = False) -> None:
         self.claimed = claimed
-        """It began with a claim of this member's: whoever had it before did not give it up to it."""
+        """It began with a claim of this member's: the holder before it did not give it up to it."""
         self.since = since
         """When the record was read that gave it."""
         self.seat = seat
@@ -118,7 +118,7 @@ class Tenures:
                 effects += self._fence(tenure, LEASE_RAN_OUT, min(now, self.until))
                 self._give(tenure, FENCED, release_only=True)
             elif tenure.phase is Phase.GIVEN and tenure.sent_to is None:
-                # Given up by plan, but not in the log: whoever it was meant for was picked in another time (R2).
+                # Given up by plan, but not in the log: its next holder was picked in another time (R2).
                 self._give(tenure, FENCED, release_only=True)
         return effects
 

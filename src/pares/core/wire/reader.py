@@ -72,9 +72,9 @@ class Reader:
     def __init__(self, group: str, member: str = "", reads: int = records.READS) -> None:
         self.group = group
         self.member = member
-        """Whose own counted records are collected in `mine`."""
+        """The member whose own counted records are collected in `mine`."""
         self.reads = reads
-        """The newest format version that whoever reads here understands."""
+        """The newest format version that this reader understands."""
         self.world = World()
         self.state = State.SEARCHING
         self.position = 0
@@ -151,7 +151,7 @@ class Reader:
 
     @property
     def upgrade(self) -> str:
-        """What to tell whoever reads a group that is `too_new`."""
+        """What to tell a reader of a group that is `too_new`."""
         return (
             f"group {self.group!r} writes format {max(self.world.highest, self.unreadable)} and this version of pares reads "
             f"up to {self.reads}: "

@@ -329,7 +329,7 @@ SINCE: Final = {"ready": 2, "forget": 2, "asked": 2, "ahead": 2}
 
 
 class BadRecord(Exception):
-    """The payload is no record: it does not count, whoever reads it. `reason` is one of a few fixed words."""
+    """The payload is no record: it counts for no reader. `reason` is one of a few fixed words."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)

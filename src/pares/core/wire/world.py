@@ -301,7 +301,7 @@ class World:
 
         It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
         members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
-        hashed again. It never leaves the process (snapshots carry worlds, and whoever reads one hashes it itself), so Python's
+        hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
         own keyed hash serves.
         """
         for key in self._dirty:

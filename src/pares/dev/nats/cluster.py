@@ -37,7 +37,7 @@ class Nats(LocalCluster):
     `host`: the address to listen at, or one for each node.
     `ports`: clients' port of each node; else free ones are drawn.
     `settings`: of the servers, as in their configuration file, such as `{"max_payload": 65536}`; they go before the ones chosen
-    here. `users`: name and password of whoever may connect; without it everybody may.
+    here. `users`: name and password of each user that may connect; without it everybody may.
     `prefix`: what goes before a node's command line, by node id; see `Node`.
     `survive`: the nodes outlive this program, and a cluster that runs in `folder` is taken over, what is missing of it started:
     what `pares dev nats up` does. Settings of nodes that run stay as they are.

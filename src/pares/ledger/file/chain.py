@@ -127,7 +127,7 @@ class Chain:
         self.alterations += 1
         self.least = max(self.least, segment.base + JUMP)
         log.error(
-            "%s: %s, though it is only ever appended to; whoever has read it begins anew: find out who did it",
+            "%s: %s, though it is only ever appended to; members that have read it begin anew: find out who did it",
             segment.path,
             what,
         )

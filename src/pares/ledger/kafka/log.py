@@ -105,7 +105,7 @@ class _Shared:
         if found is None:
             self.known.forget(topic)
             raise LedgerUnavailable(
-                f"{self.settings.url}: the topic {topic} is gone; whoever opens the ledger next makes it anew"
+                f"{self.settings.url}: the topic {topic} is gone; the next process that opens the ledger makes it anew"
             )
         if self._last.setdefault(topic, found.identity) != found.identity:
             self._last[topic] = found.identity

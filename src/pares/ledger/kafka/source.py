@@ -99,7 +99,7 @@ class KafkaSource:
 
     @property
     def prefetched(self) -> int:
-        """Bytes of keys and payloads that were fetched ahead, and are held for whoever reads them."""
+        """Bytes of keys and payloads that were fetched ahead, and are held for their readers."""
         return self._prefetch.held
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:

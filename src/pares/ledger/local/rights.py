@@ -28,7 +28,7 @@ def who_may_write(ledger: str, files: Iterable[str]) -> Iterator[tuple[str, str]
         except OSError:
             continue
         if stat.S_ISLNK(mode):
-            yield PROBLEM, f"{name} is a symbolic link: whoever made it decides what is written; remove it"
+            yield PROBLEM, f"{name} is a symbolic link: its maker decides what is written; remove it"
         elif mode & stat.S_IWOTH:
             open_to_all.append(f"{name} ({stat.S_IMODE(mode):04o})")
         elif mode & stat.S_IWGRP:
@@ -44,7 +44,7 @@ def who_may_write(ledger: str, files: Iterable[str]) -> Iterator[tuple[str, str]
     if open_to_group:
         yield (
             NOTE,
-            f"whoever is in the Unix group can write {_some(open_to_group)}, and so decide who leads: chmod g-w, unless that "
+            f"every member of the Unix group can write {_some(open_to_group)}, and so decide who leads: chmod g-w, unless that "
             "is meant",
         )
     if not open_to_all and not open_to_group:

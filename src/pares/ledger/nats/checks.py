@@ -69,9 +69,9 @@ def _contents(config: Mapping[str, Any], retention: float | None) -> Iterator[tu
     if config.get("deny_purge"):
         yield WARNING, "deny_purge: members can't trim the log, which grows until max_age"
     if config.get("allow_rollup_hdrs"):
-        yield NOTE, "allow_rollup_hdrs: whoever publishes there can delete all that was before"
+        yield NOTE, "allow_rollup_hdrs: a client that publishes there can delete all that was before"
     if config.get("subject_delete_marker_ttl") or config.get("allow_msg_ttl"):
-        yield NOTE, "allow_msg_ttl: whoever publishes there can have messages forgotten in the middle"
+        yield NOTE, "allow_msg_ttl: a client that publishes there can have messages forgotten in the middle"
 
 
 def _limits(config: Mapping[str, Any], max_payload: int) -> Iterator[tuple[str, str]]:

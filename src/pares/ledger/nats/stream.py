@@ -179,7 +179,7 @@ class Streams:
 
     def gone(self, topic: str) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"{self._settings.url}: the stream {topic} is gone; whoever opens the ledger next makes it anew"
+            f"{self._settings.url}: the stream {topic} is gone; the next process that opens the ledger makes it anew"
         )
 
     def _refuse_unfit(self, found: Stream, epoch: Epoch) -> None:

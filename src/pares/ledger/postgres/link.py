@@ -118,7 +118,8 @@ class Link:
     def refused(self, doing: str, error: Refused, *, unknown: bool = False) -> LedgerUnavailable:
         if error.state in GONE:
             return LedgerUnavailable(
-                f"{self.settings.where}: could not {doing}: the table is gone; whoever opens the ledger next makes it anew"
+                f"{self.settings.where}: could not {doing}: the table is gone; the next process that opens the ledger makes it "
+                "anew"
             )
         return self.unavailable(doing, advice(error, self._statements.hold), unknown=unknown)
 

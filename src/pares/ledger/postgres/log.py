@@ -194,7 +194,9 @@ class _Shared:
         self.known.forget(topic)
         self.anchors.forget(topic)
         what = f"the topic {topic!r}" if topic else "the log"
-        return LedgerUnavailable(f"{self.settings.where}: {what} is gone; whoever opens the ledger next makes it anew")
+        return LedgerUnavailable(
+            f"{self.settings.where}: {what} is gone; the next process that opens the ledger makes it anew"
+        )
 
     def close(self) -> None:
         if self.lifetime.end():

@@ -33,7 +33,7 @@ class Wire:
         self.connection = connection
         self.prepared: set[str] = set()
         self.shared = False
-        """A pooler lends its connections to whoever asks: each transaction may be on another one."""
+        """A pooler lends its connections to any client: each transaction may be on another one."""
         self.pid = 0
         """The server's process, as it has said itself."""
         self.run: int | None = None

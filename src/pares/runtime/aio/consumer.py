@@ -23,7 +23,7 @@ T = TypeVar("T")
 STEP: Final = 0.5
 """Seconds after which the thread that waits for a batch looks whether it is still wanted."""
 NO_THREAD: Final = -1
-"""Whose records are that a task has: none of a pool's threads."""
+"""The owner of records that a task has: none of a pool's threads."""
 
 
 class Consumer:

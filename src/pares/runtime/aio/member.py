@@ -91,7 +91,7 @@ class Member:
     def _enter(self) -> SyncMember:
         with self._making:
             if self._unwanted:
-                raise ClosedError("whoever entered this member did not wait until it was made: make a new one")
+                raise ClosedError("the task that entered this member did not wait until it was made: make a new one")
             if self._made is None:
                 self._made = self._make()
             return self._made

@@ -168,7 +168,7 @@ class Consumer:
         self._letters.write(batch.term, record, self._member.group, why, deliveries)
 
     def put_back(self, batch: Batch) -> None:
-        """Nobody has seen this batch, which `next_batch` has returned: it goes to whoever asks next."""
+        """Nobody has seen this batch, which `next_batch` has returned: the next caller gets it."""
         self._feeder.shelf.put_back(batch, self._feeder.tenancies.get(batch.term.role))
 
     def next_batch(self, timeout: float | None = None) -> Batch | None:
@@ -218,7 +218,7 @@ class Consumer:
         self.raise_failure()
 
     def put_back_record(self, item: Item, *, seen: bool = False) -> None:
-        """This record, which `next_records` has returned, is to go to whoever asks next. `seen`: a handler had it, and that
+        """This record, which `next_records` has returned, goes to the next caller. `seen`: a handler had it, and that
         counts as a delivery; it is not given out again with "at-most-once"."""
         self._feeder.desk.put_back(item, seen=seen)
 

@@ -1,6 +1,6 @@
 """Steering a group that runs NELI or Fast NELI from outside.
 
-The group's roles stand in the logs of its partitions, and a record that adds or removes one counts, whoever its sender is.
+The group's roles stand in the logs of its partitions, and a record that adds or removes one counts from any sender.
 Which member has a partition is decided elsewhere: where claims share partitions out, an administrator of *that* group can move
 and pause them; a broker's own service takes no wishes.
 """

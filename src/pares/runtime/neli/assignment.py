@@ -231,7 +231,7 @@ class Assignment:
             return None
         text = (
             f"{self._who} asked to join, and its group has not let it in for {patience:g} s: another member's barrier may hold "
-            "that up, whoever coordinates the group may be out of reach, or the group's name may be in use for something "
+            "that up, the group's coordinator may be out of reach, or the group's name may be in use for something "
             "else; look at its members, and at the service"
         )
         log.warning("%s", text)

@@ -36,6 +36,6 @@ def uneven(partitions: int, seats: int, roles: int, members: int) -> Iterator[tu
     if 0 < roles < block and members > 1:
         yield (
             "idle-partitions",
-            f"{roles} roles stand in {seats * block} partitions, of which {seats * (block - roles)} carry none: whoever owns "
-            f"only those leads nothing; use {seats * roles} partitions on a new ledger, or more roles",
+            f"{roles} roles stand in {seats * block} partitions, of which {seats * (block - roles)} carry none: a member that "
+            f"owns only those leads nothing; use {seats * roles} partitions on a new ledger, or more roles",
         )

@@ -27,7 +27,7 @@ P = TypeVar("P", bound=Acting)
 
 
 class Chance(Generic[P]):
-    """Draws `kinds`, by their weights, `pace` times in a session on average, while the storm lasts; whoever derives says what
+    """Draws `kinds`, by their weights, `pace` times in a session on average, while the storm lasts; a subclass says what
     they do. `name`: of all that it draws."""
 
     RATHER = 0.6

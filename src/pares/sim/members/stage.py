@@ -1,4 +1,4 @@
-"""What a play takes place on: one world, one group, its users, and whoever watches.
+"""What a play takes place on: one world, one group, its users, and the onlookers.
 
 Here is what all protocols have in common; each derives from `Stage`, to say what its members stand on (a log, a bus), what they
 are made with, which promises hold and what may befall them. `pares.sim.members.protocols` names those classes.

@@ -83,7 +83,7 @@ class Storm(Striking):
         self._arm("freeze", length=self.span(0.1, 4))
 
     def _starve_at(self) -> None:
-        # About as long as a lease lasts, in half of the cases: whoever comes back then meets what has just changed.
+        # About as long as a lease lasts, in half of the cases: a member that comes back then meets what has just changed.
         self._arm("starve", length=self.span(0.3, 1) if self.rng.random() < 0.5 else self.span(0.05, 4))
 
     def _raise_at(self) -> None:

@@ -19,7 +19,7 @@ class Striking(Chance[User]):
         self.world = stage.world
         self.plan = stage.plan
         self.struck: User | None = None
-        """The user that everything befalls now, whoever it would befall else."""
+        """The user that everything befalls now, in the place of any other."""
         super().__init__(stage, "storm", self.plan.faults, pace=self.plan.pace)
 
     def own(self) -> list[User]:

@@ -1,4 +1,4 @@
-"""The bus of a world, for ALLCALL: broadcast to whoever listens, late, or not at all, and only as far as nothing is cut.
+"""The bus of a world, for ALLCALL: broadcast to all listeners, late, or not at all, and only as far as nothing is cut.
 
 Messages of one publisher reach one listener in the order in which they were sent, at most once each (`pares.ledger.Bus`),
 unless the air says that this bus is worse than that. What is on its way to a process whose connection breaks is gone with it.

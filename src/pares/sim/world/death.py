@@ -1,7 +1,7 @@
 """Locks on the lives of members (R7), in a file system of the world's own, which knows which of them are free.
 
 A lock becomes free when its process is killed or ends, or when it is given up, and never while the process stands still. What
-that proves to whoever looks is judged by the code that ships (`pares.runtime.death.evidence`), on the facts that this file
+that proves to an onlooker is judged by the code that ships (`pares.runtime.death.evidence`), on the facts that this file
 system gives: what is found under a name, and whether its lock is to be had. Faults are done to files: one is removed, or
 another is put in its place; machines share a folder, and locks do not travel with the files (`shared`). `lose` is the fault
 against which a holder looks before it writes (A3): somebody has closed the descriptor, so the lock is free while its member
@@ -30,7 +30,7 @@ DEVICE: Final = "1"
 
 
 class LockFile:
-    """One file, on one machine. `lock`: of whoever made it; None: nobody ever had a lock on it."""
+    """One file, on one machine. `lock`: of its maker; None: nobody ever had a lock on it."""
 
     def __init__(self, machine: str, name: str, inode: str, content: bytes, lock: DeathLock | None) -> None:
         self.machine, self.name, self.lock = machine, name, lock
@@ -76,7 +76,7 @@ class DeathLock:
             self._given_up = True
 
     def abandon(self) -> None:
-        """Its member is over without having left: whoever watches can prove that."""
+        """Its member is over without having left: its watchers can prove that."""
         if not self._given_up:
             self.process.cross("death:abandon")
             self._given_up = True

@@ -22,7 +22,7 @@ class Partition(SimLog):
         """How often that has happened."""
 
     def stamp_ms(self, now: int) -> int:
-        """By a wall clock that is right; or by that of whoever writes."""
+        """By a wall clock that is right; or by that of the writer."""
         return WallClock.EPOCH_US // 1_000 + now // 1_000_000 + (0 if self.wrong_ms is None else self.wrong_ms())
 
     def lose_tail(self, count: int) -> None:

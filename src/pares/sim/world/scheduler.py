@@ -228,7 +228,7 @@ class Scheduler(Engine):
         self._unwound += tasks
 
     def fail(self, verdict: Exception) -> None:
-        """To be called by what runs inside of tasks, where an exception would be caught by whoever called it."""
+        """To be called by what runs inside of tasks, where an exception would be caught by their caller."""
         if self.verdict is None and not self.dead:
             self.verdict = verdict
 

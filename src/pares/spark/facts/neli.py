@@ -2,7 +2,7 @@
 
 What differs is what the log can prove. There a claim makes the holder at its offset; here a tenure is announced, and its owner
 says when it leads and when no longer (`core.neli.history`). So a term begins in the log with its announcement (before which its
-owner can't have believed), and ends with its `yield`, or with the announcement of whoever came to lead next. Beliefs are
+owner can't have believed), and ends with its `yield`, or with the announcement of the next leader. Beliefs are
 exact where their owner told of them, by its clock; where it died or was cut off, `until_ms` bounds them by the broker's.
 
 Each partition of the log is folded by itself: a role and all of its records belong to one.

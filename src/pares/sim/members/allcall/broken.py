@@ -308,7 +308,7 @@ def both_go_on() -> list[Patch]:
 
 
 def declined_for_ever() -> list[Patch]:
-    """A role that was stepped down from is not taken back while nobody has led it, whoever is there."""
+    """A role that was stepped down from is not taken back while nobody has led it."""
     return [(Company, "could_lead", lambda self, role: True)]  # pyright: ignore[reportUnknownLambdaType]
 
 

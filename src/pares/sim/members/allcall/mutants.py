@@ -98,7 +98,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         _made(
             "last-beat-only",
             "H6",
-            "a role is given up at the last beat, and whoever wakes late is too late",
+            "a role is given up at the last beat, and a member that wakes late is too late",
             broken.last_beat_only,
             session_ms=400,
             starving=0.5,

@@ -43,7 +43,7 @@ class Ground(Stage):
         raise NotImplementedError
 
     def write(self, payload: bytes) -> None:
-        """It stands in the log, whoever has written it."""
+        """It stands in the log, from any writer."""
         self.log.partitions[0].append([payload], self.world.now)
 
     def trim(self, age: int) -> None:
@@ -163,7 +163,7 @@ class Ground(Stage):
         """Whether all members, and all seats, are alike: then it is plain what placement should do."""
         plan = self.plan
         unlike = any((plan.ranks, plan.weights, plan.zones, plan.eligible, plan.slow, plan.warm))
-        namesakes = "twin" in plan.faults  # whoever has the name of the dead comes before the balance (R8)
+        namesakes = "twin" in plan.faults  # a member with the name of the dead comes before the balance (R8)
         odd = unlike or namesakes or any(plan.starts)
         return plan.seats == 1 and not plan.acts and not odd and not plan.barrier_raises
 

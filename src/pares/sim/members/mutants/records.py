@@ -231,7 +231,7 @@ RECORDS: Final = (
     Mutant(
         "mark-of-anybody",
         "R15",
-        "a mark rises by whoever does not hold the seat",
+        "a mark rises by a record of a member that does not hold the seat",
         _mark_of_anybody,
         {**FROZEN, "acts": {"mark": 3.0, "hand_over": 1.0}, "act_pace": 4.0},
     ),

@@ -122,7 +122,7 @@ def revoked_is_lost() -> list[Patch]:
 
 
 def no_budget() -> list[Patch]:
-    """Everybody beats as often as it was told to, whoever else is on the topic."""
+    """Everybody beats as often as it was told to, however many are on the topic."""
     return [(Share, "reckon", lambda *_: None)]
 
 
@@ -138,7 +138,7 @@ def budget_wins() -> list[Patch]:
 
 
 def any_rival() -> list[Patch]:
-    """NELE: whoever goes on reading goes on leading, until it reads that another does."""
+    """NELE: a leader that goes on reading goes on leading, until it reads that another does."""
 
     def rests_until(self: Neli, part: Any, record: Any, entry: Any, now: int, wall_us: int) -> int:
         return now + self.threshold_ns if part.phase in GIVEN else 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pares.sim.world.process import Process
 
 KEPT: Final = 4.0
-"""Seconds that a log keeps at least where it forgets: whoever leads writes the roles down again every second, at the most."""
+"""Seconds that a log keeps at least where it forgets: the leader writes the roles down again every second, at the most."""
 
 
 class NeliGround(Ground):

@@ -260,7 +260,7 @@ NELE: Final = (
     _made(
         "history-counts",
         "budget",
-        "members that have long gone share the budget, for whoever comes",
+        "members that have long gone share the budget, in the eyes of a newcomer",
         rules.history_counts,
         **CROWDED
         | {"session_ms": 100, "threshold_ms": 130, "interval_ms": 20, "partitions": 4, "next_door": 0}

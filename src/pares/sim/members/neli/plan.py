@@ -53,7 +53,7 @@ class NeliPlan(Plan, frozen=True, kw_only=True):
     error_ms: int
     """How far the wall clocks of exclusive NELI's members and the broker's may be apart."""
     stamped: bool
-    """Entries carry the broker's time; else that of whoever wrote them."""
+    """Entries carry the broker's time; else that of their writer."""
     group_delay: Span
     """Nanoseconds that a message to or from a broker's coordinator takes."""
     numbers: bool

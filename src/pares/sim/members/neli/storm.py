@@ -109,7 +109,7 @@ class NeliStorm(Storm):
         self.stage.coordinator.shuffle()
 
     def _lie(self) -> None:
-        """The group's word means nothing: a partition is given to whomever, or declared lost to whoever has it."""
+        """The group's word means nothing: a partition is given to anybody, or declared lost to its owner."""
         user = self.someone()
         member = None if user is None else membership_of(user)
         if member is not None:

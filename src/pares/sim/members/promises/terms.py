@@ -89,5 +89,5 @@ class Terms(Promise):
             for role, until in beliefs.until.items():
                 if now < until:
                     term = beliefs.terms.get(role)
-                    if term is None or now >= term.deadline_ns:
+                    if term is None or now >= term._until:  # pyright: ignore[reportPrivateUsage]
                         raise self.broken(f"{member.id} says that it holds {role!r}, and has no term that lasts")

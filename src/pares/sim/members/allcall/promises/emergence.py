@@ -1,4 +1,4 @@
-"""When nothing has happened for long enough, whoever could follow somebody has somebody to follow of whom it hears, but for the
+"""When nothing has happened for long enough, a member that could follow somebody has a leader of which it hears, but for the
 moment of a handover: on each side of a split; and a member on its own leads itself if it was told to.
 """
 

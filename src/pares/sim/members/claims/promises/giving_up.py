@@ -1,4 +1,4 @@
-"""Giving up is final (R4c, R5), seen where a record leaves the process: whoever writes a release, a transfer or a leave has
+"""Giving up is final (R4c, R5), seen where a record leaves the process: the writer of a release, a transfer or a leave has
 stopped believing before, and will not believe in that term again, whatever becomes of the record.
 """
 

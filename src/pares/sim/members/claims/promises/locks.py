@@ -1,9 +1,10 @@
-"""Beliefs end before locks: whoever gives up the lock on its life, or has lost it, must not believe, or be believed, any more.
+"""Beliefs end before locks: a member that gives up the lock on its life, or has lost it, must not believe, or be believed, any
+more.
 
 * When a living member gives its lock up, none of its terms may be believed: others can prove it dead from then on.
 * A member whose lock was lost by somebody's mistake (A3) finds that out before it appends anything else.
 * No belief outlives the loop that prolongs it.
-* A member that begins anew lets go of the lock of the incarnation that is over: whoever waits for that has proof (R8).
+* A member that begins anew lets go of the lock of the incarnation that is over: a member that waits for that has proof (R8).
 * What is believed stands in the table that a fork looks through: else its child would believe, too.
 """
 

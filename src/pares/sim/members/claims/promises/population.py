@@ -1,5 +1,5 @@
 """The world holds the living, and of the dead no more than it must: those whose seats nobody has taken yet, and the last one of
-each name (R13, R20). And whoever is called silent has been silent.
+each name (R13, R20). And a member that is called silent has been silent.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Population(OfRecords):
             silence, late = now - self.last.get(id, (0, now))[1], self._late(member, len(world.members))
             if silence > late and not world.held[id] and self._well(late):
                 over.append(silence - late)
-        # One is forgotten with each record of the member that does it: whoever died beside many others waits for its turn.
+        # One is forgotten with each record of the member that does it: a member that died beside many others waits for its
+        # turn.
         overdue = sum(silence > len(over) * self.turn for silence in over)
         if overdue > forgetting.KEPT + LATE:
             raise self.broken(f"{overdue} members that hold nothing have been silent for long, and are remembered")

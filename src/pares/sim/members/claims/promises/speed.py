@@ -76,7 +76,9 @@ class Speed(Promise):
             heirs = self._heirs(held)
             if user is None or not heirs or self._ghosts(held):
                 continue
-            within = self.ground.out_waits(user.session_ms * MS, process, heirs) + self.ground.rounds(5)
+            # What it has sent by then still lands, and its silence counts from that.
+            sent = 0 if self.ground.near(user) else self.ground.weather_of(user).send[1]
+            within = sent + self.ground.out_waits(user.session_ms * MS, process, heirs) + self.ground.rounds(5)
             if self._is_seen(process, held, heirs):
                 within = min(within, self.world.locks.delay[1] + self.ground.rounds(8))
             self._expect("takeover", held, within)

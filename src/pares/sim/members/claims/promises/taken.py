@@ -1,4 +1,7 @@
-"""Nobody is dispossessed whom nothing hinders: a claim is for the seats of the silent (R3)."""
+"""Nobody is dispossessed whom nothing hinders: a claim is for the seats of the silent (R3).
+
+A log that has lost its tail hinders all whose newest records were in it: they are as silent as what is left of them (A1).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class Taken(Promise):
         stage.judge.landed.append(self._landed)
 
     def _landed(self, landed: Landed) -> None:
-        if not isinstance(landed.record, Claim) or not self.ground.healthy():
+        if not isinstance(landed.record, Claim) or not self.ground.healthy() or self.ground.between_logs():
             return
         for change in landed.changes:
             if type(change) is not SeatChanged or change.before is None or change.holder is None:

@@ -1,7 +1,7 @@
 """Promise 4 in the log: tokens strictly grow per seat, also when the log was begun anew.
 
-Between logs this is promised only if the wall clock of whoever begins the new one is not behind the old tokens, or if it has
-led under them itself.
+Between logs this is promised only if the wall clock of the member that begins the new one is not behind the old tokens, or if
+it has led under them itself.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Crowd:
         stage.judge.landed.append(self._landed)
 
     def _passed(self) -> int:
-        """The time; but of a silence only a session, as whoever comes then takes it that the last record is new."""
+        """The time; but of a silence only a session, as the next owner takes it that the last record is new."""
         self._time += min(self._world.now - self._last, self._memory)
         self._last = self._world.now
         return self._time
