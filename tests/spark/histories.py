@@ -196,7 +196,7 @@ def refused(fact: Fact, facts: list[Fact]) -> bool:
 
 
 def granted(claim: Fact, facts: list[Fact]) -> list[Fact]:
-    """What a fold would have said that lets this refused claim pass: it takes the seat from whoever holds it there."""
+    """What a fold would have said that lets this refused claim pass: it takes the seat from its holder there."""
     assert claim.offset is not None
     place = (claim.offset, claim.at_ms, claim.role, claim.seat)
     token = BASE + claim.offset

@@ -1,8 +1,7 @@
 """The tables of an audit: names and types of their columns, each said once. Times are in milliseconds, sizes in bytes.
 
-Each table begins with what it is about (`log`, `partition`, `group`, `batch` of the stored history are added by whoever
-stores it);
-a column that is not here is in no table. `arrow` gives the same for Arrow.
+Each table begins with what it is about (`log`, `partition`, `group`, `batch` of the stored history are added where it is
+stored); a column that is not here is in no table. `arrow` gives the same for Arrow.
 """
 
 from __future__ import annotations

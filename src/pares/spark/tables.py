@@ -1,8 +1,7 @@
 """From facts to tables: which view stands on which, and what of them comes to the driver.
 
 Each table is worked out once and settled where it was worked out; later queries plan on it and no longer on all that led
-to it. To the
-driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a million terms in the driver's memory]
+to it. To the driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a million terms in the driver's memory]
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Literal["auto", "spark", "python"]
 """By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
-in a short log
-and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
+in a short log and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
@@ -259,8 +257,7 @@ def sums(frames: Frames, *, short: bool) -> Sums:
 @contextmanager
 def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
     """Without compiling each query to Java, and in one partition: a few thousand rows (`short`) take less time than the
-    compiler. Only in
-    a session that was started here: a caller's settings are the caller's.
+    compiler. Only in a session that was started here: a caller's settings are the caller's.
 
     For the sink's rows it pays: a million of them take four times as long without.
     """

@@ -207,8 +207,7 @@ _MILD: Final[dict[str, Verdict]] = {
     "unreadable": "missing",
 }
 """What breaks no promise of pares by itself: what was checked in time may land after it, and what a sink lacks may never
-have been
-written."""
+have been written."""
 
 
 def _sink(case: Case, promise: str, rules: tuple[str, ...], kept: str) -> Promise:

@@ -105,8 +105,7 @@ def facts(
     bus: bool = False,
 ) -> DataFrame:
     """The facts from the rows (offset, timestamp_ms, payload, partition) of one topic: each log partition one Spark
-    partition, in
-    order, as the source `pares` makes it unless told to split. Runs where the data is, without a shuffle.
+    partition, in order, as the source `pares` makes it unless told to split. Runs where the data is, without a shuffle.
 
     `starts`: where each log partition begins; `claims_in`: the one in which groups run claims; `bus`: see `Partition`.
     """

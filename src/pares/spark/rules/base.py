@@ -16,8 +16,7 @@ Tables: TypeAlias = Mapping[str, Sequence[Row]]
 
 APPEND_MS: Final = 250
 """What a takeover may take beyond the session for an append and its read-back. The log can't tell how long they took, so
-this is an
-assumption, and the verdict names it."""
+this is an assumption, and the verdict names it."""
 RESOLUTION_MS: Final = 1
 """Readings are whole milliseconds: two of them can be this much too near or too far."""
 SLACK_MS: Final = 20

@@ -87,7 +87,7 @@ def _after_pauses(wait: Row, pauses: Iterable[Row]) -> int | None:
 
 
 class _Able:
-    """Who could have led, and from when to when."""
+    """The members that could have led, and from when to when."""
 
     def __init__(self, tables: Tables) -> None:
         self._members = by(tables["members"], "g")
