@@ -263,7 +263,8 @@ FROM p
 """
 
 # The leader that came next. A holder that never believed has not led, and is passed over; a belief in a term that the
-# log gave to nobody, or to another, is no succession. `free_ms`: from when on nobody but the group kept the seat from being led.
+# log gave to nobody, or to another, is no succession. `free_ms`: from when on nobody but the group kept the seat from being
+# led.
 _TAKEOVERS: Final = """
 WITH t AS (SELECT *, row_number() OVER (PARTITION BY g, role, seat ORDER BY token) AS place FROM {believed} WHERE given),
  l AS (SELECT *, lag(struct(member, cause, since_ms, since_measured, limit_ms, free_ms, token, to_offset, place))

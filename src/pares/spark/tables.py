@@ -1,7 +1,8 @@
 """From facts to tables: which view stands on which, and what of them comes to the driver.
 
 Each table is worked out once and settled where it was worked out; later queries plan on it and no longer on all that led
-to it. To the driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a million terms in the driver's memory]
+to it. To the driver come sums, and of each table at most `ROWS` rows a group. [a quarter of a million terms in the driver's
+memory]
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Literal["auto", "spark", "python"]
 """By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
-in a short log and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk through."""
+in a short log and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk
+through."""
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
