@@ -64,7 +64,7 @@ def _group(g: str, rows: list[Row]) -> Row:
 def members(facts: Sequence[Row]) -> list[Row]:
     """One row a member: what its join said, when it came and went, its last sign of life."""
     told = by((row for row in facts if row["kind"] in ("member", "gone", "seen")), "g", "member")
-    return [_member(*key, rows) for key, rows in told.items()]
+    return [_member(g, member, rows) for (g, member), rows in told.items()]
 
 
 def _member(g: str, member: str, rows: list[Row]) -> Row:
@@ -119,7 +119,7 @@ def _term(key: Row, rows: list[Row], group: Row, members: dict[tuple[str, str], 
     goes_on = t["to_offset"] is None and t["stop_ms"] is None and death is None and beyond
     t["to_ms"] = None if goes_on else first(t["stop_ms"], death, t["b_late"])
     own = t["ended_by"] == t["member"]
-    both = t["first_stop"] is not None and t["last_lead"] is not None
+    stopped, led = t["first_stop"], t["last_lead"]
     t |= {
         "from_ms": t["lead_ms"],
         "why": first(t["said_why"] or None, t["ended_why"] or None, t["ended"]),
@@ -128,7 +128,7 @@ def _term(key: Row, rows: list[Row], group: Row, members: dict[tuple[str, str], 
         "truncated": t["began"] == "snapshot",
         "since_ms": first(t["fault_ms"], t["stop_ms"], t["lost_ms"] if own else None, t["alive_ms"], t["lost_ms"]),
         "since_measured": t["fault_ms"] is not None or t["stop_ms"] is not None or own,
-        "revived": t["first_stop"] < t["last_lead"] if both else None,
+        "revived": None if stopped is None or led is None else stopped < led,
     }
     return {name: t[name] for name in _COLUMNS}
 
