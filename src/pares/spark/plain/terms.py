@@ -12,6 +12,7 @@ from typing import Any, Final
 from pares.core import reasons
 from pares.spark.facts.allcall import ALLCALL
 from pares.spark.facts.base import ADMINISTRATOR
+from pares.spark.facts.neli import INDUCED
 from pares.spark.intervals import CAUSES, UNDER_WAY_MS
 from pares.spark.rules.base import Row, by, greatest, least
 
@@ -51,7 +52,7 @@ def _group(g: str, rows: list[Row]) -> Row:
         "floor": greatest(*_all(rows, "token", "first")) or 0,
         "defects": sum(row["kind"] == "defect" for row in rows),
         "step_ms": greatest(*_all(rows, "sign_ms", "last")) or 0,
-        "induced": any(cause in ("induced", ALLCALL) for cause in ends),
+        "induced": any(cause in (INDUCED, ALLCALL) for cause in ends),
         "split": ALLCALL in ends,
         "newer": max(_all(rows, "cause", "newer"), default=None),
         "overlap_ms": greatest(*(row["overlap_ms"] for row in rows)),

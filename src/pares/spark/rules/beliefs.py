@@ -178,16 +178,14 @@ def past_lease(tables: Tables, allowed: Allowed) -> list[Row]:
 
 def pauses(tables: Tables) -> list[Row]:
     """From when to when a role (None: all of them) was under a pause."""
-    counted = [row for row in tables["records"] if row["counted"]]
+    counted = [row for row in tables["records"] if row["counted"] and row["cause"] in ("pause", "resume")]
+    resumes = by((row for row in counted if row["cause"] == "resume"), "g", "ref")
     found: list[Row] = []
     for row in counted:
         if row["cause"] != "pause":
             continue
         ends = [
-            other["at_ms"]
-            for other in counted
-            if (other["g"], other["cause"], other["ref"]) == (row["g"], "resume", row["offset"])
-            and other["offset"] > row["offset"]
+            other["at_ms"] for other in resumes.get((row["g"], row["offset"]), []) if other["offset"] > row["offset"]
         ]
         pause = {name: row[name] for name in ("g", "role", "offset")}
         found.append({**pause, "since_ms": row["at_ms"], "until_ms": min(ends, default=None)})
