@@ -238,7 +238,7 @@ def test_non_exclusive_groups_may_overlap_for_as_long_as_they_asked(tmp_path: Pa
 def test_a_trimmed_log_is_read_from_its_oldest_snapshot(tmp_path: Path, spark: SparkSession) -> None:
     """What is known is kept and marked as cut off; what began earlier is not mistaken for a belief without a term."""
     log = story(5, roles=10, steps=200)
-    for _ in range(50):
+    for _ in range(150):
         log.beat("admin~0")  # so that a place for snapshots comes, and nothing changes hands after it
     log.snapshot("admin~0")
     upto = log.places[-1]

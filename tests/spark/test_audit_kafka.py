@@ -148,7 +148,7 @@ def test_what_comes_after_the_end_at_the_start_is_left_out(spark: SparkSession, 
 
 def test_a_beginning_that_is_deleted_is_said(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> None:
     log = story(5, roles=10, steps=200)
-    for _ in range(50):
+    for _ in range(150):
         log.beat("admin~0")
     log.snapshot("admin~0")
     url = log.save_kafka(kafka)
@@ -169,7 +169,7 @@ def test_a_beginning_that_goes_while_it_is_read_is_read_again(
     spark: SparkSession, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = story(5, roles=10, steps=200)
-    for _ in range(50):
+    for _ in range(150):
         log.beat("admin~0")
     log.snapshot("admin~0")
     url = log.save_kafka(kafka)
