@@ -81,6 +81,20 @@ def test_records_come_as_lines_in_order_and_each_run_that_ends_with_0_has_done_t
     assert json.loads(again.err.splitlines()[-1])["done"] == 0, "the group has its positions"
 
 
+def test_with_ranges_records_of_one_partition_are_shared_out_by_claims_of_offsets(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make(*(b"order %d" % number for number in range(40)))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    options = ["--ledger", url, "--until-idle", "0.5", "--claim", "ranges", "--slots", "2", "--json", "--"]
+    found = pares("consume", "orders", *options, *script(tmp_path, WRITES))
+    assert found.code == 0, found.err
+    assert (tmp_path / "seen").read_text().splitlines() == [f"0 order {number}" for number in range(40)]
+    assert json.loads(found.err.splitlines()[-1])["done"] == 40
+    again = pares("consume", "orders", *options, *script(tmp_path, WRITES))
+    assert json.loads(again.err.splitlines()[-1])["done"] == 0, "the group has its positions"
+
+
 def test_what_fails_again_and_again_is_found_alone_and_parked(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ CLAIMS: Final[dict[str, tuple[Fields, Fields]]] = {
     "forget": ({"of": "bob~1", "over": 4}, {}),
     "asked": ({"roles": (("feed", 2), (NON_ASCII, 1))}, {}),
     "ahead": ({"seat": SEAT, "token": 1004, "mark": 5}, {"done": (2, 3, 1, 1), "tries": ((0, 2), (1, 1))}),
+    "range": ({"seat": SEAT, "token": 1004, "after": 5, "count": 16}, {"over": 40, "to": 60}),
     "ask": ({}, {"seat": SEAT, "to": "bob~1", "drain": "cyd~1"}),
     "role": ({"name": "feed"}, {"seats": 2, "weight": 2.5, "spread": "zone", "removed": True}),
     "ready": ({"ready": False}, {"why": "warming up"}),

@@ -8,7 +8,7 @@ fetch has returned, and before an append is handed over (R4). So a `Read` never 
 | protocol | events of its own | effects of its own |
 |---|---|---|
 | claims | `Died`, and the requests to its group | `Watch`, `Moved`, `Trim` |
-| consumption, on claims | `Took`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken` |
+| consumption, on claims | `Took`, `Wants`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken`, `Owns` |
 | NELI, Fast NELI | `Assigned`, `Revoked`, `Lost`, `ChangeRoles` | `Yielded` |
 | ALLCALL | `Received`, `Reconnected` | `Publish`, `LeaderChanged`, `PeerJoined`, `PeerLost` |
 
@@ -23,10 +23,19 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from pares.core.consumption import Begins as Begins
+from pares.core.consumption import FromConsumers as FromConsumers
+from pares.core.consumption import Owns as Owns
+from pares.core.consumption import Taken as Taken
+from pares.core.consumption import ToConsumers as ToConsumers
+from pares.core.consumption import Took as Took
+from pares.core.consumption import Unhealthy as Unhealthy
+from pares.core.consumption import Wants as Wants
+from pares.core.consumption import Willing as Willing
 from pares.core.wire.changes import Change
 from pares.core.wire.reader import EntryLike
 from pares.core.wire.records import Lock, Seat
-from pares.core.wire.states import NOTHING_AHEAD, AheadState
+from pares.core.wire.states import AheadState
 
 # Events ----------------------------------------------------------------------------------------------------------------
 
@@ -198,31 +207,8 @@ class Marked(Struct, frozen=True, gc=False):
     ahead: AheadState | None = None
 
 
-class Took(Struct, frozen=True, gc=False):
-    """A consumer wants to give out `first` to `last` of this seat's partition, at most once (C4), in the term `token`."""
-
-    seat: Seat
-    token: int
-    first: int
-    last: int
-
-
 class Flush(Struct, frozen=True, gc=False):
     """The marks that the log does not show yet are to be written now, and not with the next beat."""
-
-
-class Willing(Struct, frozen=True, gc=False):
-    """The roles of which a consumer takes seats from now on (C6): partitions that its source has."""
-
-    roles: tuple[str, ...]
-
-
-class Unhealthy(Struct, frozen=True, gc=False):
-    """The work of the term `token` falls behind, or stands still: another consumer is to try, if there is one (C7)."""
-
-    seat: Seat
-    token: int
-    why: str
 
 
 class Ready(Struct, frozen=True, gc=False):
@@ -245,10 +231,8 @@ Request: TypeAlias = (
     | ResumeNow
     | RewindTo
     | Marked
-    | Took
     | Flush
-    | Willing
-    | Unhealthy
+    | FromConsumers
     | Ready
     | Close
 )
@@ -298,25 +282,6 @@ class Lead(Struct, frozen=True, gc=False):
     token: int
     until: int
     why: str = ""
-
-
-class Begins(Struct, frozen=True, gc=False):
-    """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin. `ahead`:
-    what is done above that position (C9)."""
-
-    seat: Seat
-    token: int
-    position: int
-    first: bool
-    ahead: AheadState = NOTHING_AHEAD
-
-
-class Taken(Struct, frozen=True, gc=False):
-    """A `Took` was read back and had its effect: what it takes, up to before `upto`, may be given out (C4)."""
-
-    seat: Seat
-    token: int
-    upto: int
 
 
 class Extend(Struct, frozen=True, gc=False):
@@ -427,8 +392,7 @@ Effect: TypeAlias = (
     Append
     | Publish
     | Lead
-    | Begins
-    | Taken
+    | ToConsumers
     | Extend
     | Follow
     | Barrier

@@ -70,10 +70,10 @@ def test_a_partition_is_told_by_its_role() -> None:
     st.frozensets(st.text("abc/@", min_size=1, max_size=5), min_size=1),
     st.none() | st.integers(1, 9999),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from(("partitions", "topics", "ranges")),
 )
-def test_terms_come_back_from_their_labels(topics: frozenset[str], most: int | None, greedy: bool, whole: bool) -> None:
-    terms = Terms(topics, most, greedy, whole, "at-most-once")
+def test_terms_come_back_from_their_labels(topics: frozenset[str], most: int | None, greedy: bool, claim: str) -> None:
+    terms = Terms(topics, most, greedy, claim == "topics", "at-most-once", claim == "ranges")
     assert Terms.of(terms.labels()) == terms
 
 

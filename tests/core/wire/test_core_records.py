@@ -76,6 +76,14 @@ FIELDS: dict[type[R.Record], dict[str, st.SearchStrategy[Any]]] = {
         "done": st.lists(integers, max_size=6).map(tuple),
         "tries": st.lists(st.tuples(integers, integers), max_size=4).map(tuple),
     },
+    R.Range: {
+        "seat": seats,
+        "token": integers,
+        "after": integers,
+        "count": st.integers(1, R.MAX_RANGE),
+        "over": integers,
+        "to": integers,
+    },
     R.Asked: {"roles": st.lists(st.tuples(names, st.integers(1, R.MAX_SEATS)), max_size=5).map(tuple)},
     R.Ask: {"seat": st.none() | seats, "to": st.none() | ids, "drain": st.none() | ids},
     R.Role: {
@@ -191,7 +199,7 @@ def test_a_known_kind_without_its_fields_or_with_another_one_is_bad_or_of_anothe
     full: dict[str, Any] = {
         "base": 1, "name": "A", "session": 100, "seat": SEAT, "token": 1, "to": "b", "of": "b", "ms": 1, "pause": 1, "over": 1,
         "first": 1, "last": 1, "marks": [], "what": "", "at": 0, "upto": 1, "id": "", "part": 0, "parts": 1, "world": "",
-        "ready": False, "roles": [["A", 2]], "mark": 1,
+        "ready": False, "roles": [["A", 2]], "mark": 1, "after": 1, "count": 1,
     }  # fmt: skip
     fields = {name: full[name] for name in required}
     for version in (0, 1, 2):

@@ -128,6 +128,20 @@ def test_positions_are_rewound_under_a_pause_and_refused_without(make: Make, url
     until(lambda: worker.offsets() == [0, 1, 2, 3, 2, 3], "from there on again")
 
 
+def test_a_group_that_is_paused_before_it_begins_is_put_where_another_one_stopped(make: Make, url: str) -> None:
+    topic = Topic(partitions=2)
+    topic.append(*"abcdef")
+    topic.append(*"xyz", partition=1)
+    with pares.Admin(url, group="g") as admin:
+        admin.pause(seconds=60)
+        worker = Worker(make(topic))
+        until(lambda: len(admin.positions()) == 2, "it declares the partitions")
+        admin.rewind({("orders", 0): 4, ("orders", 1): 1})
+        assert worker.seen == []
+        admin.resume()
+    until(lambda: (worker.offsets(), worker.offsets(1)) == ([4, 5], [1, 2]), "it goes on there")
+
+
 def test_it_takes_no_more_than_it_was_told_and_topics_as_a_whole(make: Make) -> None:
     topic, other = Topic(partitions=3), Topic("bills", partitions=2)
     one = make(topic, max_claims=1)

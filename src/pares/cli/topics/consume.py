@@ -36,9 +36,15 @@ def consume(
         Literal["at-least-once", "at-most-once"], typer.Option("--delivery", help="Never lost, or never twice.")
     ] = "at-least-once",
     claim: Annotated[
-        Literal["partitions", "topics"],
-        typer.Option("--claim", help="What one consumer has: partitions, or whole topics."),
+        Literal["partitions", "topics", "ranges"],
+        typer.Option("--claim", help="What one consumer has: partitions, whole topics, or ranges of offsets."),
     ] = "partitions",
+    slots: Annotated[
+        int,
+        typer.Option(
+            "--slots", metavar="N", min=1, max=100, help="With ranges: so many of a partition are worked on at once."
+        ),
+    ] = 16,
     start: Annotated[
         Literal["earliest", "latest"],
         typer.Option("--start", help="Where a partition begins that nobody has consumed yet."),
@@ -106,7 +112,9 @@ def consume(
     at-most-once nothing is tried again.
 
     Run it as often as you like, on any host: partitions are shared out. With
-    --concurrency 1, the default, those of one partition are run in order. CMD
+    --concurrency 1, the default, those of one partition are run in order. With
+    --claim ranges several consumers work on one partition, each on ranges of
+    its own, in no order but that within a range. CMD
     gets TERM when its partition is another consumer's by now. INT and TERM let
     running commands end; a second one kills them. CMD is not ended when this
     process is killed: then its records are given out again.
@@ -131,6 +139,7 @@ def consume(
             source=source,
             delivery=delivery,
             claim=claim,
+            slots=slots,
             start=start,
             batch=batch,
             session=session,

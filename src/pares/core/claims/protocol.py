@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, get_args
 
 from pares.core import events as ev
 from pares.core.claims.config import Config, RoleSpec
@@ -439,10 +439,8 @@ HANDLERS: Final[dict[type, Handler]] = {
         ev.ResumeNow,
         ev.RewindTo,
         ev.Marked,
-        ev.Took,
+        *get_args(ev.FromConsumers),
         ev.Flush,
-        ev.Willing,
-        ev.Unhealthy,
         ev.Ready,
         ev.Close,
     ),

@@ -1,1 +1,1 @@
-"""Consumption: partitions of topics as seats of claims, positions as marks (docs/design.md, C1 to C8)."""
+"""Consumption: partitions of topics as seats of claims, positions as marks (docs/design.md, C1 to C11)."""

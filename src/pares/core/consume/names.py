@@ -8,18 +8,22 @@ from typing import Final
 
 from msgspec import Struct
 
+from pares.core.wire.ranges import slot_of
 from pares.core.wire.states import MemberState
 
 _PREFIX: Final = "pares.consume."
 _TOPIC: Final = _PREFIX + "topic."
+WHOLE: Final = -1
+"""The slot of what is no slot."""
 
 
 class Partition(Struct, frozen=True, order=True):
-    """One partition of a topic, of the topic with that identity (`tag`) and no other of its name."""
+    """One partition of a topic, of the topic with that identity (`tag`) and no other of its name; or one of its slots (C11)."""
 
     topic: str
     tag: str
     number: int
+    slot: int = WHOLE
 
     @property
     def source(self) -> str:
@@ -28,16 +32,26 @@ class Partition(Struct, frozen=True, order=True):
 
     @property
     def role(self) -> str:
-        return f"{self.source}/{self.number}"
+        return f"{self.source}/{self.number}" + ("" if self.slot == WHOLE else f"+{self.slot}")
+
+    @property
+    def whole(self) -> Partition:
+        """The partition of a slot."""
+        return Partition(self.topic, self.tag, self.number)
+
+    def slots(self, count: int) -> list[Partition]:
+        """Its first slots."""
+        return [Partition(self.topic, self.tag, self.number, slot) for slot in range(count)]
 
     @classmethod
     def of(cls, role: str) -> Partition | None:
         """The partition that a role stands for; None if it stands for none."""
+        role, slot = slot_of(role) or (role, WHOLE)
         source, slash, number = role.rpartition("/")
         topic, at, tag = source.rpartition("@")
         if not (slash and at and topic and len(tag) == 8 and number.isdecimal()) or str(int(number)) != number:
             return None
-        return cls(topic, tag, int(number))
+        return cls(topic, tag, int(number), slot)
 
 
 def tag_of(identity: str) -> str:
@@ -56,6 +70,8 @@ class Terms(Struct, frozen=True):
     """It takes all partitions of a topic, or none."""
     delivery: str = "at-least-once"
     """For people."""
+    ranges: bool = False
+    """It takes slots of partitions, and ranges of offsets for them (C11), and no partition as a whole."""
 
     def labels(self) -> dict[str, str]:
         """As labels of a join, which have room for it in every version of the format."""
@@ -67,6 +83,8 @@ class Terms(Struct, frozen=True):
             found[_PREFIX + "greedy"] = "yes"
         if self.whole:
             found[_PREFIX + "claim"] = "topics"
+        if self.ranges:
+            found[_PREFIX + "claim"] = "ranges"
         return found
 
     @classmethod
@@ -82,7 +100,12 @@ class Terms(Struct, frozen=True):
             labels.get(_PREFIX + "greedy") == "yes",
             labels.get(_PREFIX + "claim") == "topics",
             labels.get(_PREFIX + "delivery", ""),
+            labels.get(_PREFIX + "claim") == "ranges",
         )
+
+    def takes(self, partition: Partition) -> bool:
+        """Whether it takes this at all."""
+        return partition.topic in self.topics and (partition.slot != WHOLE) == self.ranges
 
 
 def consumers(members: Iterable[MemberState]) -> dict[str, Terms]:

@@ -1,8 +1,9 @@
-"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9).
+"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9, C11).
 
-It adds two words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
+It adds three words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
 when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
 `take` of this member was read back and had its effect. The runtime gives nothing out at most once before that.
+`Owns` says which ranges a slot has: with each `Lead`, and when a range that this member asked for was read back.
 
 Marks and takes travel with what the member writes anyway: all takes of a round in one append, marks with beats. What is done
 above a position goes before the beat with the mark, and before the record that gives the term up, in the same append: so the
@@ -23,10 +24,12 @@ from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.claims.tick import Living
 from pares.core.consume.names import Partition
+from pares.core.consume.ranging import end_of
 from pares.core.consume.shares import Shares
 from pares.core.wire import records
 from pares.core.wire.ahead import above, clipped, fields_of, resumed
 from pares.core.wire.changes import Change, SeatChanged
+from pares.core.wire.ranges import MAX_OPEN
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import Seat
 from pares.core.wire.states import NOTHING_AHEAD
@@ -46,6 +49,8 @@ class Consuming(Living):
         self.ahead: dict[Seat, ev.Marked] = {}
         """What is done above positions, as far as the world does not show it; the one that was not written for longest
         first."""
+        self.wanting: dict[Seat, ev.Wants] = {}
+        """Ranges that are asked for, and that the world does not show."""
 
     def request(self, event: ev.Event) -> None:
         if type(event) is ev.Willing:
@@ -58,6 +63,8 @@ class Consuming(Living):
     def _serve_one(self, request: ev.Event, now: int, effects: list[ev.Effect]) -> None:
         if isinstance(request, ev.Took):
             self._take(request, now)
+        elif isinstance(request, ev.Wants):
+            self._want(request, now, effects)
         elif isinstance(request, ev.Flush):
             self._write_marks(now, 0)
         elif isinstance(request, ev.Unhealthy):
@@ -107,6 +114,29 @@ class Consuming(Living):
             fields: dict[str, Any] = {"first": request.first, "last": request.last}
             self._write(records.Take, now, seat=request.seat, token=request.token, **fields)
 
+    def _want(self, request: ev.Wants, now: int, effects: list[ev.Effect]) -> None:
+        """C11: written under the term's token, and again if its outcome is not known, unless the world shows that it landed.
+        Where the world has many of its ranges as not done, it is told of the position before. [a fast worker uses up more of
+        them between two beats than the log lets it have, and waits]"""
+        world = self.reader.world
+        if self.led(request.seat, request.token) is None or end_of(world.ranges.get(request.seat, ())) != request.after:
+            return
+        if min(world.reads, self.outbox.writes) < 2:
+            effects.append(
+                ev.Report("old-format", "no range can be claimed while a member of release 0.1 is in the group")
+            )
+            return
+        if len(world.ranges.get(request.seat, ())) >= MAX_OPEN // 2:
+            self._write_marks(now, 0)
+        self.wanting[request.seat] = request
+        fields: dict[str, Any] = {
+            "after": request.after,
+            "count": request.count,
+            "over": request.over,
+            "to": request.to,
+        }
+        self._write(records.Range, now, seat=request.seat, token=request.token, **fields)
+
     def _pass_on(self, request: ev.Unhealthy, now: int, effects: list[ev.Effect]) -> None:
         """C7: to another consumer, with all of its topic where whole topics are shared out. Alone, it goes on."""
         world, tenure = self.reader.world, self.led(request.seat, request.token)
@@ -138,11 +168,12 @@ class Consume(Claims):
         for effect in super().step(event, now):
             found.append(effect)
             if type(effect) is ev.Lead:
-                found.append(self._begins(effect))
+                found += (self._begins(effect), self._owns(effect.seat, effect.token))
             elif type(effect) is ev.Moved:
                 self._forget_first(effect.changes)
         if type(event) is ev.Read:
             found += self._taken()
+            found += self._granted()
         return found
 
     def _begins(self, lead: ev.Lead) -> ev.Begins:
@@ -152,6 +183,22 @@ class Consume(Claims):
         position, known = resumed(known, max(seat.mark, seat.taken))
         first = position == 0 and lead.seat in self.living.moves.first
         return ev.Begins(lead.seat, lead.token, position, first, known)
+
+    def _owns(self, seat: Seat, token: int) -> ev.Owns:
+        """C11: all that the slot has, whoever it was given to; none for a seat that is no slot."""
+        world = self.reader.world
+        return ev.Owns(seat, token, world.ranges.get(seat, ()))
+
+    def _granted(self) -> list[ev.Effect]:
+        """Ranges that this member has asked for, and that the world shows."""
+        found: list[ev.Effect] = []
+        for seat, wants in list(self.living.wanting.items()):
+            if self.living.led(seat, wants.token) is None:
+                del self.living.wanting[seat]
+            elif end_of(self.reader.world.ranges.get(seat, ())) != wants.after:
+                del self.living.wanting[seat]
+                found.append(self._owns(seat, wants.token))
+        return found
 
     def _forget_first(self, changes: list[Change]) -> None:
         """Somebody else has held it, so it is not the first time any more."""

@@ -62,9 +62,9 @@ class Shares(Moves):
         for take in found:
             unit = _unit(take.seat, mine)
             full = mine.most is not None and len(units) >= mine.most and unit not in units
-            if not take.free and (
-                take.seat[0] not in self.willing or full or self._leaves_alone(world, take.seat, now)
-            ):
+            partition = Partition.of(take.seat[0])
+            mine_to_take = take.seat[0] in self.willing and partition is not None and mine.takes(partition)
+            if not take.free and (not mine_to_take or full or self._leaves_alone(world, take.seat, now)):
                 continue
             chosen.append(take)
             if not take.free:
@@ -115,6 +115,8 @@ class Shares(Moves):
             return ""
         if partition.topic not in theirs.topics:
             return f"does not consume {partition.topic!r}"
+        if not theirs.takes(partition):
+            return "claims ranges" if theirs.ranges else "claims no ranges"
         units = {_unit(held, theirs) for held in world.held[to]}
         if theirs.most is not None and len(units) >= theirs.most and _unit(seat, theirs) not in units:
             return f"takes {theirs.most} at most"

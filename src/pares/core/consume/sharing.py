@@ -2,7 +2,8 @@
 
 A pure function of the world and of the members alive. In this order: only consumers of that topic that are alive, ready, not
 draining and below what they take at most; the one that had it and came back under its name (R8); balanced within one, by
-weight; and sticky. The unit that is shared out is a partition, or a whole topic if any consumer alive takes whole ones.
+weight; and sticky. The unit that is shared out is a partition, or a slot of one where consumers take ranges (C11), or a whole
+topic if any consumer alive takes whole ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
-from pares.core.consume.names import Partition, Terms, consumers
+from pares.core.consume.names import WHOLE, Partition, Terms, consumers
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState, SeatState
 from pares.core.wire.world import World
@@ -52,7 +53,8 @@ class _Sharing:
             partition = Partition.of(seat.role)
             if partition is None or not self.world.open(seat.seat) or self.world.paused(seat.role):
                 continue
-            found.setdefault(partition.source if self.whole else seat.role, []).append((partition, seat))
+            together = self.whole and partition.slot == WHOLE
+            found.setdefault(partition.source if together else seat.role, []).append((partition, seat))
         return [[seat for _, seat in sorted(found[key], key=lambda each: each[0])] for key in sorted(found)]
 
     def run(self) -> dict[Seat, str | None]:
@@ -82,7 +84,7 @@ class _Sharing:
         """Whether it takes one more, and of that topic."""
         terms, partition = self.terms[member], Partition.of(unit[0].role)
         room = terms.most is None or self.load[member] < terms.most
-        return room and partition is not None and partition.topic in terms.topics
+        return room and partition is not None and terms.takes(partition)
 
     def _keeper(self, unit: Unit) -> str | None:
         """The holder that may stay: of whole topics, that of the first partition that is held."""

@@ -36,6 +36,7 @@ from pares.core.wire.changes import (
     SeatChanged,
 )
 from pares.core.wire.forgetting import dismiss, forget, has_room, make_room, supersede
+from pares.core.wire.ranges import allot, may_rewind, rewind
 from pares.core.wire.records import AnyRecord, Seat, Unknown
 from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, member_state, new_seat
 from pares.core.wire.world import World
@@ -226,10 +227,7 @@ def _genesis(world: World, offset: int, record: records.Genesis, changes: list[C
         for key in sorted(world.held[member.id]):
             _free(world, offset, world.seats[key], record, changes)
         changes.append(MemberLeft(offset, member.id, member.name, "reset"))
-    world.members, world.seats, world.roles, world.pauses, world.gone = {}, {}, {}, {}, {}
-    world.unready, world.followed, world.ahead = {}, {}, {}
-    world.base, world.last, world.count, world.placed, world.highest = record.base, offset, 1, 0, record.v
-    world.refresh()
+    world.begin_anew(record.base, offset, record.v)
     changes.append(Began(offset, record.base))
     return True
 
@@ -408,21 +406,23 @@ def _ahead(world: World, offset: int, member: MemberState, record: records.Ahead
         world.keep(seat.seat, state_of(record))
 
 
+def _range(world: World, offset: int, member: MemberState, record: records.Range, changes: list[Change]) -> None:
+    seat = _held_by(world, member, record.seat, record.token)
+    if seat is not None and record.v >= 2:
+        allot(world, seat, record)
+
+
 def _rewind(world: World, offset: int, member: MemberState, record: records.Rewind, changes: list[Change]) -> None:
     if not member.administrator:
         return
     for role, index, mark in record.marks:
         seat = world.seats.get((role, index))
-        if seat is not None and seat.holder is None and world.paused(role):
-            world.rewound(seat, mark)
+        if seat is not None and seat.holder is None and may_rewind(world, seat):
+            rewind(world, seat, mark)
 
 
 def _did(world: World, offset: int, member: MemberState, record: records.Did, changes: list[Change]) -> None:
     changes.append(DidChanged(offset, member.id, record.seat, record.token, record.what, record.at, record.why))
-
-
-def _nothing(world: World, offset: int, member: MemberState, record: records.Snapshot, changes: list[Change]) -> None:
-    """A snapshot is a sign of life. What it says is compared, or begun with, by the reader (R10)."""
 
 
 Effect = Callable[[World, int, MemberState, Any, list[Change]], None]
@@ -442,9 +442,9 @@ EFFECTS: Final[dict[type, Effect]] = {
     records.Done: _done,
     records.Rewind: _rewind,
     records.Did: _did,
-    records.Snapshot: _nothing,
     records.Ready: _ready,
     records.Forget: _forget,
     records.Ahead: _ahead,
+    records.Range: _range,
 }
-"""One effect a kind; a kind that is not here (and `Unknown`) counts and has none."""
+"""One effect a kind; a kind that is not here (`Unknown`, and snapshots: readers compare them, or begin with one) has none."""

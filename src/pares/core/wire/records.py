@@ -14,12 +14,12 @@ depend on how deep the reader's own stack happens to be.
 A record of a kind that this version does not know, with a readable envelope, decodes to `Unknown`: it counts as a sign of
 life of its sender (R2) and has no effect.
 
-Version 2 added four kinds, `ready` (R19), `forget` (R20), `asked` (R11) and `ahead` (C9), and a field of `join`, `ready`. In a
-record of version 1 they are what they are to a reader of version 1: the kinds are unknown, the field makes the join bad. In a
-record above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and no more: it counts as an
-unknown kind does, because a reader of version 1 cannot tell it from a form that came later. So releases 0.1 and 0.2 read a
-mixed log alike; and what else version 2 changes is in force only from the place on at which a record of version 2 has counted
-(`World.in_force`)."""
+Version 2 added five kinds, `ready` (R19), `forget` (R20), `asked` (R11), `ahead` (C9) and `range` (C11), and a field of
+`join`, `ready`. In a record of version 1 they are what they are to a reader of version 1: the kinds are unknown, the field
+makes the join bad. In a record above version 1 that has the wrong form, whatever its kind, every reader sees the envelope and
+no more: it counts as an unknown kind does, because a reader of version 1 cannot tell it from a form that came later. So
+releases 0.1 and 0.2 read a mixed log alike; and what else version 2 changes is in force only from the place on at which a
+record of version 2 has counted (`World.in_force`)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ MAX_RUNS: Final = 500
 """Runs of what is done above a position (C9)."""
 MAX_TRIES: Final = 500
 """Records of a partition of which it is kept how often they were given out (C10)."""
+MAX_RANGE: Final = 1_000_000
+"""Offsets of one range (C11)."""
 
 Int: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_INT)]
 Base: TypeAlias = Annotated[int, Meta(ge=0, lt=MAX_BASE)]
@@ -259,6 +261,18 @@ class Ahead(Record, tag="ahead"):
     tries: Annotated[tuple[tuple[Int, Int], ...], Meta(max_length=MAX_TRIES)] = ()
 
 
+class Range(Record, tag="range"):
+    """The next `count` offsets of its partition belong to this slot (C11). `after`: where the slot's last range ends, 0 if it
+    has none. If the partition's ranges end at `over`, they go on from `to`, if that is above. Since version 2."""
+
+    seat: _Seat
+    token: Int
+    after: Int
+    count: Annotated[int, Meta(ge=1, le=MAX_RANGE)]
+    over: Int = 0
+    to: Int = 0
+
+
 class Rewind(Record, tag="rewind"):
     """An administrator moves marks, also backwards: only of free seats under a pause (R15)."""
 
@@ -320,11 +334,12 @@ AnyRecord: TypeAlias = (
     | Forget
     | Asked
     | Ahead
+    | Range
 )
 
 KINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AnyRecord))
 """The kinds that this version knows."""
-SINCE: Final = {"ready": 2, "forget": 2, "asked": 2, "ahead": 2}
+SINCE: Final = {"ready": 2, "forget": 2, "asked": 2, "ahead": 2, "range": 2}
 """Kinds that came after version 1: in a record of a version before, they are unknown."""
 
 

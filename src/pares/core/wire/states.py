@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
 from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Due, Index, Int, Join, Lock, Seat, Weight
+
+Run: TypeAlias = tuple[Int, Int]
+"""From the first offset to before the second."""
 
 
 class MemberState(Struct, forbid_unknown_fields=True):
@@ -70,8 +73,8 @@ def new_seat(role: str, index: int) -> SeatState:
 class AheadState(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a seat's source above the position (C9, C10)."""
 
-    done: tuple[tuple[Int, Int], ...] = ()
-    """Runs that are done, each from its first offset to before its second one: in order, and none touches the next."""
+    done: tuple[Run, ...] = ()
+    """Runs that are done, in order, and none touches the next."""
     tries: tuple[tuple[Int, Int], ...] = ()
     """(offset, how often it was given out) of records that are not done, in order."""
 

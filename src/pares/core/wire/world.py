@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, SeatState
+from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -48,6 +48,7 @@ class _Two(Struct, forbid_unknown_fields=True):
     noted: tuple[Int, Int]
     followed: dict[str, tuple[Int, Int]]
     ahead: list[tuple[str, Index, AheadState]]
+    ranges: list[tuple[str, Index, tuple[Run, ...]]]
 
 
 class _Frozen(Struct, forbid_unknown_fields=True):
@@ -89,6 +90,7 @@ class World:
         "noted",
         "pauses",
         "placed",
+        "ranges",
         "reads",
         "roles",
         "seats",
@@ -127,6 +129,8 @@ class World:
         """Incarnations that have a successor (version 2): `count` and the offset of the join that they are to answer (R20)."""
         self.ahead: dict[Seat, AheadState] = {}
         """What is done above the positions of seats, where anything is (version 2, C9)."""
+        self.ranges: dict[Seat, tuple[Run, ...]] = {}
+        """The ranges of slots that are not done, in order, and the last one anyhow (version 2, C11)."""
         self.held: dict[str, set[Seat]] = {}
         self.names: dict[str, list[str]] = {}
         """The incarnations of each name, in the order of their joins."""
@@ -150,35 +154,46 @@ class World:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
         self._dirty.add(("seats", seat))
         self.version += 1
-        if self.ahead:
-            known, state = self.ahead.get(seat), self.seats[seat]
-            if known is not None and known.upto <= max(state.mark, state.taken):
-                self._set_ahead(seat, NOTHING_AHEAD)
+        state = self.seats[seat]
+        known, runs = self.ahead.get(seat), self.ranges.get(seat, ())
+        if known is not None and known.upto <= max(state.mark, state.taken):
+            self._set("ahead", seat, None)
+        if len(runs) > 1 and runs[0][1] <= max(state.mark, state.taken):
+            left = tuple(run for run in runs[:-1] if run[1] > max(state.mark, state.taken))
+            self._set("ranges", seat, (*left, runs[-1]))
 
     def keep(self, seat: Seat, known: AheadState) -> None:
         """The fold calls this with what is done above the position of a seat now (C9)."""
-        self._set_ahead(seat, known)
+        self._set("ahead", seat, None if known == NOTHING_AHEAD else known)
         self.marked(seat)
+
+    def own(self, seat: Seat, runs: tuple[Run, ...]) -> None:
+        """The fold calls this with the ranges that a slot has now (C11)."""
+        self._set("ranges", seat, runs)
+        self.version += 1
 
     def rewound(self, seat: SeatState, position: int) -> None:
         """The fold calls this to move a position in either direction: what was done above it is to be done again (C5)."""
         seat.mark = seat.taken = position
-        self._set_ahead(seat.seat, NOTHING_AHEAD)
+        self._set("ahead", seat.seat, None)
+        self._set("ranges", seat.seat, None)
         self.marked(seat.seat)
 
     def drop(self, seat: Seat) -> None:
         """The fold calls this for a seat that its role no longer has."""
         del self.seats[seat]
-        self._set_ahead(seat, NOTHING_AHEAD)
+        self._set("ahead", seat, None)
+        self._set("ranges", seat, None)
         self.changed(("seats", seat))
 
-    def _set_ahead(self, seat: Seat, known: AheadState) -> None:
-        if known == NOTHING_AHEAD:
-            if self.ahead.pop(seat, None) is None:
-                return
-        else:
-            self.ahead[seat] = known
-        self._dirty.add(("ahead", seat))
+    def _set(self, name: str, seat: Seat, known: AheadState | tuple[Run, ...] | None) -> None:
+        """In the table of that name; None: nothing is there any more."""
+        table: dict[Seat, Any] = getattr(self, name)
+        if known is not None:
+            table[seat] = known
+        elif table.pop(seat, None) is None:
+            return
+        self._dirty.add((name, seat))
 
     @property
     def in_force(self) -> bool:
@@ -278,6 +293,13 @@ class World:
                 return True
         return False
 
+    def begin_anew(self, base: int, offset: int, version: int) -> None:
+        """The fold calls this for a genesis that counts (R9)."""
+        self.members, self.seats, self.roles, self.pauses, self.gone = {}, {}, {}, {}, {}
+        self.unready, self.followed, self.ahead, self.ranges = {}, {}, {}, {}
+        self.base, self.last, self.count, self.placed, self.highest = base, offset, 1, 0, version
+        self.refresh()
+
     def refresh(self) -> None:
         """Rebuilds what is derived from the rest."""
         self.held = {id: set() for id in self.members}
@@ -293,6 +315,7 @@ class World:
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
         self.changed(*(("followed", k) for k in self.followed), *(("ahead", k) for k in self.ahead))
+        self.changed(*(("ranges", k) for k in self.ranges))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -333,7 +356,8 @@ class World:
         )
         if self.in_force:
             ahead = [(*seat, self.ahead[seat]) for seat in sorted(self.ahead)]
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead)
+            ranges = [(*seat, self.ranges[seat]) for seat in sorted(self.ranges)]
+            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -358,6 +382,7 @@ class World:
             world.unready, world.stride, world.elders = two.unready, two.stride, two.elders
             world.noted, world.followed = two.noted, two.followed
             world.ahead = {(role, index): known for role, index, known in two.ahead}
+            world.ranges = {(role, index): runs for role, index, runs in two.ranges}
         _cross_check(world)
         world.refresh()
         return world
@@ -377,6 +402,8 @@ def _cross_check(world: World) -> None:
         raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
     if world.ahead.keys() - world.seats.keys():
         raise ValueError("not a world: something is done of a seat that is not in it")
+    if world.ranges.keys() - world.seats.keys():
+        raise ValueError("not a world: a seat that is not in it has ranges")
     if world.members.keys() & world.gone.keys():
         raise ValueError("not a world: a member is in it and gone at once")
 

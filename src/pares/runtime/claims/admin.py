@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pares.core.consume.names import Partition
 from pares.core.errors import ConfigError
 from pares.core.events import Ask, RewindTo
+from pares.core.wire.ranges import may_rewind, position, slot_of, slots
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.states import SeatState
 from pares.core.wire.world import World
@@ -55,22 +56,25 @@ class ClaimsAdmin:
         self._requests.perform(Ask(drain=self._requests.resolve(member)))
 
     def positions(self) -> dict[tuple[str, int], int]:
-        return dict(sorted({_key(seat): _position(seat) for seat in self._seats()}.items()))
+        world = self._world()
+        return dict(sorted({_key(seat): _position(world, seat) for seat in self._seats(world)}.items()))
 
-    def _seats(self) -> list[SeatState]:
-        """All seats, those held last at the end. A topic that was made anew has seats of the same names and numbers (C1): so a
-        later one of these is that of the topic as it is now."""
-        return sorted(self._world().seats.values(), key=lambda seat: seat.token)
+    def _seats(self, world: World) -> list[SeatState]:
+        """All seats but slots (C11), those held last at the end. A topic that was made anew has seats of the same names and
+        numbers (C1): so a later one of these is that of the topic as it is now."""
+        found = (seat for seat in world.seats.values() if slot_of(seat.role) is None)
+        return sorted(found, key=lambda seat: max((seat.token, *(slot.token for slot in slots(world, seat.role)))))
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
-        world, known = self._world(), {_key(seat): seat for seat in self._seats()}
+        world = self._world()
+        known = {_key(seat): seat for seat in self._seats(world)}
         moves: dict[Seat, int] = {}
         for key, mark in marks.items():
             whole(f"the mark of {key}", mark, 0, MAX_INT - 1)
             seat = world.seats.get(key) or known.get(key)
             if seat is None:
                 raise ConfigError(f"group {self._member.group!r} has no seat {key}")
-            if seat.holder is not None or not world.paused(seat.role):
+            if seat.holder is not None or not may_rewind(world, seat):
                 raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
             moves[seat.seat] = mark
         self._requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(moves.items()))))
@@ -80,9 +84,11 @@ class ClaimsAdmin:
         """Raises `ConfigError` for marks that did not move, as the log shows (C5): the pause may have ended too early."""
         missed: list[Seat] = []
         for seat, mark in sorted(moves.items()):
-            state = self._world().seats.get(seat)
+            world = self._world()
+            state = world.seats.get(seat)
             # A new holder may have moved the mark up by now, but never down.
-            if state is not None and (state.mark < mark or (state.mark > mark and state.holder is None)):
+            held = state is not None and any(each.holder is not None for each in (state, *slots(world, seat[0])))
+            if state is not None and (state.mark < mark or (state.mark > mark and not held)):
                 missed.append(seat)
         if missed:
             raise ConfigError(f"the marks of {missed} did not move: the pause ended before; pause for longer")
@@ -102,6 +108,7 @@ def _key(seat: SeatState) -> tuple[str, int]:
     return seat.seat if partition is None else (partition.topic, partition.number)
 
 
-def _position(seat: SeatState) -> int:
-    """The next offset to consume. What a consumer has taken is not given out again (C2)."""
-    return seat.mark if Partition.of(seat.role) is None else max(seat.mark, seat.taken)
+def _position(world: World, seat: SeatState) -> int:
+    """The next offset to consume. What a consumer has taken is not given out again (C2); with ranges, the first that is not
+    done."""
+    return seat.mark if Partition.of(seat.role) is None else position(world, seat)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from pares.core.consume.freshness import Freshness
-from pares.core.consume.names import Partition
+from pares.core.consume.names import WHOLE, Partition
+from pares.core.wire.ranges import slots
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.tenancy import Tenancy
 
@@ -15,7 +16,8 @@ class Claim(NamedTuple):
     """A partition, as a consumer sees it.
 
     `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
-    own claims; None for others'). `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
+    own claims; None for others'). `slot`: with ranges, which slot of the partition it is, else None; its position and lag are
+    those of its own ranges. `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
     "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or "paused".
     """
 
@@ -27,6 +29,7 @@ class Claim(NamedTuple):
     position: int
     end: int | None
     lag: int | None
+    slot: int | None = None
 
 
 def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> list[Claim]:
@@ -36,17 +39,22 @@ def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> lis
     world = member.world
     for seat in list(world.seats.values()) if all else ():
         partition = Partition.of(seat.role)
-        if partition is None or seat.role in mine:
+        shared = (
+            partition is not None and partition.slot == WHOLE and seat.holder is None and any(slots(world, seat.role))
+        )
+        if partition is None or seat.role in mine or shared:
             continue
         holder = None if seat.holder is None else world.members.get(seat.holder)
         free = "paused" if world.paused(seat.role) else "free"
         state = free if holder is None else member.freshness(holder)
         position = max(seat.mark, seat.taken)
-        found.append(Claim(partition.topic, partition.number, seat.holder, state, seat.token, position, None, None))
-    return sorted(found, key=lambda claim: claim[:2])
+        place = (partition.topic, partition.number, seat.holder, state, seat.token, position, None, None)
+        found.append(Claim(*place, None if partition.slot == WHOLE else partition.slot))
+    return sorted(found, key=lambda claim: (claim.topic, claim.partition, -1 if claim.slot is None else claim.slot))
 
 
 def _mine(id: str, tenancy: Tenancy) -> Claim:
     partition, position = tenancy.partition, tenancy.progress.position
     place = (partition.topic, partition.number, id, "fresh", tenancy.term.token)
-    return Claim(*place, position, tenancy.end, tenancy.lag)
+    slot = None if partition.slot == WHOLE else partition.slot
+    return Claim(*place, position, tenancy.end, tenancy.lag, slot)

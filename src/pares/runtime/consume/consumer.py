@@ -22,7 +22,7 @@ from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.handling import handle_all
 from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
-from pares.runtime.consume.settings import Claims, Delivery, Start, checked, partitions_of, topics_of
+from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
 from pares.runtime.here import here
 from pares.runtime.views import Health, State
@@ -55,10 +55,13 @@ class Consumer:
     `ledger`: of the group, a URL or an opened one. `topics`: names, or `pares.ledger.sources.Source`s; `source`: the ledger
     with the topics, if that is another one. `name`: stable over restarts, one live process each: a consumer that starts again
     under its name takes up what it had. `batch`: records in one at most. `claim`: "topics" for all partitions of a topic or
-    none. `max_claims`: partitions (or topics) at most. `greedy`: claims all that is free and keeps it; else partitions are
-    shared out within one. `release_if_behind`: hands a partition to another consumer when its own work on it falls behind
-    three times, or stands still with work waiting. `start`: where a partition begins that no consumer of the group has ever
-    held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done. Others: as of `pares.Member`.
+    none; "ranges": several consumers work on one partition, each on ranges of offsets of its own, which it claims ahead of the
+    end, in no order but that within a range (C11). `slots`: so many ranges of a partition may be worked on at once, and so
+    many consumers find work in it. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
+    and keeps it; else partitions are shared out within one. `release_if_behind`: hands a partition to another consumer when
+    its own work on it falls behind three times, or stands still with work waiting. `start`: where a partition begins that no
+    consumer of the group has ever held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done.
+    Others: as of `pares.Member`.
 
     For records one by one (`records`, `run`): `concurrency` of them are out at most; `order`: which of a partition wait for
     those before them: all, those of the same key (records without a key are in no order), or none. What is done above a record
@@ -84,6 +87,7 @@ class Consumer:
         batch_bytes: int = 8 * 1024 * 1024,
         source: str | Ledger | None = None,
         max_claims: int | None = None,
+        slots: int = SLOTS,
         greedy: bool = False,
         release_if_behind: bool = True,
         start: Start = "earliest",
@@ -102,7 +106,13 @@ class Consumer:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._host = here()
-        given: dict[str, Any] = {"delivery": delivery, "claim": claim, "batch": batch, "batch_bytes": batch_bytes}
+        given: dict[str, Any] = {
+            "delivery": delivery,
+            "claim": claim,
+            "slots": slots,
+            "batch": batch,
+            "batch_bytes": batch_bytes,
+        }
         given |= {"most": max_claims, "greedy": bool(greedy), "release_if_behind": bool(release_if_behind)}
         given |= {"concurrency": concurrency, "order": order, "retries": retries, "backoff": backoff, "start": start}
         number("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
@@ -336,11 +346,11 @@ class Consumer:
 
     # Tasks -----------------------------------------------------------------------------------------------------------
 
-    def _hear(self, effect: ev.Begins | ev.Taken | ev.Barrier) -> None:
+    def _hear(self, effect: ev.ToConsumers | ev.Barrier) -> None:
         """On the driver's task. The body of what was taken begins here: a planned end that comes next waits for it."""
         if isinstance(effect, ev.Barrier):
             self._feeder.note_all(effect.seat)
-        elif isinstance(effect, ev.Begins):
+        elif isinstance(effect, ev.Begins | ev.Owns):
             self._feeder.notes.put(effect)
         else:
             self._feeder.notes.put((effect, self._member.works.begin((*effect.seat, effect.token), NOT_OUT)))

@@ -11,12 +11,14 @@ from typing import Final
 
 from pares.core import events as ev
 from pares.core.consume.names import Partition, tag_of
-from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import ClosedError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.wire.records import MAX_ROLES
 from pares.ledger.sources import Fetched, Source
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.dead_letters import DeadLetters
 from pares.runtime.consume.desk import Desk
 from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.ranging import Ranging, clipped
 from pares.runtime.consume.settings import Settings, partitions_of
 from pares.runtime.consume.shelf import Shelf
 from pares.runtime.consume.tenancy import Tenancy
@@ -31,7 +33,7 @@ LONGEST: Final = 0.05
 """And when nothing has come for a while."""
 
 
-Note = ev.Begins | tuple[ev.Taken, Body] | None
+Note = ev.Begins | ev.Owns | tuple[ev.Taken, Body] | None
 
 
 class Feeder:
@@ -56,6 +58,7 @@ class Feeder:
         self.notes: Mailbox[Note] = host.mailbox()
         self.tenancies: dict[str, Tenancy] = {}
         self.member: Seated
+        self._ranging = Ranging(settings, self._skip, host)
         self.over = False
         self._known: dict[str, list[Partition]] = {}
         self._look_at = 0
@@ -63,7 +66,7 @@ class Feeder:
 
     def serves(self, member: Seated) -> None:
         """The member whose partitions these are; before `run`."""
-        self.member = self.desk.member = self.shelf.member = member
+        self.member = self.desk.member = self.shelf.member = self._ranging.member = member
 
     def end(self) -> None:
         """From any task: nothing comes any more."""
@@ -104,6 +107,8 @@ class Feeder:
             while True:
                 if isinstance(note, ev.Begins):
                     self._begins(note)
+                elif isinstance(note, ev.Owns):
+                    self._ranging.owns(self.tenancies.get(note.seat[0]), note)
                 elif note is not None:
                     self._taken(*note)
                 note = self.notes.get_nowait()
@@ -119,7 +124,8 @@ class Feeder:
         source = self._sources.get(partition.topic)
         if source is not None:
             tenancy = Tenancy(source, begins, partition, term, self._settings.order)
-            tenancy.looked = not begins.first or self._settings.start == "earliest"
+            beginning = begins.first and self._settings.start == "latest"
+            tenancy.looked = tenancy.ranges is None and not beginning
             self.tenancies[role] = tenancy
 
     def _taken(self, taken: ev.Taken, body: Body) -> None:
@@ -178,14 +184,18 @@ class Feeder:
     def _fetch(self, tenancy: Tenancy) -> bool:
         """Whether something came of it."""
         progress, settings, number = tenancy.progress, self._settings, tenancy.partition.number
-        if not tenancy.looked:
+        if not tenancy.looked and tenancy.ranges is None:
             self._begin_at_the_end(tenancy)
         if self._full(tenancy):
+            return False
+        upto = None
+        if tenancy.ranges is not None and (upto := self._ranging.upto(tenancy, self.tenancies.values())) is None:
             return False
         at, most = progress.next, settings.batch
         if self.one_by_one and self.desk.once:
             most = min(most, settings.concurrency)
         fetched = tenancy.source.fetch(number, at, max_records=most, max_bytes=settings.batch_bytes, timeout=0.0)
+        fetched = fetched if upto is None else clipped(fetched, upto)
         tenancy.came(fetched)
         if not fetched.records and fetched.next > at:
             self._skip(tenancy, fetched.next)
@@ -221,6 +231,7 @@ class Feeder:
         tenancy.looked = True
 
     def _skip(self, tenancy: Tenancy, upto: int) -> None:
+        """What lies before is not there, or not for this tenancy."""
         with self.lock:
             moved = tenancy.progress.skip(upto)
             position = tenancy.progress.position
@@ -231,6 +242,8 @@ class Feeder:
         """C8: retention was faster."""
         lost, tenancy.fetched = tenancy.progress.next, None
         start = tenancy.source.start(tenancy.partition.number)
+        if tenancy.ranges is not None:
+            start, tenancy.looked = self._ranging.gap(tenancy, start), False
         if start > lost:
             self._skip(tenancy, start)
             self.member.problem("gap", f"{tenancy.role} has lost {lost} to {start - 1} before they were read: {error}")
@@ -242,7 +255,7 @@ class Feeder:
         other records. Then nobody can say what this position means, and an administrator rewinds it."""
         tenancy.failed(self._host.now())
         self._grown(tenancy.partition.topic)
-        if tenancy.partition in self._known[tenancy.partition.topic]:
+        if tenancy.partition.whole in self._known[tenancy.partition.topic]:
             tenancy.broken = True
             self.member.problem("rewound", f"{tenancy.role} ends below its position {tenancy.progress.next}: {error}")
 
@@ -308,7 +321,7 @@ class Feeder:
             tenancy.end = tenancy.source.end(tenancy.partition.number)
         except LedgerUnavailable:
             return
-        why = tenancy.velocity.look(tenancy.worked, tenancy.end)
+        why = tenancy.velocity.look(tenancy.worked, tenancy.worked + tenancy.lag)
         if why and self._settings.release_if_behind:
             self.member.request(ev.Unhealthy((tenancy.role, 0), tenancy.term.token, why))
 
@@ -319,17 +332,26 @@ class Feeder:
         if there == before or (before and there and there[0].tag == before[0].tag and len(there) < len(before)):
             return
         for partition in set(before) - set(there):
-            self.member.request(ev.Declare(partition.role, removed=True))
+            for role in self._settings.roles_of(partition):
+                self.member.request(ev.Declare(role, removed=True))
         for partition in sorted(set(there) - set(before)):
-            self.member.request(ev.Declare(partition.role))
+            for role in self._settings.roles_of(partition):
+                self.member.request(ev.Declare(role))
         if before and there and before[0].tag != there[0].tag:
             self.member.problem("another-topic", f"topic {topic!r} is another one now ({tag_of(source.identity)})")
         self._known[topic] = there
         self.member.request(ev.Willing(self.roles()))
 
     def roles(self) -> tuple[str, ...]:
-        """Of all partitions that the topics have, as far as is known."""
-        return tuple(partition.role for known in self._known.values() for partition in known)
+        """Of all partitions that the topics have, as far as is known. Raises `ConfigError` if a group can't have so many."""
+        partitions = [partition for known in self._known.values() for partition in known]
+        found = tuple(role for partition in partitions for role in self._settings.roles_of(partition))
+        if len(found) > MAX_ROLES:
+            raise ConfigError(
+                f"{len(partitions)} partitions, with what stands for them, are {len(found)} roles, and a group has {MAX_ROLES} "
+                "at most: name fewer topics, or with claim='ranges' fewer slots"
+            )
+        return found
 
 
 def _ends(lot: Batch | Fetched, upto: int) -> bool:

@@ -24,7 +24,7 @@ from pares.runtime.host import Host
 from pares.runtime.member import Member
 from pares.runtime.work.barriers import Barriers
 
-Ear = Callable[[ev.Begins | ev.Taken | ev.Barrier], object]
+Ear = Callable[[ev.ToConsumers | ev.Barrier], object]
 """Called on the driver's task; returns at once. Of a planned end it hears before anything else does: what it notes for the log
 then goes before the record that gives the term up."""
 
@@ -39,7 +39,7 @@ class ConsumeBinding(ClaimsBinding):
         self._ear = ear
 
     def carry(self, effect: Any) -> None:
-        if isinstance(effect, ev.Begins | ev.Taken):
+        if isinstance(effect, ev.Begins | ev.Taken | ev.Owns):
             self._ear(effect)
             return
         if isinstance(effect, ev.Barrier):

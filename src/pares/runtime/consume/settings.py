@@ -10,14 +10,17 @@ from msgspec import Struct
 from pares.core.consume.lanes import Order
 from pares.core.consume.names import Partition, Terms, tag_of
 from pares.core.errors import ConfigError
+from pares.core.wire.ranges import MAX_SLOTS
 from pares.core.wire.records import MAX_ROLES, check_name
 from pares.ledger.sources import Source
 from pares.runtime.config.numbers import number, one_of, whole
 
 Delivery = Literal["at-least-once", "at-most-once"]
-Claims = Literal["partitions", "topics"]
+Claims = Literal["partitions", "topics", "ranges"]
 Start = Literal["earliest", "latest"]
 
+SLOTS: Final = 16
+"""Of a partition, if nothing is said."""
 MOST_RECORDS: Final = 100_000
 """In one batch."""
 MOST_OUT: Final = 1000
@@ -29,6 +32,10 @@ class Settings(Struct, frozen=True):
 
     delivery: Delivery
     claim: Claims
+    slots: int
+    """Of each partition, with ranges."""
+    session: int
+    """Nanoseconds."""
     batch: int
     batch_bytes: int
     most: int | None
@@ -46,7 +53,13 @@ class Settings(Struct, frozen=True):
     """Nanoseconds between two notes for the log of what is done above positions."""
 
     def terms(self, topics: Iterable[str]) -> Terms:
-        return Terms(frozenset(topics), self.most, self.greedy, self.claim == "topics", self.delivery)
+        whole, ranges = self.claim == "topics", self.claim == "ranges"
+        return Terms(frozenset(topics), self.most, self.greedy, whole, self.delivery, ranges)
+
+    def roles_of(self, partition: Partition) -> list[str]:
+        """The roles that stand for a partition: its own, and with ranges those of its slots (C11)."""
+        slots = partition.slots(self.slots) if self.claim == "ranges" else []
+        return [each.role for each in (partition, *slots)]
 
 
 def checked(*, session: float, looks: float, **given: Any) -> Settings:
@@ -54,6 +67,7 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     one_of("delivery", given["delivery"], get_args(Delivery))
     one_of("claim", given["claim"], get_args(Claims))
     one_of("start", given["start"], get_args(Start))
+    whole("slots", given["slots"], 1, MAX_SLOTS)
     whole("batch", given["batch"], 1, MOST_RECORDS)
     whole("batch_bytes", given["batch_bytes"], 1, 2**31)
     whole("concurrency", given["concurrency"], 1, MOST_OUT)
@@ -62,6 +76,7 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     given["backoff"] = number("backoff", given["backoff"], 0.01, 60.0)
     if given["most"] is not None:
         whole("max_claims", given["most"], 1, MAX_ROLES)
+    given["session"] = int(session * 1e9)
     return Settings(look_every=int(looks * 1e9), note_every=int(session * 1e9 / 8), **given)
 
 
@@ -73,7 +88,9 @@ def topics_of(topics: object) -> list[str | Source]:
     names = [topic if isinstance(topic, str) else topic.name for topic in several]
     for name in names:
         check_name("a topic's name", name)
-        check_name(f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999).role)
+        check_name(
+            f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999, 99).role
+        )
         if names.count(name) > 1:
             raise ConfigError(f"topic {name!r} is named more than once in topics")
     return several

@@ -14,8 +14,9 @@ from typing import Final
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Lanes, Order
-from pares.core.consume.names import Partition
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.consume.progress import Progress, Span
+from pares.core.consume.ranging import Ranges
 from pares.core.consume.velocity import Velocity
 from pares.core.wire.records import MAX_RUNS
 from pares.core.wire.states import AheadState
@@ -39,10 +40,14 @@ LONGEST_PAUSE: Final = 2.0
 
 
 class Tenancy:
-    """`end`: where its partition was last seen to end."""
+    """`end`: where its partition was last seen to end; 0 of a slot, whose position may lie behind that, before it was seen."""
 
     def __init__(self, source: Source, begins: ev.Begins, partition: Partition, term: Term, order: Order) -> None:
         position = begins.position
+        self.ranges: Ranges | None = None if partition.slot == WHOLE else Ranges()
+        """Of a slot (C11): what of the partition it may work on."""
+        self.first = begins.first
+        """Nobody has held the seat before this term."""
         self.source = source
         self.partition = partition
         self.term = term
@@ -62,7 +67,7 @@ class Tenancy:
         self.taking: Batch | Fetched | None = None
         self.waiting = 0
         """Batches that wait for the user."""
-        self.end = position
+        self.end = position if self.ranges is None else 0
         self.looked = False
         self.not_before = 0
         """After a failure: when to fetch again, by the stopwatch."""
@@ -78,8 +83,11 @@ class Tenancy:
 
     @property
     def lag(self) -> int:
-        """Records, holes included, that are not done."""
-        return max(0, self.end - self.worked)
+        """Records, holes included, that are not done; of a slot, those of its ranges."""
+        if self.ranges is None:
+            return max(0, self.end - self.worked)
+        done = sum(self.ranges.within(first, min(upto, self.end)) for first, upto in self.progress.ahead())
+        return self.ranges.within(self.progress.position, self.end) - done
 
     @property
     def worked(self) -> int:

@@ -16,6 +16,10 @@ class ConsumeGround(Ground):
     delivered: list[Any]
     """The promises that users' handlers tell what befalls records."""
 
+    def mine(self, role: str, first: int, before: int) -> list[int]:
+        """The records that stand there and are those of a partition; of a slot, of its ranges (C11)."""
+        raise NotImplementedError
+
     def set_up(self) -> None:
         super().set_up()
         self.topic = SimTopic(self, self.plan)

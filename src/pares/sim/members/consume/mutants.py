@@ -10,9 +10,9 @@ from pares.core.claims.tick import Living
 from pares.core.consume import protocol as consuming
 from pares.core.consume.lanes import Lanes
 from pares.core.consume.progress import Progress, Span
-from pares.core.wire import fold
+from pares.core.wire import fold, ranges
 from pares.core.wire.ahead import state_of
-from pares.core.wire.records import Ahead, Rewind
+from pares.core.wire.records import Ahead, Range, Rewind
 from pares.core.wire.world import World
 from pares.runtime.consume.desk import Desk
 from pares.runtime.consume.kit import Seated
@@ -174,6 +174,37 @@ def _done_before_it_is_parked() -> list[Patch]:
     return [(Desk, "reject", reject)]
 
 
+def _ranges_overlap() -> list[Patch]:
+    return [(ranges, "frontier", lambda world, whole: whole.taken)]
+
+
+def _position_past_a_hole() -> list[Patch]:
+    return [(ranges, "position", ranges.frontier)]
+
+
+def _taken_over_without_its_ranges() -> list[Patch]:
+    def owns(self: Any, seat: Any, token: int) -> ev.Owns:
+        return ev.Owns(seat, token, self.reader.world.ranges.get(seat, ())[-1:])
+
+    return [(consuming.Consume, "_owns", owns)]
+
+
+def _range_of_any_term() -> list[Patch]:
+    whole = fold.EFFECTS[Range]
+
+    def given(world: Any, offset: int, member: Any, record: Range, changes: Any) -> None:
+        seat = world.seats.get(record.seat)
+        if seat is not None and (seat.holder, seat.token) != (member.id, record.token):
+            ranges.allot(world, seat, record)
+        whole(world, offset, member, record, changes)
+
+    return [(fold.EFFECTS, Range, given)]  # type: ignore[list-item]
+
+
+def _rewound_beside_a_holder() -> list[Patch]:
+    return [(fold, "may_rewind", lambda world, seat: world.paused(seat.role))]
+
+
 AT_MOST: Final[dict[str, Any]] = {
     "delivery": "at-most-once",
     "records": 20.0,
@@ -181,6 +212,7 @@ AT_MOST: Final[dict[str, Any]] = {
     "members": 3,
     "most": (),
     "one_by_one": False,
+    "ranges": False,
 }
 AT_LEAST: Final[dict[str, Any]] = {
     "delivery": "at-least-once",
@@ -189,6 +221,7 @@ AT_LEAST: Final[dict[str, Any]] = {
     "members": 3,
     "most": (),
     "one_by_one": False,
+    "ranges": False,
 }
 ONE_BY_ONE: Final[dict[str, Any]] = {
     **AT_LEAST,
@@ -200,6 +233,7 @@ ONE_BY_ONE: Final[dict[str, Any]] = {
     "rejects": 0.0,
     "retries": 3,
 }
+RANGES: Final[dict[str, Any]] = {**AT_LEAST, "partitions": 1, "ranges": True, "slots": 4, "whole": False}
 FROZEN: Final[dict[str, float]] = {"freeze": 3.0, "freeze_at": 3.0, "crash": 1.0}
 
 CONSUME: Final = (
@@ -328,6 +362,48 @@ CONSUME: Final = (
         "a record that is given up is done before it stands in the dead-letter stream",
         _done_before_it_is_parked,
         {**ONE_BY_ONE, "faults": {"crash": 2.0}, "rejects": 0.3},
+    ),
+    Mutant(
+        "ranges-overlap",
+        "C11",
+        "a range begins where another slot's lies",
+        _ranges_overlap,
+        {**RANGES, "faults": {"rate": 1.0}},
+    ),
+    Mutant(
+        "zombie-marks-ranges",
+        "C11",
+        "a slot's last holder marks what its successor works on",
+        _zombie_marks,
+        {**RANGES, "faults": {"mute": 3.0, "cut": 3.0, "freeze": 1.0}, "weather": {"unknown": 0.2, "slow": 0.2}},
+    ),
+    Mutant(
+        "position-past-a-hole",
+        "C11",
+        "a partition's position is where its ranges end",
+        _position_past_a_hole,
+        {**RANGES, "faults": {"rate": 1.0}},
+    ),
+    Mutant(
+        "taken-over-without-its-ranges",
+        "C11",
+        "the next holder of a slot is told of the last of its ranges alone",
+        _taken_over_without_its_ranges,
+        {**RANGES, "faults": {"crash": 3.0, "freeze": 1.0}, "step_ms": 5.0},
+    ),
+    Mutant(
+        "range-of-any-term",
+        "C11",
+        "a slot is given a range by a member that does not hold it any more",
+        _range_of_any_term,
+        {**RANGES, "faults": {"mute": 3.0, "cut": 3.0, "freeze": 2.0}, "weather": {"unknown": 0.2, "slow": 0.2}},
+    ),
+    Mutant(
+        "rewound-beside-a-holder",
+        "C11",
+        "a partition begins anew while a slot of it is held",
+        _rewound_beside_a_holder,
+        {**RANGES, "faults": {"freeze": 3.0, "cut": 2.0}, "acts": {"rewind": 3.0}, "act_pace": 1.0},
     ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in CONSUME}

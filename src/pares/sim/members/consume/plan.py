@@ -39,6 +39,9 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     """Partitions that each consumer takes at most; 0: any number. Empty: all 0."""
     greedy: tuple[bool, ...] = ()
     whole: bool = False
+    ranges: bool = False
+    slots: int = 4
+    """Of each partition, with ranges."""
     unreadable: float = 0.0
     """How often the topic does not answer."""
     flushes: float = 0.0
@@ -80,6 +83,8 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
         "unreadable": rng.choice((0.0, 0.0, 0.05)),
         "flushes": rng.choice((0.0, 0.0, 0.3)),
     }
+    ranges = Random(f"{seed}/ranges")
+    drawn |= {"ranges": not drawn["whole"] and ranges.random() < 0.3, "slots": ranges.choice((1, 2, 4, 7))}
     items = Random(f"{seed}/records")
     drawn |= {
         "one_by_one": items.random() < 0.5,

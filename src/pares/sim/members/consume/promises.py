@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pares.core.consume.names import Partition
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.reasons import BARRIER_TIMED_OUT, UNPLANNED
-from pares.core.wire.records import Ahead, AnyRecord, Release, Rewind, Seat, Transfer, Unknown
+from pares.core.wire.ranges import position
+from pares.core.wire.records import Ahead, AnyRecord, Range, Release, Rewind, Seat, Transfer, Unknown
 from pares.core.wire.states import NOTHING_AHEAD, AheadState
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.item import Item
@@ -108,7 +109,7 @@ class AtLeastOnce(Delivered):
         self.said[record.seat] = known
         if partition is None:
             return
-        runs = [self.consumption.topic.between(partition.number, first, upto) for first, upto in known.done]
+        runs = [self.consumption.mine(record.seat[0], first, upto) for first, upto in known.done]
         wrong = [
             at for run in runs for at in run if not self._settled(record.seat, self.folded.seats[record.seat].token, at)
         ]
@@ -126,9 +127,9 @@ class AtLeastOnce(Delivered):
             before, token = self.marks.get(seat, 0), self.tokens.get(seat, state.token)
             self.marks[seat], self.tokens[seat] = state.mark, state.token
             partition = Partition.of(seat[0])
-            if state.mark <= before or partition is None or isinstance(landed.record, Rewind):
+            if state.mark <= before or partition is None or isinstance(landed.record, Rewind | Range):
                 continue
-            passed = self.consumption.topic.between(partition.number, before, state.mark)
+            passed = self.consumption.mine(seat[0], before, state.mark)
             missed = [at for at in passed if not self._settled(seat, token, at)]  # the term before: a transfer ends it
             if missed:
                 raise self.broken(f"the mark of {seat[0]} passes {missed[:5]}, which was not done in its term")
@@ -202,8 +203,8 @@ class Fair(Delivered):
                 continue
             key = (process, held.seat[1], held.token)
             state = self.folded.seats.get((held.seat[1], 0))
-            waits = state is not None and topic.between(
-                partition.number, max(state.mark, state.taken), topic.ends[partition.number]
+            waits = state is not None and self.consumption.mine(
+                held.seat[1], max(state.mark, state.taken), topic.ends[partition.number]
             )
             self._others[key] = 0 if given.partition == partition.number or not waits else self._others.get(key, 0) + 1
             if self._others[key] > 10 * plan.partitions * hands + 50 and not plan.unreadable:
@@ -231,9 +232,10 @@ class WorkedOff(Delivered):
             return  # one consumer alone may not get through with it
         for seat, state in world.seats.items():
             partition = Partition.of(seat[0])
-            if partition is None or world.paused(seat[0]):
+            if partition is None or partition.slot != WHOLE or world.paused(seat[0]):
                 continue
             at = max(state.mark, state.taken) if stage.plan.delivery == "at-most-once" else state.mark
+            at = position(world, state) if stage.plan.ranges else at
             left = stage.topic.between(partition.number, at, stage.topic.ends[partition.number])
             if left:
                 raise self.broken(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.events import RewindTo
 from pares.sim.members.claims.acts import Act, Acts
 from pares.sim.members.claims.promises.agreement import Agreement
@@ -18,6 +19,7 @@ from pares.sim.members.consume.ground import ConsumeGround
 from pares.sim.members.consume.one_by_one import Counted, InOrder
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
+from pares.sim.members.consume.ranges import Ranges
 from pares.sim.members.consume.users import ConsumerUser
 from pares.sim.members.promises.exclusive import Exclusive
 from pares.sim.members.storm import Storm
@@ -34,6 +36,7 @@ class ConsumeStage(ConsumeGround):
         Counting,
         TokensInLog,
         Agreement,
+        Ranges,
         AtLeastOnce,
         AtMostOnce,
         Fair,
@@ -45,6 +48,15 @@ class ConsumeStage(ConsumeGround):
     def __init__(self, plan: ConsumePlan, *, told: bool = False) -> None:
         super().__init__(plan, told=told)
         self.delivered = [promise for promise in self.promises if isinstance(promise, Delivered)]
+
+    @property
+    def ranges(self) -> Ranges:
+        return next(promise for promise in self.promises if isinstance(promise, Ranges))
+
+    def mine(self, role: str, first: int, before: int) -> list[int]:
+        partition = Partition.of(role)
+        found = [] if partition is None else self.topic.between(partition.number, first, before)
+        return found if partition is None or partition.slot == WHOLE else self.ranges.owned(role, found)
 
     def add(
         self, name: str | None = None, *, like: ConsumerUser | None = None, member: str | None = None
