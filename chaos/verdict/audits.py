@@ -15,7 +15,7 @@ from chaos.faults import STEP
 from chaos.scene import GROUP, TOPIC, Scene
 from chaos.verdict.kept import Stretch, span
 
-_WORST: Final = ("broken", "unsure", "slow", "expected", "not checked", "kept")
+_WORST: Final = ("broken", "unsure", "slow", "missing", "expected", "not checked", "kept")
 
 
 @dataclass

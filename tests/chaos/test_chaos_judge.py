@@ -8,6 +8,7 @@ import json
 import struct
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from chaos.__main__ import main
@@ -15,7 +16,7 @@ from chaos.faults import KINDS
 from chaos.probe import Acks
 from chaos.run import Result, possible, schedule
 from chaos.verdict import report
-from chaos.verdict.audits import Audits
+from chaos.verdict.audits import Audits, together
 from chaos.verdict.judge import Judge, Outcome, bound, led_since, longest_without, rows
 from chaos.verdict.kept import Stretch, copy, span
 from process_beliefs import Belief
@@ -24,6 +25,7 @@ from rich.console import Console
 
 import pares
 from pares.ledger.batches import batches
+from pares.spark.verdict import Verdict
 
 SECOND = 1_000_000_000
 
@@ -269,3 +271,12 @@ def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
         main(words)
     assert end.value.code == 2
     assert words[0] in capsys.readouterr().err
+
+
+def test_the_worst_of_several_logs_is_told_for_every_verdict_that_an_audit_gives() -> None:
+    for verdict in get_args(Verdict):
+        audits = [[{"promise": "p", "verdict": said, "evidence": said}] for said in ("kept", verdict, "kept")]
+        (told,) = together(audits)
+        assert told["verdict"] == verdict
+        audits.append([{"promise": "p", "verdict": "broken", "evidence": "e"}])
+        assert together(audits)[0]["verdict"] == "broken"

@@ -36,7 +36,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
 }
 WITH_SPARK: Final[dict[str, tuple[str, ...]]] = {
     "pares.spark": (),
-    "pares.spark.audit": ("audit",),
+    "pares.spark.audit": ("audit", "audit_all"),
     "pares.spark.session": ("session",),
 }
 """The paths that documents name; these need Spark's Python package. With no names after it, a module says itself what it

@@ -28,7 +28,7 @@ def by_seat(intervals: list[Interval]) -> dict[Key, list[Interval]]:
 def stretches(
     intervals: list[Interval], windows: dict[Key, list[tuple[int, int]]]
 ) -> set[tuple[str, int, str, int, int]]:
-    """Looks at every instant: how many believe, and is the seat there to be held."""
+    """Looks at every instant: how many believe, and is the seat there to be held. A belief of no length divides a gap."""
     found: set[tuple[str, int, str, int, int]] = set()
     seats = by_seat(intervals)
     for key in {*seats, *windows}:
@@ -42,9 +42,11 @@ def stretches(
             depth = sum(i.a is not None and i.b is not None and i.a <= t < i.b for i in seats.get(key, []))
             inside = any(a <= t < b for a, b in windows.get(key, []))
             kinds.append("double" if depth > 1 else "none" if depth == 0 and inside else "")
+        touched = {i.a for i in seats.get(key, []) if i.a is not None and i.a == i.b}
         begin = 0
         for at in range(1, len(kinds) + 1):
-            if at == len(kinds) or kinds[at] != kinds[begin]:
+            divided = kinds[begin] == "none" and low + at in touched
+            if at == len(kinds) or kinds[at] != kinds[begin] or divided:
                 if kinds[begin]:
                     found.add((*key, kinds[begin], low + begin, low + at))
                 begin = at

@@ -71,6 +71,15 @@ class Scribe:
         self._last[member] = offset
         return offset
 
+    def twin(self, member: str) -> int:
+        """Another process that has the member's id writes a record of its own, under a number that was given."""
+        beat = r.Beat(v=1, g=self.group, m=member, n=self._n[member], b=BASE, s=99)
+        return self.raw(r.encode(beat))
+
+    def skip(self, member: str, numbers: int) -> None:
+        """Records of the member that the log has lost."""
+        self._n[member] += numbers
+
     def sleep(self, ms: int) -> None:
         self.now += ms
 
@@ -93,6 +102,10 @@ class Scribe:
 
     def beat(self, member: str) -> None:
         self.put(r.Beat, member)
+
+    def silent(self, member: str) -> int:
+        """For how long the member has written nothing."""
+        return self.now - self.entries[self._last[member]][1]
 
     def holder(self, role: str) -> Truth | None:
         return self._holder.get(role)
@@ -210,8 +223,10 @@ def story(seed: int, roles: int = 20, members: int = 6, steps: int = 400) -> Scr
     log.role(*names)
     live = [log.join(f"m{i}") for i in range(members)]
     number = members
+    free = dict.fromkeys(names, log.now)
     for _ in range(steps):
         log.sleep(dice.randrange(1, 30))
+        _succeed(log, dice, live, free)
         role = dice.choice(names)
         term = log.holder(role)
         if term is not None and term.member not in live:
@@ -264,6 +279,25 @@ def story(seed: int, roles: int = 20, members: int = 6, steps: int = 400) -> Scr
     return log
 
 
+def _succeed(log: Scribe, dice: random.Random, live: list[str], free: dict[str, int]) -> None:
+    """All that live beat in time (R16), and no seat is without a leader for much longer than is promised, as long as somebody
+    lives."""
+    for member in live:
+        if log.silent(member) > log.session // 4:
+            log.beat(member)
+    for role, since in free.items():
+        term = log.holder(role)
+        if term is not None and term.member in live:
+            if term.start is None and log.now > since + 600:
+                log.lead(term)
+            free[role] = since if term.start is None else log.now
+        elif (term is None and log.now > since + 600) or (
+            term is not None and log.silent(term.member) > log.session + 10
+        ):
+            log.lead(log.claim(dice.choice(live), role))
+            free[role] = log.now
+
+
 def _silent_claim(log: Scribe, dice: random.Random, live: list[str], role: str) -> bool:
     """Its holder is dead: after a session, in which all others beat, somebody claims over it."""
     if dice.random() < 0.5:
@@ -278,7 +312,7 @@ def _silent_claim(log: Scribe, dice: random.Random, live: list[str], role: str) 
 def _freeze(log: Scribe, dice: random.Random, live: list[str], term: Truth) -> None:
     """The holder stands still for more than a session; it is succeeded, thaws, and tells when its lease had run out."""
     others = [m for m in live if m != term.member]
-    lease_end = log.now + log.lease - dice.randrange(1, 200)
+    lease_end = log.now - log.silent(term.member) + log.lease - dice.randrange(1, 200)
     log.sleep(log.session + dice.randrange(50))
     for member in others:
         log.beat(member)

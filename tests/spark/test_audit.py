@@ -18,7 +18,7 @@ from scribe import BASE, Scribe, story
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
-from pares.spark.audit import AuditResult, audit
+from pares.spark.audit import AuditResult, audit, audit_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def _broken(result: AuditResult) -> list[str]:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Scribe, AuditResult]:
     """A lawful history of hundreds of terms on sixty roles."""
-    log = story(3, roles=60, members=8, steps=1500)
+    log = story(3, roles=60, members=8, steps=500)
     url = log.save(tmp_path_factory.mktemp("story") / "work.db")
     return log, audit(url, "g", spark=spark)
 
@@ -76,6 +76,7 @@ def test_a_lawful_history_breaks_no_promise(told: tuple[Scribe, AuditResult]) ->
     assert result.exit_code == 0
     assert not result.rows("overlaps")
     assert not _broken(result)
+    assert not [row for row in result.rows("violations") if row["rule"] != "late"]
     assert set(_verdicts(result)) <= {"kept", "slow", "not checked"}
 
 
@@ -139,6 +140,7 @@ def test_two_who_believe_at_once_are_found(planted: Planted, found: AuditResult,
     # Clocks that may be off by 15 ms each way would explain it: then it is no longer certain.
     assert not _of(seen, "overlaps", "together")[0]["certain"]
     assert seen.promises[0].verdict == "unsure"
+    assert seen.summary["allowances"] == {"error_ms": 15, "slack_ms": 20, "resolution_ms": 1, "append_ms": 250}
 
 
 def test_an_end_that_nobody_told_is_bounded(planted: Planted, found: AuditResult, seen: AuditResult) -> None:
@@ -153,6 +155,8 @@ def test_an_end_that_nobody_told_is_bounded(planted: Planted, found: AuditResult
     (takeover,) = _of(seen, "takeovers", "untold")
     assert (takeover["cause"], takeover["ms"], takeover["measured"]) == ("crash", 350, True)
     assert len(_of(seen, "overlaps", "untold")) == 1
+    # A fault that is told of a member by its name is matched as one told by its id is.
+    assert seen.summary["anomalies"] == {"defect": 1}
 
 
 def test_faults_tell_a_freeze_from_a_crash(planted: Planted, found: AuditResult, seen: AuditResult) -> None:
@@ -175,6 +179,7 @@ def test_each_broken_promise_is_named(found: AuditResult) -> None:
         "At no instant did two members believe that they led one role.",
         "Nobody believed that it led before the log said so, or without the log saying so.",
         "A term once given up was never believed in again.",
+        "No belief outlasted its lease, nor a pause.",
         "All readers of the log saw the same world.",
     ]
     assert found.exit_code == 3
@@ -233,7 +238,7 @@ def test_non_exclusive_groups_may_overlap_for_as_long_as_they_asked(tmp_path: Pa
 def test_a_trimmed_log_is_read_from_its_oldest_snapshot(tmp_path: Path, spark: SparkSession) -> None:
     """What is known is kept and marked as cut off; what began earlier is not mistaken for a belief without a term."""
     log = story(5, roles=10, steps=200)
-    for _ in range(50):
+    for _ in range(150):
         log.beat("admin~0")  # so that a place for snapshots comes, and nothing changes hands after it
     log.snapshot("admin~0")
     upto = log.places[-1]
@@ -265,6 +270,12 @@ def test_groups_in_one_partition_are_kept_apart(tmp_path: Path, spark: SparkSess
         ours.entries.append((len(ours.entries), at_ms, json.dumps({**log, "g": "other"}).encode()))
     both = audit(ours.save(tmp_path / "both.db"), "g", spark=spark)
     assert both.rows("terms") == alone.rows("terms")
+    ours_again, others = audit_all(both.ledger, spark)
+    assert (ours_again.group, others.group) == ("g", "other")
+    assert ours_again.rows("terms") == alone.rows("terms")
+    assert ours_again.summary == both.summary
+    assert [p.verdict for p in ours_again.promises] == [p.verdict for p in both.promises]
+    assert {row["role"] for row in others.rows("terms")} == {"r000", "r001", "r002", "r003"}
     with pytest.raises(ConfigError, match=r"no group 'nobody' in partition 0 .* it has records of 'g', 'other'"):
         audit(both.ledger, "nobody", spark=spark)
 
@@ -296,16 +307,22 @@ def test_the_sink_is_held_against_the_log(tmp_path: Path, spark: SparkSession) -
     connection.close()
     before = (sink.stat().st_mtime_ns, sink.read_bytes())
     result = audit(url, "g", writes=sink, spark=spark, out=tmp_path / "out")
-    assert [(w["token"], w["seen"], w["key"]) for w in result.rows("stale_writes")] == [(term.token, after.token, "k")]
-    assert [w["token"] for w in result.rows("unknown_writes")] == [after.token + 1]
-    assert [(w["key"], w["seq"], w["writes"], w["tokens"]) for w in result.rows("duplicate_writes")] == [("k", 3, 2, 2)]
-    assert [(w["after_seq"], w["before_seq"], w["missing"]) for w in result.rows("missing_writes")] == [(3, 6, 2)]
+    found = {row["rule"]: row for row in result.rows("sink_findings")}
+    assert len(found) == len(result.rows("sink_findings")) == 5
+    stale = found["stale"]
+    assert (stale["token"], stale["seen"], stale["key"], stale["position"]) == (term.token, after.token, "k", 5)
+    assert found["unknown"]["token"] == after.token + 1
+    doubled, missing = found["duplicate"], found["missing"]
+    assert (doubled["key"], doubled["seq"], doubled["token"], doubled["seen"]) == ("k", 3, term.token, after.token)
+    assert (missing["seq"], missing["count"]) == (3, 2)
+    assert found["unreadable"]["position"] == 7
     assert result.summary["writes"] == {
-        "count": 7, "unreadable": 1, "late": 0, "stale": 1, "unknown": 1, "duplicates": 1, "missing": 2,
+        "count": 7, "unreadable": 1, "late": 0, "early": 0, "stale": 1, "unknown": 1, "wrong_member": 0, "wrong_seat": 0,
+        "duplicates": 1, "missing": 2,
     }  # fmt: skip
     assert result.exit_code == 3
     assert (sink.stat().st_mtime_ns, sink.read_bytes()) == before
-    assert pq.read_table(tmp_path / "out" / "stale_writes.parquet").num_rows == 1
+    assert pq.read_table(tmp_path / "out" / "sink_findings.parquet").num_rows == 5
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["exit_code"] == 3
     assert not list((tmp_path / "out").glob(".*"))
@@ -316,7 +333,9 @@ def test_tables_have_the_promised_columns(told: tuple[Scribe, AuditResult], tmp_
         "terms": "group role seat token member name host from_offset to_offset from_ms to_ms why",
         "overlaps": "role seat token_a token_b from_ms to_ms certain",
         "gaps": "role seat from_ms to_ms cause",
-        "takeovers": "role seat from_member to_member cause ms",
+        "takeovers": "role seat from_member to_member cause ms limit_ms late_ms candidates measured",
+        "violations": "rule verdict role seat token_a token_b member_a member_b from_ms to_ms length_ms offsets evidence",
+        "anomalies": "kind member from_offset to_offset count detail",
         "bad_records": "offset reason payload",
     }
     for table, names in promised.items():

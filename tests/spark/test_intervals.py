@@ -10,6 +10,7 @@ import pytest
 from oracle import Interval, Key, overlapping, stretches, successions
 
 from pares.spark import intervals
+from pares.spark.rules.base import RESOLUTION_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,10 +20,15 @@ pytestmark = pytest.mark.spark
 CASES = 400
 BELIEVED = pa.schema(
     [
+        ("g", pa.string()),
         ("role", pa.string()),
         ("seat", pa.int32()),
         ("token", pa.int64()),
         ("member", pa.string()),
+        ("given", pa.bool_()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        ("free_ms", pa.int64()),
         ("cause", pa.string()),
         ("since_ms", pa.int64()),
         ("since_measured", pa.bool_()),
@@ -45,6 +51,8 @@ def _case(dice: random.Random, role: str, token: int) -> list[Row]:
         known = dice.random() < 0.9
         rows.append(
             {
+                "g": "g",
+                "given": True,
                 "role": role,
                 "seat": dice.randrange(2),
                 "token": token,
@@ -95,8 +103,10 @@ def test_stretches_with_nobody_and_with_several(
     spark: SparkSession, believed: DataFrame, rows: list[Row], windows: dict[Key, list[tuple[int, int]]]
 ) -> None:
     table = pa.Table.from_pylist(
-        [{"role": r, "seat": s, "a": a, "b": b} for (r, s), spans in windows.items() for a, b in spans],
-        schema=pa.schema([("role", pa.string()), ("seat", pa.int32()), ("a", pa.int64()), ("b", pa.int64())]),
+        [{"g": "g", "role": r, "seat": s, "a": a, "b": b} for (r, s), spans in windows.items() for a, b in spans],
+        schema=pa.schema(
+            [("g", pa.string()), ("role", pa.string()), ("seat", pa.int32()), ("a", pa.int64()), ("b", pa.int64())]
+        ),
     )
     found = intervals.segments(believed, spark.createDataFrame(table)).toArrow().to_pylist()
     expected = stretches(_plain(rows), windows)
@@ -108,7 +118,7 @@ def test_stretches_with_nobody_and_with_several(
 @pytest.mark.parametrize(("error", "slack"), [(0, 0), (1, 0), (0, 3)])
 def test_who_overlapped_with_whom(believed: DataFrame, rows: list[Row], error: int, slack: int) -> None:
     found = intervals.pairs(believed, error, slack).toArrow().to_pylist()
-    expected = overlapping(rows, error, slack, intervals.RESOLUTION_MS)
+    expected = overlapping(rows, error, slack, RESOLUTION_MS)
     names = ("role", "seat", "token_a", "token_b", "from_ms", "to_ms", "certain", "expected")
     # What is not known to be as long as that is not known to be as long as allowed either.
     assert {tuple(bool(r[n]) if n == "expected" else r[n] for n in names) for r in found} == expected
@@ -126,10 +136,16 @@ def test_takeovers_go_from_belief_to_belief(believed: DataFrame, rows: list[Row]
 def test_a_busy_seat_is_not_quadratic(spark: SparkSession) -> None:
     """20,000 terms of one seat, each overlapping the next: pairs are as many as that and not half the square."""
     count = 20_000
-    values: dict[str, Any] = {name: [0] * count for name in ("seat", "overlap_ms", "limit_ms", "since_ms")}
+    values: dict[str, Any] = {name: [0] * count for name in ("seat", "overlap_ms", "limit_ms", "since_ms", "free_ms")}
     starts = [10 * i for i in range(count)]
     # Three of four touch; every fourth reaches a millisecond into the next.
     ends = [start + (12 if i % 4 == 0 else 10) for i, start in enumerate(starts)]
+    values |= {
+        "g": ["g"] * count,
+        "given": [True] * count,
+        "from_offset": list(range(count)),
+        "to_offset": [None] * count,
+    }
     values |= {"role": ["r"] * count, "token": list(range(count)), "cause": ["crash"] * count}
     values |= {"member": [f"m{i % 7}" for i in range(count)], "since_measured": [True] * count}
     values |= dict.fromkeys(("a", "a_early", "a_late"), starts) | dict.fromkeys(("b", "b_early", "b_late"), ends)

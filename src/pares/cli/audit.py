@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -45,6 +45,33 @@ def audit(
             help="Another group over the same roles; may be given again. Was each role led at any time by one of them?",
         ),
     ] = None,
+    all_groups: Annotated[
+        bool,
+        typer.Option("--all-groups", help="Every group on the ledger, in one pass over its log; not with --group."),
+    ] = False,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on", metavar="VERDICTS", help="End with 3 for these verdicts, too: some of unsure,slow,missing."
+        ),
+    ] = "",
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver, such as 4g (1g).")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT (here)."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be given again.")
+    ] = None,
+    engine: Annotated[
+        Literal["auto", "spark", "python"],
+        typer.Option(
+            "--engine",
+            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: so if no Java is found.",
+        ),
+    ] = "auto",
     json: AsJson = False,
 ) -> None:
     """Have Spark check whether the promises were kept.
@@ -58,6 +85,10 @@ def audit(
     from pares.core.wire.records import check_name
 
     check_name("--group", group)
+    if all_groups and (also or writes is not None or out is not None or group != DEFAULT_GROUP):
+        raise ConfigError(
+            "--all-groups goes without --group, --also, --writes and --out: audit one group by itself for those"
+        )
     if also and (writes is not None or out is not None):
         raise ConfigError(
             "--also looks at the logs of several groups together: audit each by itself for --writes and --out"
@@ -67,22 +98,81 @@ def audit(
         pass  # what is no ledger is said at once, not when Spark is up
     if out is not None:
         check_folder("--out", out)
+    settings, verdicts = _settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
     from pares.spark.audit import audit as run
-    from pares.spark.session import require
+    from pares.spark.verdict import check_failing
 
-    require()
-    if not json:
-        say("starting Spark ...")
-    if also:
-        _together(url, [group, *also], faults, clock_error, json=json)
-    result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error)
+    check_failing(verdicts)
+    by_spark = _by_spark(engine, alone=not (also or all_groups or writes or faults))
+    if by_spark:
+        from pares.spark.session import session
+
+        if not json:
+            say("starting Spark ...")
+        spark = session(memory=memory, master=master, conf=settings)
+        if also:
+            _together(url, [group, *also], faults, clock_error, json=json)
+        if all_groups:
+            _all(url, faults, clock_error, verdicts, json=json)
+        result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark)
+    else:
+        if not json:
+            say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
+        result = run(url, group, out=out, clock_error_ms=clock_error, engine="python")
     if out is not None:
         _report(result, out / "report.html")
     if json:
-        print_json(result.to_json())
+        judge = "spark" if by_spark else "python"
+        print_json({**result.to_json(), "exit_code": result.code(verdicts), "engine": judge})
     else:
         _show(result, out)
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(result.code(verdicts))
+
+
+def _by_spark(engine: str, *, alone: bool) -> bool:
+    """Whether Spark judges; `alone`: one log, and nothing that only Spark reads. Says so where there is no Java and Python
+    judges instead. Raises `CapabilityError` where Spark is needed and can't be had."""
+    from pares.core.errors import ConfigError
+    from pares.spark.session import has_java, require, require_rows
+
+    if engine == "python" and not alone:
+        raise ConfigError(
+            "--engine python judges one log by itself: leave out --writes, --faults, --also and --all-groups"
+        )
+    if engine == "python":
+        return False
+    require_rows()
+    if engine == "auto" and alone and not has_java():
+        say("no Java was found, which Spark needs")
+        return False
+    require()
+    return True
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    from pares.core.errors import ConfigError
+
+    settings: dict[str, str] = {}
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--conf {setting!r} is no NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _all(url: str, faults: str | None, clock_error: int, verdicts: list[str], *, json: bool) -> None:
+    from pares.spark.audit import audit_all
+
+    found = audit_all(url, faults=faults, clock_error_ms=clock_error)
+    code = max(result.code(verdicts) for result in found)
+    if json:
+        print_json({"groups": [one.to_json() for one in found], "exit_code": code})
+        raise typer.Exit(code)
+    for one in found:
+        console().print(f"group {one.group}", style="bold", markup=False)
+        _show(one, None)
+    raise typer.Exit(code)
 
 
 def _together(url: str, groups: list[str], faults: str | None, clock_error: int, *, json: bool) -> None:
@@ -110,7 +200,7 @@ def _show(result: AuditResult, out: Path | None) -> None:
     from rich.text import Text
 
     screen = console()
-    styles = {"kept": "green", "broken": "bold red", "unsure": "yellow", "slow": "yellow"}
+    styles = {"kept": "green", "broken": "bold red", "unsure": "yellow", "slow": "yellow", "missing": "yellow"}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("promise", "verdict", "evidence"):
         table.add_column(title)
@@ -150,11 +240,21 @@ def _counts(summary: dict[str, Any] | Any) -> list[str]:
         lines.append(
             f"not counted as members: {_count(summary, 'administrators')}, who may lead nothing (pares handover, Admin)"
         )
+    allowed = summary["allowances"]
+    lines.append(
+        f"allowed: {allowed['append_ms']} ms for an append and its read-back, {allowed['error_ms']} ms for clocks that differ, "
+        f"{allowed['resolution_ms']} ms for rounding"
+        + ("" if summary["exclusive"] else f", {allowed['slack_ms']} ms for timers")
+    )
+    if summary["anomalies"]:
+        lines.append("anomalies: " + ", ".join(f"{count} {kind}" for kind, count in summary["anomalies"].items()))
     writes = summary.get("writes")
     if writes is not None:
         lines.append(
             f"{writes['count']} writes: {writes['duplicates']} duplicates, {writes['missing']} missing, "
-            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens"
+            f"{writes['stale']} stale, {writes['unknown']} under unknown tokens, "
+            f"{writes['early']} early, {writes['late']} late, "
+            f"{writes['wrong_member'] + writes['wrong_seat']} by the wrong member or seat"
         )
     return lines
 

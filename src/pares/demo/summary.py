@@ -134,7 +134,9 @@ def summarise(
         stale=count.stale,
         broken=broken,
         unsure=[p.promise for p in result.promises if p.verdict == "unsure"] if result else [],
-        checked=sum(p.verdict in ("kept", "broken", "unsure", "slow") for p in result.promises) if result else 0,
+        checked=sum(p.verdict in ("kept", "broken", "unsure", "slow", "missing") for p in result.promises)
+        if result
+        else 0,
         lost=outcome.lost,
         report=report,
         why_no_audit=why_not,

@@ -19,7 +19,8 @@ from .batches import batches
 from .bell import PipeBell
 from .retention import expire
 
-_TOPIC: Final = "pares.bus"
+BUS_TOPIC: Final = "pares.bus"
+"""The topic in which a ledger with a log carries its bus."""
 _BATCH: Final = 2000
 _KEEP: Final = 60.0
 """Seconds that a message stays in the log at least: longer than a listener can be behind and still want it."""
@@ -206,9 +207,9 @@ class _Follower(threading.Thread):
 def last_published(ledger: Ledger, subject: str) -> int | None:
     """When a message of `subject` was last published on the bus over this ledger's log, in ms by the ledger's clock, as far as
     it keeps them; None if there is none, and for a ledger that is a bus itself and keeps nothing. Makes no topic."""
-    if isinstance(ledger, Bus) or not (isinstance(ledger, KnowsTopics) and ledger.has_topic(_TOPIC)):
+    if isinstance(ledger, Bus) or not (isinstance(ledger, KnowsTopics) and ledger.has_topic(BUS_TOPIC)):
         return None
-    log, head, last = ledger.topic(_TOPIC, 1), subject.encode() + b"\n", None
+    log, head, last = ledger.topic(BUS_TOPIC, 1), subject.encode() + b"\n", None
     for entries in batches(log, 0, log.start(0), log.end(0), _BATCH):
         for entry in entries:
             if entry.payload.startswith(head):
@@ -221,4 +222,4 @@ def as_bus(ledger: Ledger) -> Bus:
 
     Close a `TailBus` before its ledger, or with it: closing the ledger ends the thread too.
     """
-    return ledger if isinstance(ledger, Bus) else TailBus(ledger.topic(_TOPIC, 1))
+    return ledger if isinstance(ledger, Bus) else TailBus(ledger.topic(BUS_TOPIC, 1))

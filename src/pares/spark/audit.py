@@ -1,82 +1,64 @@
 """The audit: from a group's log, and what its work left behind, to tables and verdicts.
 
-It believes nobody. The log is opened read-only and folded from its beginning, by the kernel's own fold (what the log
-decided); members' own words about their beliefs are held against each other as intervals (what physically happened); the
-sink's rows are held against both. A dead member can't lie in its favour: what it did not say is bounded by its lease.
+It believes nobody. The log is opened read-only and folded from its beginning, once, by the kernel's own fold (what the log
+decided); a second opinion in SQL goes over the same records without the fold; members' own words about their beliefs are held
+against each other as intervals (what physically happened); the sink's rows are held against all of it. A dead member can't lie
+in its favour: what it did not say is bounded by its lease.
 
     log --fold--> facts --SQL--> terms --SQL--> overlaps, gaps, takeovers, moves, balance
-    sink's rows ------------------SQL--> stale, duplicate and missing writes        all --> verdicts
+    facts, terms, raw records --rules--> violations, anomalies          sink's rows --rules--> findings
+    all --> verdicts
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
+from pares.ledger.base import Ledger
+from pares.ledger.bus import BUS_TOPIC, last_published
 from pares.ledger.registry import open as open_ledger
-from pares.runtime.detect import runs_induced
-from pares.spark import intervals, verdict
-from pares.spark import writes as sink
-from pares.spark.logs import open_to_read
-from pares.spark.session import session
-from pares.spark.verdict import Promise, Row
+from pares.runtime.detect import known, runs_induced
+from pares.spark import verdict
+from pares.spark.logs import Opened, open_to_read
+from pares.spark.rules.base import SLACK_MS, Allowed, Row
+from pares.spark.session import out_of_memory, require_rows, session
+from pares.spark.verdict import Promise
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from pares.spark.reading import Reading
     from pares.spark.rows import Faults
-
-SLACK_MS: Final = 20
-"""What an overlap may exceed the one asked for, in non-exclusive groups: timers and schedulers are not exact."""
-
-# The columns that are promised come first, in their promised order; what follows explains them.
-_TERMS: Final = """
-SELECT {group} AS `group`, role, seat, token, member, name, host, from_offset, to_offset, from_ms, to_ms, why,
-       began, cause, measured, truncated,
-       -- How long it has lasted at the least: until its holder said that it was over, or was seen to die, or said its last.
-       coalesce(stop_ms, CASE WHEN fault = 'crash' THEN least(fault_ms, b_late) END, least(alive_ms, b_late), to_ms)
-         AS sure_ms
-FROM {terms}
-"""
-_BAD: Final = "SELECT offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
-_FAULTS: Final = "SELECT at_ms, member, fault FROM {faults}"
-_ORDER: Final = ("offset", "from_ms", "at_ms", "first_ms", "role", "seat", "token", "token_a", "member", "key", "seq")
-_HEAD: Final = """
-SELECT min(at_ms) FILTER (WHERE kind = 'first') AS from_ms, max(at_ms) FILTER (WHERE kind = 'last') AS to_ms,
-       min(offset) FILTER (WHERE kind = 'first') AS first_offset, max(offset) FILTER (WHERE kind = 'last') AS last_offset,
-       coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
-       max(cause) FILTER (WHERE kind = 'newer') AS newer,
-       max(overlap_ms) AS overlap_ms,
-       count(DISTINCT member) FILTER (WHERE kind = 'member' AND coalesce(cause, '') <> 'administrator') AS members,
-       count(DISTINCT member) FILTER (WHERE kind = 'member' AND cause = 'administrator') AS administrators,
-       count(DISTINCT role) FILTER (WHERE kind = 'opened') AS roles,
-       count(DISTINCT struct(role, seat)) FILTER (WHERE kind = 'opened') AS seats
-FROM {facts}
-"""
+    from pares.spark.tables import Engine
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found. Tables are small (one row a term, a takeover, a broken thing) and here as Arrow tables."""
+    """What an audit found. `tables` are Arrow tables of at most `tables.ROWS` rows; `frames` has all rows, in Spark."""
 
     group: str
     ledger: str
     tables: Mapping[str, pa.Table]
-    """terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also stale_writes, unknown_writes,
-    duplicate_writes and missing_writes."""
+    """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also
+    sink_findings: see `schema.TABLES`."""
     summary: Mapping[str, Any]
     promises: list[Promise]
-    _rows: dict[str, list[Row]] = field(default_factory=dict, repr=False, compare=False)
+    frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
+    """The same, whole; none in a result that was put together without Spark."""
+    _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
 
     @property
     def cut_off(self) -> str | None:
@@ -92,10 +74,15 @@ class AuditResult:
     @property
     def exit_code(self) -> int:
         """3 if a promise was broken, else 0."""
-        return 3 if any(promise.verdict == "broken" for promise in self.promises) else 0
+        return self.code()
+
+    def code(self, fail_on: Sequence[str] = ()) -> int:
+        """3 if a promise was broken, or has one of the verdicts `fail_on` (of `verdict.FAILS`), else 0."""
+        verdict.check_failing(fail_on)
+        return 3 if any(promise.verdict in ("broken", *fail_on) for promise in self.promises) else 0
 
     def rows(self, table: str) -> list[Row]:
-        """The rows of a table as dictionaries."""
+        """The rows of a table as dictionaries; at most as many as `tables` has."""
         if table not in self._rows:
             self._rows[table] = self.tables[table].to_pylist()
         return self._rows[table]
@@ -103,25 +90,37 @@ class AuditResult:
     def write(self, out: str | Path, form: Literal["parquet", "jsonl"] = "parquet") -> list[Path]:
         """Writes each table to a file of its own in the folder `out`, and `summary.json`; returns the files.
 
-        A file is there whole or not at all. Files of an earlier audit are replaced.
+        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file is
+        there whole or not at all. Files of an earlier audit are replaced.
         """
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for name, table in self.tables.items():
             draft, place = folder / f".{name}.draft", folder / f"{name}.{form}"
-            if form == "parquet":
+            if self.cut(name):
+                form_ = "json" if form == "jsonl" else form
+                self.frames[name].write.mode("overwrite").format(form_).save(str(draft.resolve()))
+            elif form == "parquet":
                 import pyarrow.parquet as pq
 
                 pq.write_table(table, draft)
             else:
                 draft.write_text("".join(f"{json.dumps(row, default=_text)}\n" for row in table.to_pylist()))
+            if place.is_dir() or draft.is_dir():
+                _remove(place)
             os.replace(draft, place)
             written.append(place)
         draft, place = folder / ".summary.draft", folder / "summary.json"
         draft.write_text(json.dumps(self.to_json(), indent=2, default=_text) + "\n")
         os.replace(draft, place)
         return [*written, place]
+
+    def cut(self, table: str) -> bool:
+        """Whether `tables` has not all rows of this one."""
+        from pares.spark.tables import ROWS
+
+        return table in self.frames and self.tables[table].num_rows >= ROWS
 
     def to_json(self) -> dict[str, Any]:
         """The summary and the promises, for `--json`."""
@@ -147,15 +146,17 @@ def audit(
     clock_error_ms: int = 0,
     slack_ms: int = SLACK_MS,
     form: Literal["parquet", "jsonl"] = "parquet",
+    engine: Engine = "auto",
 ) -> AuditResult:
     """Audits `group` on the ledger at the URL `ledger`.
 
-    Promised: nothing is written to the ledger or to the sink; the log's part of the verdict is exact; what physically
-    happened is called broken only where clocks that are off by no more than `clock_error_ms` can't explain it.
+    Promised: nothing is written to the ledger or to the sink, and no setting of `spark` is changed; the log is read once; the
+    log's part of the verdict is exact; what physically happened is called broken only where clocks that are off by no more than
+    `clock_error_ms` can't explain it.
     Not promised: anything about what was deleted from the log, or about members that lie about their beliefs.
 
     `writes`  the sink's rows: a path (Parquet, CSV, JSON lines, or ``file.db#table`` of SQLite) or a DataFrame, with the
-              columns role, token, at_ms and, if there, key, seq, seat, member.
+              columns role, token, at_ms and, if there, key, seq, seat, member, ord (the order in which the sink took them).
     `faults`  what was done to the members: the same, or an iterable, of (at_ms, member id or name, fault); it tells causes
               and deaths to the millisecond.
     `out`     a folder to write the tables into, as `form`.
@@ -163,38 +164,218 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. All say the
+              same. With `python` and no `spark`, none is started, and no Java is needed: a log of up to
+              `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file of `faults`;
+              `frames` has nothing then, and `tables` all rows.
 
-    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, and for a
-    group that writes a newer format than this version reads, `LedgerUnavailable` for a ledger that can't be reached, and
-    `LedgerGap` for one whose beginning is deleted faster than it can be read.
+    Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap
+    that is too small, for a log too long to be judged without Spark, and for a group that writes a newer format than this
+    version reads, `LedgerUnavailable` for a ledger that can't be reached, and `LedgerGap` for one whose beginning is deleted
+    faster than it can be read.
     """
     check_name("a group's name", group)
-    if clock_error_ms < 0 or slack_ms < 0:
-        raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
+    allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
-        induced = runs_induced(opened.log, group, opened.partition)
-        shared_out = opened.log.partitions if induced else 0
+        place, induced = _place(opened, group)
+    if engine == "python" and spark is None:
+        result = _plainly(place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
+        if out is not None:
+            result.write(out, form)
+        return result
     spark = spark if spark is not None else session()
-    # Only now: these need pyspark, and if it is not there, `session` has said so.
-    from pares.spark import rows as rows_
-    from pares.spark.reading import Reading
-
-    reading = Reading(spark, opened.log.url, opened.partition, options or {}, ledger)
-    head, facts = reading.fold(group, _HEAD, shared_out)
-    try:
-        if head["from_ms"] is None:
-            raise ConfigError(reading.nothing(group))
-        if head["newer"] is not None:
-            raise CapabilityError(head["newer"])
-        faulty = rows_.load_faults(spark, faults)
-        rows = None if writes is None else rows_.load_writes(spark, writes)
-        result = _audit(spark, head, facts, faulty, rows, group, ledger, clock_error_ms, slack_ms)
-    finally:
-        facts.unpersist()
+    with _in_memory():
+        (result,) = _audits(
+            spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
+        )
     if out is not None:
         result.write(out, form)
     return result
+
+
+def audit_all(
+    ledger: str,
+    spark: SparkSession | None = None,
+    *,
+    faults: str | Path | DataFrame | Faults | None = None,
+    options: Mapping[str, str] | None = None,
+    clock_error_ms: int = 0,
+    slack_ms: int = SLACK_MS,
+    engine: Engine = "auto",
+) -> list[AuditResult]:
+    """Audits all groups in the ledger's log, in one pass over it, by name; see `audit`.
+
+    Left out: groups of which the log has lost the beginning and holds no snapshot; groups that run ALLCALL, which have no log
+    (audit them by name, or `ledger` with `#pares.bus`). Raises `ConfigError` for a ledger without any group.
+    """
+    allowed = _allowed(clock_error_ms, slack_ms)
+    with open_to_read(ledger, options) as opened:
+        place = opened.log.url, opened.partition
+    spark = spark if spark is not None else session()
+    with _in_memory():
+        return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
+
+
+def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
+    if clock_error_ms < 0 or slack_ms < 0:
+        raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
+    return Allowed(clock_error_ms, slack_ms)
+
+
+def _place(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
+    """The URL and partition that the group's history is read from, and whether the group runs a protocol of NELI's family: by
+    its newest record here, or in another partition if there is none. A group that no log knows may be one of ALLCALL's: its
+    calls stand on the ledger's bus."""
+    log, partition = opened
+    place = log.url, partition
+    if known(log, group, partition):
+        return place, runs_induced(log, group, partition)
+    if any(runs_induced(log, group, other) for other in range(log.partitions) if other != partition):
+        return place, True
+    if isinstance(log, Ledger) and last_published(log, group) is not None:
+        return (f"{log.url}#{BUS_TOPIC}", 0), False
+    return place, False
+
+
+@contextmanager
+def _in_memory() -> Iterator[None]:
+    """What ends a JVM that was started here for want of memory is said in words."""
+    try:
+        yield
+    except Exception as error:
+        said = out_of_memory()
+        if said is None:
+            raise
+        raise CapabilityError(said) from error
+
+
+def _audits(
+    spark: SparkSession,
+    place: tuple[str, int],
+    group: str | None,
+    ledger: str,
+    options: Mapping[str, str],
+    allowed: Allowed,
+    faults: str | Path | DataFrame | Faults | None,
+    writes: str | Path | DataFrame | None,
+    *,
+    induced: bool,
+    engine: Engine,
+) -> list[AuditResult]:
+    # Only now: these need pyspark, and if it is not there, `session` has said so.
+    from pares.spark import rows as rows_
+    from pares.spark import tables
+    from pares.spark.reading import SMALL, Reading
+
+    url, partition = place
+    reading = Reading(spark, url, partition, options, ledger)
+    facts = reading.fold(group, induced=induced, error_ms=allowed.error_ms)
+    struck = rows_.load_faults(spark, faults)
+    rows_.check_unit(struck, rows_.told(faults))
+    short = reading.entries <= SMALL
+    with tables.interpreted(spark, short=short):
+        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine, here=reading.here)
+        heads = _heads(frames.rows("groups").to_pylist(), reading, group)
+        sums = tables.sums(frames, short=short)
+        shown, here = tables.shown(frames, short=short)
+        held = {name: tables.kept(frame, here.get(name), one=group is not None) for name, frame in shown.items()}
+    sink: tuple[DataFrame, dict[str, Row]] | None = None
+    if writes is not None and group is not None:
+        sink = _at_sink(spark, writes, frames, heads[group]["floor"], allowed)
+        shown["sink_findings"] = sink[0]
+        held["sink_findings"] = tables.kept(sink[0], one=True)
+    found: list[AuditResult] = []
+    for name in sorted(heads):
+        head = heads[name]
+        of_group = {what: {**rows, name: rows.get(name, []) + rows.get(None, [])}[name] for what, rows in sums.items()}
+        own_tables = {table: _of_group(rows, name) for table, rows in held.items()}
+        whole = {table: frame.where(f"g IS NULL OR g = {_quoted(name)}").drop("g") if "g" in frame.columns else frame
+                 for table, frame in shown.items()}  # fmt: skip
+        case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
+        summary = verdict.summary(head, of_group, case)
+        found.append(AuditResult(name, ledger, own_tables, summary, verdict.judge(case), whole))
+    return found
+
+
+def _plainly(
+    place: tuple[str, int],
+    group: str,
+    ledger: str,
+    options: Mapping[str, str],
+    allowed: Allowed,
+    faults: Any,
+    writes: Any,
+    *,
+    induced: bool,
+) -> AuditResult:
+    """The audit without Spark: `_audits` in plain Python."""
+    require_rows()
+    from pares.spark import tables
+    from pares.spark.plain.tables import MOST, of_log
+    from pares.spark.reading import Reading
+    from pares.spark.rows import fault_named
+    from pares.spark.sums import plain
+
+    if writes is not None or isinstance(faults, str | Path) or hasattr(faults, "sparkSession"):
+        raise ConfigError(
+            "without Spark the log alone is judged: leave out the writes and the file of faults, or --engine"
+        )
+    reading = Reading(None, *place, options, ledger)
+    facts = reading.rows(group, induced=induced, error_ms=allowed.error_ms, most=MOST)
+    struck = [{"at_ms": at, "member": member, "fault": fault_named(fault)} for at, member, fault in faults or ()]
+    rows = of_log(facts, struck, allowed)
+    head = _heads(rows["groups"], reading, group)[group]
+    sums = plain(rows)
+    of_group = {what: found.get(group, []) + found.get(None, []) for what, found in sums.items()}
+    case = verdict.case_of(head, of_group, None, allowed)
+    held = {name: _of_group(tables.ordered(table), group) for name, table in tables.shown_here(rows).items()}
+    return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case))
+
+
+def _heads(groups: Iterable[Row], reading: Reading, group: str | None) -> dict[str, Row]:
+    """The groups that the log tells of, by name."""
+    heads = {row["g"]: {**row, "log_from": reading.start} for row in groups if row["first_ms"] is not None}
+    if not heads:
+        raise ConfigError(reading.nothing(group))
+    for head in heads.values():
+        if head["newer"] is not None:
+            raise CapabilityError(head["newer"])
+    return heads
+
+
+def _of_group(table: pa.Table, group: str) -> pa.Table:
+    import pyarrow as pa
+
+    if "g" not in table.column_names:
+        return table
+    mine = [name in (None, group) for name in table.column("g").to_pylist()]
+    return table.filter(pa.array(mine, pa.bool_())).drop_columns(["g"])
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_SINK = """
+SELECT rule, count(*) AS rows, sum(count) AS count, min_by(struct(role, token, seen), coalesce(position, at_ms)) AS first
+FROM {findings} GROUP BY rule
+"""
+
+
+def _at_sink(
+    spark: SparkSession, writes: Any, frames: Mapping[str, DataFrame], floor: int, allowed: Allowed
+) -> tuple[DataFrame, dict[str, Row]]:
+    """All findings, and what they come to by rule; `writes` has the number of rows."""
+    from pares.spark import rows as rows_
+    from pares.spark.rules.sink.findings import findings, seated
+
+    loaded = rows_.load_writes(spark, writes)
+    rows = seated(spark, loaded, frames, floor).localCheckpoint(eager=True)
+    rows_.check_unit(rows, rows_.told(writes))
+    found = findings(spark, rows, allowed).localCheckpoint(eager=True)
+    sums = {row["rule"]: row for row in spark.sql(_SINK, findings=found).toArrow().to_pylist()}
+    return found, {**sums, "writes": {"count": rows.count()}}
 
 
 def warm_up(spark: SparkSession) -> None:
@@ -218,147 +399,12 @@ def warm_up(spark: SparkSession) -> None:
         audit(url, "warm", rows, [(1, "a", "crash")], spark=spark)
 
 
-def _audit(
-    spark: SparkSession,
-    head: Row,
-    facts: DataFrame,
-    faults: DataFrame,
-    writes: DataFrame | None,
-    group: str,
-    ledger: str,
-    clock_error_ms: int,
-    slack_ms: int,
-) -> AuditResult:
-    window = intervals.Window(head["from_ms"], head["to_ms"], head["floor"])
-    with _interpreted(spark):
-        frames, checks, double_ms, terms = _of_log(facts, faults, window, group, clock_error_ms, slack_ms)
-    counted: Row = {"writes": 0, "unreadable": 0, "late": 0}
-    if writes is not None:
-        seated = sink.seated(writes, terms, window.floor).cache()
-        counted = sink.counts(seated, clock_error_ms).toArrow().to_pylist()[0]
-        frames |= {
-            "stale_writes": _sorted(sink.stale(seated)),
-            "unknown_writes": _sorted(sink.unknown(seated)),
-            "duplicate_writes": _sorted(sink.duplicates(seated)),
-            "missing_writes": _sorted(sink.missing(seated)),
-        }
-        seated.unpersist()
-    rows = {name: table.to_pylist() for name, table in frames.items()}
-    case = verdict.Case(
-        terms=rows["terms"],
-        overlaps=rows["overlaps"],
-        takeovers=rows["takeovers"],
-        checks=checks,
-        defects=head["defects"],
-        stale=rows.get("stale_writes"),
-        unknown=rows.get("unknown_writes"),
-        writes=counted["writes"],
-        overlap_ms=head["overlap_ms"] or 0,
-        clock_error_ms=clock_error_ms,
-    )
-    summary = _summary(head, rows, counted, double_ms, writes is not None)
-    return AuditResult(group, ledger, frames, summary, verdict.judge(case), rows)
-
-
-def _of_log(
-    facts: DataFrame, faults: DataFrame, window: intervals.Window, group: str, clock_error_ms: int, slack_ms: int
-) -> tuple[dict[str, pa.Table], list[Row], int, DataFrame]:
-    """The tables that follow from the log, what should not be there, the time in violation, and the terms for the sink."""
-    spark = facts.sparkSession
-    faults = _settled(faults)
-    members = _settled(intervals.members(facts))
-    terms = _settled(intervals.terms(facts, members, faults, window))
-    believed = _settled(intervals.believed(terms))
-    moves = _settled(intervals.moves(facts))
-    stretches = _settled(intervals.segments(believed, intervals.windows(facts, window)))
-    tables = {
-        "terms": spark.sql(_TERMS, terms=terms, group=group),
-        "overlaps": intervals.pairs(believed, clock_error_ms, slack_ms),
-        "gaps": intervals.gaps(stretches, believed),
-        "takeovers": intervals.takeovers(believed),
-        "moves": moves,
-        "balance": intervals.balance(members, believed),
-        "bad_records": spark.sql(_BAD, facts=facts),
-        "faults": spark.sql(_FAULTS, faults=faults),
-    }
-    wrong = verdict.checks(terms, moves, window.floor, clock_error_ms).toArrow().to_pylist()
-    double = stretches.where("what = 'double'").toArrow().to_pylist()
-    sorted_ = {name: _sorted(frame) for name, frame in tables.items()}
-    return sorted_, wrong, sum(row["b"] - row["a"] for row in double), terms
-
-
-@contextmanager
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    """Without compiling each query to Java, and in one partition: a few thousand rows take less time than the compiler.
-
-    For the sink's rows it pays: a million of them take four times as long without.
-    """
-    wanted = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
-
-
-def _sorted(frame: DataFrame) -> pa.Table:
-    """In order of place or time. Sorted here, not there: an order over all partitions costs Spark two more jobs a table."""
-    table = frame.toArrow()
-    return table.sort_by([(name, "ascending") for name in _ORDER if name in table.column_names])
-
-
-def _settled(frame: DataFrame) -> DataFrame:
-    """The same rows, computed now: later queries plan on them and no longer on all that led to them.
-
-    Planning is what takes the time here, as there is one row a term; with everything in one plan it takes ten times longer.
-    """
-    return frame.sparkSession.createDataFrame(frame.toArrow())
-
-
-def _summary(head: Row, rows: dict[str, list[Row]], counted: Row, double_ms: int, sunk: bool) -> dict[str, Any]:
-    overlaps = rows["overlaps"]
-    summary: dict[str, Any] = {
-        "from_ms": head["from_ms"],
-        "to_ms": head["to_ms"],
-        "log_from": head["log_from"],
-        "records_from": head["first_offset"],
-        "records_to": head["last_offset"],
-        "members": head["members"],
-        "administrators": head["administrators"],
-        "roles": head["roles"],
-        "seats": head["seats"],
-        "exclusive": not head["overlap_ms"],
-        "overlap_ms": head["overlap_ms"] or 0,
-        "terms": len(rows["terms"]),
-        "moves": len(rows["moves"]),
-        "takeovers": verdict.by_cause(rows["takeovers"]),
-        "gaps": verdict.by_cause(rows["gaps"], None),
-        "overlaps": {
-            "certain": sum(row["certain"] and not row["expected"] for row in overlaps),
-            "unsure": sum(not row["certain"] and not row["expected"] for row in overlaps),
-            "expected": sum(row["expected"] for row in overlaps),
-            "double_ms": double_ms,
-        },
-        "bad_records": len(rows["bad_records"]),
-    }
-    if sunk:
-        summary["writes"] = {
-            "count": counted["writes"],
-            "unreadable": counted["unreadable"],
-            "late": counted["late"],
-            "stale": len(rows["stale_writes"]),
-            "unknown": len(rows["unknown_writes"]),
-            "duplicates": sum(row["writes"] - 1 for row in rows["duplicate_writes"]),
-            "missing": sum(row["missing"] for row in rows["missing_writes"]),
-        }
-    return summary
+def _remove(place: Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            place.unlink()
 
 
 def _text(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Reading a whole log for an audit: what stands between its first entry and its end as they are now, folded once.
+"""Reading a whole log for an audit: what stands between its first entry and its end as they are now, read and folded once.
 
 Rules, each with what breaks without it:
 
@@ -8,6 +8,10 @@ Rules, each with what breaks without it:
   the log begins now. [the fold of a log without its beginning is a fold of another history]
 * Spark runs the reading in processes of its own, and what fails there comes back as the text of a traceback. What pares has
   raised on purpose is found in it and raised as it was. [two pages of Java instead of "no broker answers"]
+* The facts are settled before anything is asked of them (`localCheckpoint`), and what is asked is asked of that. [a
+  cached frame forgets its rows when a view over it is dropped, as Spark's `sql` does after each query: then every question
+  reads the log]
+* A short log is folded by this process, by the same code. [workers take seconds to start, and the fold of a demo takes none]
 * A long Kafka log is read in several ranges at once and put in order afterwards, by offset; a short one, and a SQLite file,
   in one go, which needs no ordering. [reading from brokers takes several times as long as folding]
 """
@@ -16,17 +20,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import reduce
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from pares.core import errors
-from pares.core.errors import LedgerGap, ParesError
+from pares.core.errors import CapabilityError, LedgerGap, ParesError
+from pares.core.wire.records import BadRecord, decode
+from pares.ledger.bus import BUS_TOPIC
 from pares.ledger.registry import scheme_of
-from pares.spark.facts import claims as fold
-from pares.spark.facts import neli
-from pares.spark.logs import first_and_end, open_to_read
+from pares.spark.facts import folding as fold
+from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.logs import entries_of, first_and_end, open_to_read
 from pares.spark.source import LedgerSource
-from pares.spark.verdict import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,61 +42,100 @@ TRIES: Final = 5
 """How often a log that loses its beginning meanwhile is read anew."""
 PER_RANGE: Final = 200_000
 """Entries from which on a further range pays: starting to read another one takes a second."""
+SMALL: Final = 20_000
+"""Up to so many entries are read and folded by this very process: Spark's workers take longer to start."""
+MOST_RANGES: Final = 8
+"""In so many ranges at the most: each keeps a client of its own busy."""
+_NAMED: Final = 10
+"""As many groups are named where the one that is asked for is not there."""
 _RAISED: Final = re.compile(r"^(?:\S*\.)?pares\.core\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class Reading:
-    """One partition of a ledger, as Spark reads it.
+    """A topic of a ledger, as Spark reads it; without a session (`spark` None) it can only be read here, by `rows`.
 
-    `url` is good in whatever folder it is opened; `told` is how the user has called it.
+    `url` is good in whatever folder it is opened; `told` is how the user has called it. `claims_in`: the partition in which
+    groups run claims.
     """
 
     def __init__(
-        self, spark: SparkSession, url: str, partition: int, client: Mapping[str, str], told: str | None = None
+        self, spark: SparkSession | None, url: str, claims_in: int, client: Mapping[str, str], told: str | None = None
     ) -> None:
-        spark.dataSource.register(LedgerSource)
+        if spark is not None:
+            spark.dataSource.register(LedgerSource)
         self._told = told or url
-        self._spark, self._url, self._partition, self._client = spark, url, partition, dict(client)
-        self.start = self.end = 0
+        self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
+        self._bus = url.endswith(f"#{BUS_TOPIC}")
+        self._bounds: dict[int, tuple[int, int]] = {}
+        self.here: pa.Table | None = None
+        """The facts of a short log."""
 
-    def fold(self, group: str, query: str, shared_out: int = 0) -> tuple[Row, DataFrame]:
-        """The facts of the group, cached, and the one row that `query` makes of them; `log_from` is added to it.
+    def fold(self, group: str | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
+        """The facts of the group (None: of all), settled: the log has been read, and is not read again.
 
-        `shared_out`: the group runs NELI or Fast NELI, in so many partitions; 0: it runs claims, in one."""
+        `induced`: the group runs a protocol of NELI's family, or any may, so all partitions are read.
+        """
+        assert self._spark is not None
         for left in reversed(range(TRIES)):
-            facts = self._facts(group, shared_out).cache()
+            self.look(everywhere=induced)
             try:
-                head: Row = self._spark.sql(query, facts=facts).toArrow().to_pylist()[0]
+                if self.entries <= SMALL:
+                    self.here = self._here(group, error_ms)
+                    return self._spark.createDataFrame(self.here)
+                frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
+                return frame.localCheckpoint(eager=True)
             except Exception as error:
-                facts.unpersist()
                 raised = _as_raised(error)
                 if isinstance(raised, LedgerGap) and left:
                     continue
                 if raised is None:
                     raise
                 raise raised from None
-            except BaseException:
-                facts.unpersist()
-                raise
-            return {**head, "log_from": self.start}, facts
         raise AssertionError("the last try returns or raises")
 
-    def _facts(self, group: str, shared_out: int) -> DataFrame:
-        if not shared_out:
-            self.look()
-            return fold.facts(self._entries(), group, self.start)
-        parts = [Reading(self._spark, self._url, n, self._client, self._told) for n in range(shared_out)]
-        found: list[DataFrame] = []
-        for number, part in enumerate(parts):
-            part.look()
-            found.append(neli.facts(part._entries(), group, number, part.start))
-        self.start = max(part.start for part in parts)
-        return reduce(lambda all_, more: all_.unionAll(more), found)
+    def rows(self, group: str, *, induced: bool, error_ms: int, most: int) -> pa.Table:
+        """The same facts, folded by this process. Raises `CapabilityError` for a log of more than `most` entries."""
+        for left in reversed(range(TRIES)):
+            self.look(everywhere=induced)
+            if self.entries > most:
+                raise CapabilityError(
+                    f"{self._told} has {self.entries} records, and without Spark at most {most} are judged: install a Java "
+                    "and leave out --engine"
+                )
+            try:
+                return self._here(group, error_ms)
+            except LedgerGap:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
-    def nothing(self, group: str) -> str:
+    def _starts(self) -> dict[int, int]:
+        return {number: start for number, (start, _) in self._bounds.items()}
+
+    def _here(self, group: str | None, error_ms: int) -> pa.Table:
+        found: list[Any] = []
+        with open_to_read(self._url, self._client) as opened:
+            for number, (low, high) in self._bounds.items():
+                claims = number == self._partition
+                share = fold.Partition(group, number, low, claims=claims, error_ms=error_ms, bus=self._bus)
+                for entries in entries_of(opened.log, number, low, high):
+                    found += [batch for name, rows in share.feed(entries) for batch in batches(name, rows)]
+                found += [batch for name, rows in share.finish() for batch in batches(name, rows)]
+        return pa.Table.from_batches(found, arrow_schema())
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are, holes included."""
+        return sum(end - start for start, end in self._bounds.values())
+
+    @property
+    def start(self) -> int:
+        """Where the log begins; of several partitions the latest beginning."""
+        return max((start for start, _ in self._bounds.values()), default=0)
+
+    def nothing(self, group: str | None) -> str:
         """Why there is nothing of `group` to audit."""
-        log = self._source().load()
-        groups = [row["g"] for row in log.where("g IS NOT NULL").select("g").distinct().sort("g").limit(10).collect()]
+        groups = self._groups()
         where = f"partition {self._partition} of {self._told}"
         if group in groups:
             return (
@@ -97,27 +143,50 @@ class Reading:
                 "what its records mean can't be known. Audit before the log is trimmed, or after the next snapshot"
             )
         has = f"it has records of {', '.join(map(repr, groups))}" if groups else "it has no records of any group"
+        if group is None:
+            return f"there is no group to audit in {where}: {has}"
         return f"there is no group {group!r} in {where}: {has}"
 
-    def look(self) -> None:
-        """Fixes the bounds."""
+    def _groups(self) -> list[str]:
+        """Some groups that have records there."""
+        if self._spark is not None:
+            log = self._source().load().where("g IS NOT NULL")
+            return [row["g"] for row in log.select("g").distinct().sort("g").limit(_NAMED).collect()]
+        found: set[str] = set()
         with open_to_read(self._url, self._client) as opened:
-            self.start, self.end = first_and_end(opened.log, self._partition)
+            low, high = first_and_end(opened.log, self._partition)
+            for entries in entries_of(opened.log, self._partition, low, high):
+                for entry in entries:
+                    with suppress(BadRecord):
+                        found.add(decode(entry.payload).g)
+        return sorted(found)[:_NAMED]
+
+    def look(self, *, everywhere: bool = False) -> None:
+        """Fixes the bounds: of the partition for claims, or of all."""
+        with open_to_read(self._url, self._client) as opened:
+            numbers = range(opened.log.partitions) if everywhere else [self._partition]
+            self._bounds = {number: first_and_end(opened.log, number) for number in numbers}
 
     def _entries(self) -> DataFrame:
-        """All entries, in one Spark partition, in order."""
+        """All entries, each log partition in one Spark partition, in order."""
         ranges = self.ranges()
-        source = self._source().option("start", str(self.start)).option("end", str(self.end))
+        source = self._source().option("partition", ",".join(map(str, self._bounds)))
+        for what, place in (("start", 0), ("end", 1)):
+            source = source.option(what, ",".join(str(bounds[place]) for bounds in self._bounds.values()))
         log = source.option("envelope", "false").option("splits", str(ranges)).load()
-        return log if ranges == 1 else log.repartition(1).sortWithinPartitions("offset")
+        if ranges == 1:
+            return log
+        return log.repartition(len(self._bounds), "partition").sortWithinPartitions("partition", "offset")
 
     def ranges(self) -> int:
-        """In how many parts the log is read at once."""
-        if not scheme_of(self._url).ranges:
+        """In how many parts each partition of the log is read at once."""
+        if not scheme_of(self._url).ranges or len(self._bounds) > 1:
             return 1
-        return max(1, min(self._spark.sparkContext.defaultParallelism, (self.end - self.start) // PER_RANGE))
+        longest = max(end - start for start, end in self._bounds.values())
+        return max(1, min(MOST_RANGES, longest // PER_RANGE))
 
     def _source(self) -> Any:
+        assert self._spark is not None
         source = self._spark.read.format("pares").option("url", self._url).option("partition", str(self._partition))
         for name, value in self._client.items():
             source = source.option(f"kafka.{name}", value)

@@ -23,17 +23,13 @@ if TYPE_CHECKING:
     from pares.spark.audit import AuditResult
     from pares.spark.verdict import Row
 
-MAX_TERMS: Final = 50_000
-"""Terms that are drawn; of more, the last ones, and the page says so."""
 MAX_ROWS: Final = 200
 """Rows of a table that are shown; all are in the audit's files."""
 
 _TABLES: Final = {
-    "overlaps": "Overlaps: two members believed in one seat",
-    "stale_writes": "Stale writes: taken under a token that was over",
-    "unknown_writes": "Writes under a token that nobody was given",
-    "duplicate_writes": "Duplicate writes",
-    "missing_writes": "Missing writes",
+    "violations": "Violations: what broke a rule, or may have",
+    "sink_findings": "What was found at the sink",
+    "anomalies": "Anomalies: how far the log and its writers can be relied on",
     "bad_records": "Records that can't be read",
 }
 
@@ -66,7 +62,7 @@ def write_report(result: AuditResult, path: str | Path, title: str | None = None
 def _data(result: AuditResult, title: str) -> dict[str, Any]:
     summary = dict(result.summary)
     terms = [row for row in result.rows("terms") if row["from_ms"] is not None or row["truncated"]]
-    drawn = sorted(terms, key=lambda row: row["token"])[-MAX_TERMS:]
+    drawn = sorted(terms, key=lambda row: row["token"])
     return {
         "title": title,
         "group": result.group,
@@ -76,7 +72,7 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "cut_off": result.cut_off,
         "promises": [{**promise._asdict(), "evidence": short_tokens(promise.evidence)} for promise in result.promises],
         "exit_code": result.exit_code,
-        "left_out": len(terms) - len(drawn),
+        "left_out": max(0, summary["terms"] - len(result.rows("terms"))),
         "members": _members(result),
         "terms": [_term(row, summary) for row in drawn],
         "empty": sorted({row["role"] for row in result.rows("gaps")} - {row["role"] for row in drawn}),
@@ -128,13 +124,19 @@ def _term(row: Row, summary: dict[str, Any]) -> list[Any]:
     ]
 
 
+def _count(result: AuditResult, name: str) -> int:
+    """How many rows there are, also of a table of which the result holds only the first."""
+    held, said = len(result.rows(name)), result.summary.get(name, 0)
+    return max(held, sum(said.values()) if isinstance(said, dict) else said)
+
+
 def _table(result: AuditResult, name: str, title: str) -> dict[str, Any]:
     rows = result.rows(name)
     columns = result.tables[name].column_names
     return {
         "title": title,
         "name": name,
-        "count": len(rows),
+        "count": _count(result, name),
         "columns": columns,
         "rows": [[row[column] for column in columns] for row in rows[:MAX_ROWS]],
     }

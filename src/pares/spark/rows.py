@@ -10,6 +10,7 @@ must do, and equal times are held against nobody.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -47,17 +48,28 @@ _OWN: Final = ("_rowid", "_order")
 _BATCH: Final = 10_000
 _ORDER: Final = "struct<a: bigint, b: string, c: bigint, d: bigint>"
 
-# What people and tools call the same thing.
-_FAULT_WORDS: Final = """
-CASE WHEN lower(fault) RLIKE '^(crash|kill|sigkill|die|died|power)' THEN 'crash'
-     WHEN lower(fault) RLIKE '^(freeze|frozen|froze|sigstop|suspend|hang)' THEN 'freeze'
-     WHEN lower(fault) RLIKE '^(thaw|sigcont|wake|unfreeze)' THEN 'thaw'
-     WHEN lower(fault) RLIKE '^(cut|partition|isolate|deaf)' THEN 'cut'
-     WHEN lower(fault) RLIKE '^(add|join|start|new)' THEN 'join'
-     WHEN lower(fault) RLIKE '^drain' THEN 'drain'
-     WHEN lower(fault) RLIKE '^(leave|left|close|quit)' THEN 'leave'
-     ELSE lower(fault) END
-"""
+_MIDDLE: Final = "SELECT percentile_approx(at_ms, 0.5) AS middle FROM {rows}"
+_UNITS: Final = {"seconds": (10**9, 10**11), "microseconds": (10**14, 10**17), "nanoseconds": (10**17, 2**63)}
+"""From 2001 on, what a time of these days is in another unit."""
+
+_CALLED: Final = {
+    "crash": "crash|kill|sigkill|die|died|power",
+    "freeze": "freeze|frozen|froze|sigstop|suspend|hang",
+    "thaw": "thaw|sigcont|wake|unfreeze",
+    "cut": "cut|partition|isolate|deaf",
+    "join": "add|join|start|new",
+    "drain": "drain",
+    "leave": "leave|left|close|quit",
+}
+"""What people and tools call each fault, by how it begins."""
+_WHEN: Final = (f"WHEN lower(fault) RLIKE '^({words})' THEN '{fault}'" for fault, words in _CALLED.items())
+_FAULT_WORDS: Final = f"CASE {' '.join(_WHEN)} ELSE lower(fault) END"
+
+
+def fault_named(told: str) -> str:
+    """The audit's word for a fault, where there is one."""
+    told = told.lower()
+    return next((fault for fault, words in _CALLED.items() if re.match(words, told)), told)
 
 
 class SqliteRows(DataSource):
@@ -124,7 +136,7 @@ def load_writes(spark: SparkSession, source: str | Path | DataFrame) -> DataFram
     NULL, and so is a value that is no number where one is needed. Raises `ConfigError` if a needed column is missing.
     """
     rows, order = _load(spark, source, NEEDED, without=("seen",))
-    return _shape(rows, WRITES, NEEDED, order, _told(source))
+    return _shape(rows, WRITES, NEEDED, order, told(source))
 
 
 def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
@@ -134,7 +146,7 @@ def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | N
         rows = _local(spark, source or ())
     else:
         loaded, order = _load(spark, source, needed, without=())
-        rows = _shape(loaded, FAULTS, needed, order, _told(source)).drop("ord")
+        rows = _shape(loaded, FAULTS, needed, order, told(source)).drop("ord")
     return spark.sql(f"SELECT at_ms, member, {_FAULT_WORDS} AS fault FROM {{rows}}", rows=rows)
 
 
@@ -177,7 +189,8 @@ def table_columns(path: Path, table: str) -> list[str]:
         return [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
 
 
-def _told(source: Any) -> str:
+def told(source: Any) -> str:
+    """How to call these rows."""
     return str(source) if isinstance(source, str | Path) else "the rows given"
 
 
@@ -186,10 +199,7 @@ def _load(
 ) -> tuple[DataFrame, str]:
     """The rows as they are, and the SQL expression of their order."""
     if not isinstance(source, str | Path):
-        order = (
-            f"named_struct('a', 0L, 'b', '', 'c', {_number(source, 'ord')}, 'd', 0L)" if "ord" in source.columns else ""
-        )
-        return source, order
+        return source, _own_order(source)
     path, _, table = str(source).partition("#") if not Path(source).exists() else (str(source), "", "")
     place = Path(path)
     if not place.exists():
@@ -199,16 +209,21 @@ def _load(
         spark.dataSource.register(SqliteRows)
         table = table or _find_table(place, needed, without)
         rows = spark.read.format("pares_rows").option("path", str(place.resolve())).option("table", table).load()
-        return rows, "named_struct('a', 0L, 'b', '', 'c', _rowid, 'd', 0L)"
+        return rows, _own_order(rows) or "named_struct('a', 0L, 'b', '', 'c', _rowid, 'd', 0L)"
     reader = spark.read.option("header", "true") if kind == "csv" else spark.read
     rows = reader.format(kind).load(str(place.resolve()))
-    if place.is_dir():
-        return rows, ""
+    if place.is_dir() or "ord" in rows.columns:
+        return rows, _own_order(rows)
     # A file is read in blocks, the largest first: the block's place in the file comes before the row's in the block.
     block = "_metadata.file_block_start"
     return rows.selectExpr(
         "*", f"named_struct('a', 0L, 'b', '', 'c', {block}, 'd', monotonically_increasing_id()) AS _order"
     ), ("_order")
+
+
+def _own_order(rows: DataFrame) -> str:
+    """The order that the rows say themselves, in a column `ord`."""
+    return f"named_struct('a', 0L, 'b', '', 'c', {_number(rows, 'ord')}, 'd', 0L)" if "ord" in rows.columns else ""
 
 
 def _kind(path: Path) -> str:
@@ -249,16 +264,16 @@ def _find_table(path: Path, needed: Sequence[str], without: Sequence[str]) -> st
     )
 
 
-def _shape(rows: DataFrame, columns: dict[str, str], needed: Sequence[str], order: str, told: str) -> DataFrame:
-    absent = [name for name in needed if name not in rows.columns]
+def _shape(rows: DataFrame, columns: dict[str, str], needed: Sequence[str], order: str, name: str) -> DataFrame:
+    absent = [column for column in needed if column not in rows.columns]
     if absent:
         raise ConfigError(
-            f"{told} has no column {', '.join(absent)} (it has {', '.join(c for c in rows.columns if c not in _OWN)}); "
+            f"{name} has no column {', '.join(absent)} (it has {', '.join(c for c in rows.columns if c not in _OWN)}); "
             f"needed are {', '.join(needed)}, used if there are {', '.join(c for c in columns if c not in needed)}"
         )
     wanted = [
-        f"{_cast(rows, name, kind)} AS {name}" if name in rows.columns else f"CAST(NULL AS {kind}) AS {name}"
-        for name, kind in columns.items()
+        f"{_cast(rows, column, kind)} AS {column}" if column in rows.columns else f"CAST(NULL AS {kind}) AS {column}"
+        for column, kind in columns.items()
     ]
     by_clock = f"named_struct('a', {_number(rows, 'at_ms')}, 'b', '', 'c', {_last(rows)}, 'd', 0L)"
     return rows.selectExpr(*wanted, f"CAST({order or by_clock} AS {_ORDER}) AS ord")
@@ -275,9 +290,30 @@ def _number(rows: DataFrame, name: str) -> str:
 
 def _cast(rows: DataFrame, name: str, kind: str) -> str:
     column = _quoted(name, "`")
-    if kind == "bigint" and dict(rows.dtypes)[name].startswith("timestamp"):
+    given = dict(rows.dtypes)[name]
+    if kind == "bigint" and given == "timestamp_ntz":
+        # Without a zone it is UTC's, as nothing else says which.
+        return f"timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', {column})"
+    if kind == "bigint" and given.startswith("timestamp"):
         return f"unix_millis({column})"
+    if kind in ("bigint", "int") and given in ("double", "float"):
+        return f"try_cast(round({column}) AS {kind})"
+    if kind in ("bigint", "int") and given in ("date", "boolean"):
+        raise ConfigError(
+            f"the column {name} is of type {given}: give whole numbers, of milliseconds where it is a time"
+        )
     return f"try_cast({column} AS {kind})"
+
+
+def check_unit(rows: DataFrame, name: str) -> None:
+    """Raises `ConfigError` for times that are no milliseconds, in a column that would make all rows early or late."""
+    (row,) = rows.sparkSession.sql(_MIDDLE, rows=rows).toArrow().to_pylist()
+    for unit, (low, high) in _UNITS.items():
+        if row["middle"] is not None and low <= row["middle"] < high:
+            raise ConfigError(
+                f"the column at_ms of {name} holds {unit}, as it seems (half of them are up to {row['middle']}): "
+                "give milliseconds since 1970"
+            )
 
 
 def _quoted(name: str, mark: str = '"') -> str:

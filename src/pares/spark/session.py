@@ -24,35 +24,52 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError
-from pares.spark.java import require_java
+from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHUFFLE_PARTITIONS: Final = 2
 """An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
+MEMORY: Final = "1g"
+"""The heap of a driver that is started here, unless told otherwise."""
 _LOG_LINES: Final = 15
+_MEMORY_LINES: Final = 400
 _EXIT_SECONDS: Final = 10.0
 _NICE: Final = 10
+_JAVA: Final = "spark.driver.extraJavaOptions"
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
 class _Starting:
     """One start of Spark: under way, then either `session` or `error`."""
 
-    def __init__(self, app: str, warm: Callable[[SparkSession], None] | None, *, nice: bool) -> None:
+    def __init__(
+        self,
+        app: str,
+        warm: Callable[[SparkSession], None] | None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        nice: bool,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pares-spark-"))
         self.log = self.folder / "spark.log"
         self.session: SparkSession | None = None
         self.error: BaseException | None = None
         self._app, self._warm, self._nice = app, warm, nice
+        self._settings = dict(settings or {})
         self._done = threading.Event()
         threading.Thread(target=self._run, name="pares-spark-start", daemon=True).start()
+
+    @property
+    def heap(self) -> str:
+        return self._settings.get("spark.driver.memory", MEMORY)
 
     def wait(self) -> SparkSession:
         self._done.wait()
@@ -65,7 +82,7 @@ class _Starting:
         if self._nice:
             _be_nice()
         try:
-            self.session = _start(self._app, self.folder, self.log)
+            self.session = _start(self._app, self.folder, self.log, self._settings)
         except BaseException as error:
             self.error = error
         finally:
@@ -110,17 +127,35 @@ def prestart(app: str = "pares", warm: Callable[[SparkSession], None] | None = N
     _begin(app, warm, nice=True)
 
 
-def _begin(app: str, warm: Callable[[SparkSession], None] | None, *, nice: bool) -> _Starting:
+def _begin(
+    app: str,
+    warm: Callable[[SparkSession], None] | None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    nice: bool,
+) -> _Starting:
     global _current
     with _lock:
         if _current is None:
-            _current = _Starting(app, warm, nice=nice)
+            _current = _Starting(app, warm, settings, nice=nice)
             atexit.register(_current.end)
         return _current
 
 
-def session(app: str = "pares") -> SparkSession:
-    """The local Spark session of this process, started if need be; one that the program already has is used as it is.
+def session(
+    app: str = "pares",
+    *,
+    memory: str | None = None,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The Spark session of this process, started if need be; one that the program already has is used as it is.
+
+    `memory`  the heap of the driver, such as `4g` (default `MEMORY`)
+    `master`  where Spark runs, such as `local[2]` or `spark://HOST:PORT` (default: here, on up to four cores)
+    `conf`    settings of Spark's by name; they win over those that are made here
+
+    They count only for a session that is started here.
 
     Promised of a session started here: nothing on the console, no web interface, no address but 127.0.0.1, UTC, workers of
     this interpreter, everything temporary removed when the process ends. Raises `CapabilityError` if there is no
@@ -128,7 +163,9 @@ def session(app: str = "pares") -> SparkSession:
     """
     if _current is None and (existing := _existing()) is not None:
         return existing
-    return _begin(app, None, nice=False).wait()
+    given = {"spark.driver.memory": memory, "spark.master": master}
+    settings = {name: value for name, value in given.items() if value is not None}
+    return _begin(app, None, {**settings, **(conf or {})}, nice=False).wait()
 
 
 def require() -> None:
@@ -139,13 +176,41 @@ def require() -> None:
         require_java()
 
 
+def has_java() -> bool:
+    """Whether a session can be had: there is one, or a Java to start one."""
+    return _existing() is not None or find_java() is not None
+
+
+def require_rows() -> None:
+    """Raises `CapabilityError` without what an audit in plain Python needs: the extra `spark`, and no Java."""
+    _import()
+
+
 def _import() -> None:
     try:
-        import pandas  # noqa: F401
         import pyarrow  # noqa: F401
         import pyspark.sql  # noqa: F401
+
+        if find_spec("pandas") is None:  # Spark asks for it, and its import takes a second that nothing here needs
+            raise ModuleNotFoundError("No module named 'pandas'")
     except ImportError as error:
         raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
+
+
+def started_here(spark: SparkSession) -> bool:
+    """Whether the session was started by `session` or `prestart`, and is not one that the program made itself."""
+    return _current is not None and _current.session is spark
+
+
+def out_of_memory() -> str | None:
+    """What to say of a JVM, started here, that has ended for want of memory; None if it has not."""
+    if _current is None or _current.session is None or "OutOfMemoryError" not in _tail(_current.log, _MEMORY_LINES):
+        return None
+    heap = _current.heap
+    return (
+        f"Spark's heap of {heap} is too small for this log. Give it more: pares audit --memory 4g, or in Python "
+        "pares.spark.session.session(memory='4g') before the audit"
+    )
 
 
 def log_file() -> Path | None:
@@ -174,7 +239,7 @@ def _be_nice() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
-def _start(app: str, folder: Path, log: Path) -> SparkSession:
+def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
     _import()
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -185,7 +250,10 @@ def _start(app: str, folder: Path, log: Path) -> SparkSession:
     # It writes each failed query to the console, on its way to whoever asked; they are told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
-    for key, value in _settings(app, folder).items():
+    made = _settings(app, folder)
+    if _JAVA in settings:
+        settings = {**settings, _JAVA: f"{made[_JAVA]} {settings[_JAVA]}"}
+    for key, value in {**made, **settings}.items():
         conf.set(key, value)
     try:
         with _environment(java.home), log.open("ab") as output:
@@ -204,13 +272,15 @@ def _settings(app: str, folder: Path) -> dict[str, str]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # A small heap and the quick compiler: jobs here last seconds, and what they gain most from is an early start.
     options = f"-Dderby.system.home={folder} -Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+    # A JVM that has run out of memory goes on for hours, mostly collecting garbage, and tells nobody.
+    options += " -XX:+ExitOnOutOfMemoryError -XX:GCTimeLimit=90 -XX:GCHeapFreeLimit=5"
     return {
         "spark.app.name": app,
         "spark.master": f"local[{min(cores, 4)}]",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": MEMORY,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": options,
+        _JAVA: options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(folder / "local"),

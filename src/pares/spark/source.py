@@ -42,8 +42,10 @@ _envelope = msgspec.json.Decoder(Unknown)
 class LedgerSource(DataSource):
     """Batch reads of a ledger.
 
-    Options: `url`, or the path given to `load`; `partition`: a number, or `all`; without it the one that the URL names;
-    `start` and `end`: offsets, the end exclusive (default: all there is; a `start` that is no longer in the log is an error,
+    Options: `url`, or the path given to `load`; `partition`: a number, several (`0,2`), or `all`; without it the one
+    that the URL
+    names; `start` and `end`: offsets, the end exclusive, one for all partitions or one for each (default: all there is;
+    a `start` that is no longer in the log is an error,
     `LedgerGap`, and not a shorter answer); `splits`: into how many Spark partitions each log
     partition is cut (default 1, which keeps its order); `envelope`: `false` leaves the decoded columns out; `kafka.NAME`: the
     setting NAME of a Kafka ledger's clients (librdkafka's names), beside those in the file that the URL's `config` names.
@@ -80,7 +82,7 @@ class LedgerReader(DataSourceReader):
         self._url = url
         self._envelope = envelope
         self._partition = options.get("partition")
-        self._start, self._end = _number(options, "start"), _number(options, "end")
+        self._start, self._end = _numbers(options, "start"), _numbers(options, "end")
         self._splits = _number(options, "splits") or 1
         self._client = {name.removeprefix(_CLIENT): text for name, text in options.items() if name.startswith(_CLIENT)}
 
@@ -89,11 +91,11 @@ class LedgerReader(DataSourceReader):
         with open_to_read(self._url, self._client) as opened:
             log = opened.log
             wanted = opened.partition if self._partition is None else self._partition
-            numbers = range(log.partitions) if wanted == "all" else [int(wanted)]
-            for partition in numbers:
+            numbers = range(log.partitions) if wanted == "all" else [int(number) for number in str(wanted).split(",")]
+            for place, partition in enumerate(numbers):
                 low, high = first_and_end(log, partition)
-                low = low if self._start is None else self._start
-                high = high if self._end is None else min(high, self._end)
+                low = self._start[min(place, len(self._start) - 1)] if self._start else low
+                high = min(high, self._end[min(place, len(self._end) - 1)]) if self._end else high
                 step = max(1, -(-(high - low) // self._splits))
                 ranges += [OffsetRange(partition, at, min(at + step, high)) for at in range(low, high, step)]
         return ranges or [OffsetRange(0, 0, 0)]
@@ -137,6 +139,10 @@ def _head(payload: bytes) -> tuple[Any, ...]:
 
 def _flag(options: Any) -> bool:
     return str(options.get("envelope", "true")).lower() != "false"
+
+
+def _numbers(options: dict[str, str], name: str) -> list[int]:
+    return [_number({name: text}, name) or 0 for text in options[name].split(",")] if name in options else []
 
 
 def _number(options: dict[str, str], name: str) -> int | None:

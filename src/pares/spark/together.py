@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
     from pares.spark.rows import Faults
 
-# A role is one seat here, whatever group leads it. Its window is from its first leader to where the first of the logs ends; who
-# still leads there has said so last a while before.
-_INTERVALS: Final = "SELECT role, 0 AS seat, a, b FROM {rows} WHERE b > a"
+# A role is one seat here, whatever group leads it. Its window is from its first leader to where the first of the logs ends; a
+# member that still leads there has said so last a while before.
+_ROWS: Final = """
+SELECT role, from_ms AS a, sure_ms AS b, to_ms IS NULL AS open FROM {terms} WHERE from_ms IS NOT NULL
+"""
+_INTERVALS: Final = "SELECT '' AS g, role, 0 AS seat, a, b FROM {rows} WHERE b > a"
 _WINDOWS: Final = """
-SELECT role, 0 AS seat, min(a) AS a, least({last}, CASE WHEN bool_or(open) THEN max(b) ELSE {last} END) AS b
+SELECT '' AS g, role, 0 AS seat, min(a) AS a, least({last}, CASE WHEN bool_or(open) THEN max(b) ELSE {last} END) AS b
 FROM {rows} GROUP BY role
 """
 _GAPS: Final = "SELECT role, a AS from_ms, b AS to_ms FROM {segments} WHERE what = 'none' ORDER BY from_ms, role"
@@ -63,24 +67,18 @@ def audit_together(
         audit(ledger, group, faults=faults, spark=spark, options=options, clock_error_ms=clock_error_ms)
         for group in groups
     ]
-    return Together(found, gaps(spark, found, until_ms))
+    return Together(found, gaps(found, until_ms))
 
 
-def gaps(spark: SparkSession, results: Sequence[AuditResult], until_ms: int | None = None) -> list[Row]:
+def gaps(results: Sequence[AuditResult], until_ms: int | None = None) -> list[Row]:
     """The stretches (role, from_ms, to_ms) between a role's first leader and the end of the logs in which no group is known to
     have led it."""
-    import pyarrow as pa
-
-    terms = [row for result in results for row in result.rows("terms") if row["from_ms"] is not None]
-    columns = {
-        "role": pa.array([row["role"] for row in terms], pa.string()),
-        "a": pa.array([row["from_ms"] for row in terms], pa.int64()),
-        "b": pa.array([row["sure_ms"] for row in terms], pa.int64()),
-        "open": pa.array([row["to_ms"] is None for row in terms], pa.bool_()),
-    }
-    rows: DataFrame = spark.createDataFrame(pa.table(columns))
+    frames = [result.frames["terms"] for result in results]
+    own = frames[0].sparkSession
+    parts = [frame.sparkSession.sql(_ROWS, terms=frame) for frame in frames]
+    rows = reduce(lambda all_, more: all_.unionAll(more), parts)
     ends = [result.summary["to_ms"] for result in results]
     last = min(ends if until_ms is None else [*ends, until_ms])
-    windows = spark.sql(_WINDOWS, rows=rows, last=last)
-    segments = intervals.segments(spark.sql(_INTERVALS, rows=rows), windows)
-    return spark.sql(_GAPS, segments=segments).toArrow().to_pylist()
+    windows = own.sql(_WINDOWS, rows=rows, last=last)
+    segments = intervals.segments(own.sql(_INTERVALS, rows=rows), windows)
+    return own.sql(_GAPS, segments=segments).toArrow().to_pylist()

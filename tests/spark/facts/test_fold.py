@@ -10,6 +10,7 @@ from scribe import BASE, Scribe, Truth, story
 
 from pares.spark.facts.base import Fact, arrow_schema, batches
 from pares.spark.facts.claims import KEPT_PAYLOAD, History, history
+from pares.spark.facts.folding import Partition
 
 
 def _portions(group: str, log: Scribe, dice: random.Random, start: int = 0) -> list[Fact]:
@@ -107,7 +108,7 @@ def test_a_cut_log_is_entered_by_its_oldest_snapshot(seed: int) -> None:
     after = _after(whole, upto, log.entries[upto][1])
     assert _after(cut, upto, log.entries[upto][1]) == after
     assert len(after) > 10
-    held = {f.token: f.member for f in cut if f.cause == "snapshot"}
+    held = {f.token: f.member for f in cut if f.kind == "gained" and f.cause == "snapshot"}
     lost = {f.token for f in whole if f.kind == "lost" and f.offset is not None and f.offset < upto}
     given = {f.token: f.member for f in whole if f.kind == "gained" and f.offset is not None and f.offset < upto}
     assert held == {token: member for token, member in given.items() if token not in lost}
@@ -116,6 +117,7 @@ def test_a_cut_log_is_entered_by_its_oldest_snapshot(seed: int) -> None:
 def _after(facts: list[Fact], upto: int, since_ms: int) -> list[Fact]:
     """What happened from `upto` on; signs of life from before are not known to who begins there."""
     kept = [f for f in facts if f.kind not in ("first", "last", "seen", "bad") and (f.offset or 0) >= upto]
+    kept = [f._replace(sign_ms=None) for f in kept]
     return [f._replace(clock_ms=None) if f.kind == "lost" and (f.clock_ms or 0) <= since_ms else f for f in kept]
 
 
@@ -164,7 +166,82 @@ def test_a_snapshot_of_nobody_is_not_believed() -> None:
 
 def test_facts_survive_the_way_through_arrow() -> None:
     facts = history("g", story(4, roles=4, steps=80).entries)
-    rows = [Fact(**row) for batch in batches(facts) for row in batch.to_pylist()]
-    assert rows == facts
-    assert list(batches([])) == []
-    assert arrow_schema().names == list(Fact._fields)
+    rows = [row for batch in batches("g", facts) for row in batch.to_pylist()]
+    assert {row.pop("g") for row in rows} == {"g"}
+    assert [Fact(**row) for row in rows] == facts
+    assert list(batches("g", [])) == []
+    assert arrow_schema().names == ["g", *Fact._fields]
+
+
+def test_stamps_that_go_back_hide_nobody() -> None:
+    """The latest stamp says how long the log goes on and when a member lived, not the last one."""
+    log = Scribe()
+    log.role("r")
+    a = log.join("a")
+    log.sleep(500)
+    log.beat(a)
+    latest = log.now
+    log.now -= 3_600_000
+    log.beat(a)
+    facts = history("g", log.entries)
+    (last,) = [f for f in facts if f.kind == "last"]
+    assert (last.at_ms, last.sign_ms) == (latest, 3_600_000)
+    assert [f.clock_ms for f in facts if f.kind == "seen" and f.member == a] == [latest]
+    assert [(f.clock_ms, f.at_ms) for f in facts if f.kind == "step"] == [(latest, log.now)]
+
+
+def test_what_does_not_count_is_evidence_once() -> None:
+    """The dead who say that they lead; a late copy of what was said before says nothing new."""
+    log = Scribe()
+    log.role("r")
+    a, b = log.join("a"), log.join("b")
+    term = log.claim(a, "r")
+    log.lead(term)
+    copy = log.entries[-1][2]
+    log.obituary(b, a)
+    log.raw(copy)
+    log.sleep(3000)
+    log.stop(term)
+    log.raw(log.entries[-1][2])
+    told = [(f.kind, f.cause, f.clock_ms) for f in history("g", log.entries) if f.kind in ("lead", "stop")]
+    assert told == [("lead", None, term.start), ("stop", "uncounted", term.end)]
+    counted = [f.counted for f in history("g", log.entries) if f.kind == "record"]
+    assert counted[-4:] == [True, False, False, False]
+
+
+def test_a_log_without_beginning_or_snapshot_is_not_held_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what waits for a snapshot so much is kept as a reader goes back; and one that comes later is entered by."""
+    monkeypatch.setattr("pares.spark.facts.claims.WAITING", 120)
+    log = story(3, roles=4, steps=300)
+    folding = History("g", 20)
+    entries = [entry for entry in log.entries if entry[0] >= 20]
+    assert len(entries) > 400
+    for at in range(0, len(entries), 50):
+        folding.feed(entries[at : at + 50])
+        assert len(folding._waiting) <= 170
+    assert [f.kind for f in folding.finish()] == ["adrift"]
+    log.snapshot("admin~0")
+    log.beat("admin~0")
+    kinds = {f.kind for f in _portions("g", log, random.Random(1), start=20)}
+    assert "first" in kinds
+
+
+def test_all_groups_of_a_partition_are_folded_in_one_pass() -> None:
+    ours, theirs = story(11, roles=4, steps=80), story(12, roles=4, steps=80)
+    entries = [*ours.entries]
+    for _, at_ms, payload in theirs.entries:
+        entries.append((len(entries), at_ms, payload.replace(b'"g":"g"', b'"g":"other"')))
+    entries.append((len(entries) + 3, 0, b"junk"))
+    both = Partition(None, 0, 0, claims=True)
+    found: dict[str | None, list[Fact]] = {}
+    for at in range(0, len(entries), 100):
+        for group, facts in both.feed(entries[at : at + 100]):
+            found.setdefault(group, []).extend(facts)
+    for group, facts in both.finish():
+        found.setdefault(group, []).extend(facts)
+    assert found["g"] == history("g", ours.entries)
+    assert [f.kind for f in found["other"]] == [f.kind for f in history("other", entries[len(ours.entries) : -1])]
+    assert [(f.kind, f.offset, f.ref) for f in found[None]] == [
+        ("hole", len(entries) - 1, len(entries) + 2),
+        ("bad", len(entries) + 2, None),
+    ]

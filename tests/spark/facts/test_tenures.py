@@ -131,6 +131,19 @@ def test_a_planned_move_and_a_crash_of_fast_neli(tmp_path: Path, spark: SparkSes
     assert result.summary["exclusive"]
 
 
+def test_a_group_with_nothing_in_the_first_partition_is_found_in_the_others(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Neither is it taken for one that runs claims, nor for one that is not there."""
+    log = NeliLog(tmp_path)
+    log.write(PartitionCount, "a~1", 1000, p=1, roles=("1",))
+    log.lead("a~1", 1100, 1400, p=1)
+    result = log.audit(spark)
+    no_promise_is_broken(result)
+    assert terms(result) == [("1", "a~1", 1100, None, None, True)]
+    assert result.summary["members"] == 1
+
+
 @pytest.mark.parametrize("why", ["lease ran out", "lost"])
 def test_a_frozen_owner_that_says_later_when_its_belief_ended_was_frozen(
     tmp_path: Path, spark: SparkSession, why: str

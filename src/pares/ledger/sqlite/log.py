@@ -142,6 +142,7 @@ class SqliteLog:
         def once(side: Side, connection: sqlite3.Connection) -> list[R]:
             log = self._log(side, connection, partition)
             (version,) = connection.execute("PRAGMA data_version").fetchone()
+            reached = -1
             while side.tails.get(log) != (version, offset):
                 entries = get(connection, log)
                 if entries and entries[0].offset == offset:
@@ -154,7 +155,12 @@ class SqliteLog:
                     raise base.rewound(self.url, partition, offset, after)
                 if offset == after:
                     side.tails[log] = (version, after)
+                elif reached > offset:
+                    # The log was longer than this before the last look, and has nothing here: rows were taken out of the file
+                    # by other hands. What follows is given, as of a log that may have holes. [looking again never ends]
+                    return entries
                 # Else it was appended in between: look again.
+                reached = after
             return []
 
         return self._file().read(once)

@@ -17,11 +17,17 @@ _ROWS_A_BATCH: Final = 5000
 ADMINISTRATOR: Final = "administrator"
 """A member that may lead nothing: it has asked for something (`pares handover`, `Admin`), and is not counted as a member."""
 
+COPIES: Final = 256
+"""How many of a member's words of its beliefs are remembered, to know a late copy."""
+SIGNS: Final = 64
+"""How many of a member's last signs of life are remembered, to know on which of them a belief rested."""
 SCHEMA: Final = (
-    "kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
+    "g string, kind string, offset bigint, at_ms bigint, role string, seat int, token bigint, member string, other string, "
     "clock_ms bigint, cause string, why string, name string, host string, session_ms bigint, drift double, "
-    "overlap_ms bigint, payload binary, until_ms bigint"
+    "overlap_ms bigint, payload binary, until_ms bigint, sign_ms bigint, n bigint, base bigint, ref bigint, "
+    "counted boolean, hash bigint, due_ms bigint, bytes bigint, eligible string"
 )
+"""The columns of the facts: the group, then the fields of `Fact`."""
 
 
 class Fact(NamedTuple):
@@ -30,9 +36,11 @@ class Fact(NamedTuple):
     gained, lost    a seat got or lost its holder: role, seat, token, member; `other` is the record's sender;
                     lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
                     who got the seat by the same record
-    lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock
-    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms; cause (of a member:
-                    `ADMINISTRATOR`, or None)
+    lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock;
+                    cause: `uncounted` where the record did not count: it is evidence all the same. stop: `sign_ms` is
+                    when the last record entered the log on which the belief can have rested when it ended
+    member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms, eligible (its roles as
+                    JSON, None: all); cause (of a member: `ADMINISTRATOR`, or None)
     seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
     opened, shut    a seat came to be, or is no more: role, seat
     paused, resumed role, or None for the whole group
@@ -41,8 +49,12 @@ class Fact(NamedTuple):
                     the latest, by the broker's clock
     bad             a record that can't be read: cause, payload
     defect          two readers of one prefix differ: `other` wrote the snapshot
-    first, last     the first and the last record of the group that was folded; `token` of the first: terms with a
-                    lower one began before anything that is known
+    first, last     the first and the last record of the group that was folded, with the earliest and the latest stamp of
+                    any; `token` of the first: terms with a lower one began before anything that is known; `sign_ms` of the
+                    last: by how much stamps went back at the most; `cause`: the protocol is of NELI's family
+    record          a record as it stands in the log, before any fold: see `facts.raw`
+    step            stamps went back here, from `clock_ms` to `at_ms`
+    hole            offsets from `offset` to before `ref` have no entry
     newer           the group writes records that this version can't read: `cause` says so
     adrift          the log does not begin at its origin and has no snapshot: nothing of it can be known
     """
@@ -65,6 +77,15 @@ class Fact(NamedTuple):
     overlap_ms: int | None = None
     payload: bytes | None = None
     until_ms: int | None = None
+    sign_ms: int | None = None
+    n: int | None = None
+    base: int | None = None
+    ref: int | None = None
+    counted: bool | None = None
+    hash: int | None = None
+    due_ms: int | None = None
+    bytes: int | None = None
+    eligible: str | None = None
 
 
 def arrow_schema() -> pa.Schema:
@@ -77,19 +98,20 @@ def arrow_schema() -> pa.Schema:
         "int": pa.int32(),
         "double": pa.float64(),
         "binary": pa.binary(),
+        "boolean": pa.bool_(),
     }
     fields = (field.split() for field in SCHEMA.split(", "))
     return pa.schema([pa.field(name, types[kind]) for name, kind in fields])
 
 
-def batches(rows: list[Fact]) -> Iterator[pa.RecordBatch]:
-    """Facts as Arrow, for Spark."""
+def batches(group: str | None, rows: list[Fact]) -> Iterator[pa.RecordBatch]:
+    """Facts of one group (None: of nobody known) as Arrow, for Spark."""
     import pyarrow as pa
 
     schema = arrow_schema()
     for at in range(0, len(rows), _ROWS_A_BATCH):
         part = rows[at : at + _ROWS_A_BATCH]
-        columns = [
-            pa.array(list(values), field.type) for values, field in zip(zip(*part, strict=True), schema, strict=True)
-        ]
+        columns = [pa.array([group] * len(part), pa.string())]
+        for values, field in zip(zip(*part, strict=True), list(schema)[1:], strict=True):
+            columns.append(pa.array(list(values), field.type))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

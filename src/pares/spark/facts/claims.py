@@ -17,8 +17,10 @@ is left; a member, which only wants the present, looks for the newest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pares.core.wire.changes import (
     Began,
@@ -31,16 +33,21 @@ from pares.core.wire.changes import (
     SeatChanged,
 )
 from pares.core.wire.reader import Reader, State
-from pares.core.wire.records import AnyRecord, BadRecord, Beat, Unknown, decode
+from pares.core.wire.records import AnyRecord, BadRecord, Beat, Did, Unknown, decode
 from pares.core.wire.states import MemberState
-from pares.spark.facts.base import ADMINISTRATOR, SCHEMA, Fact, batches
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+from pares.spark.facts.base import ADMINISTRATOR, COPIES, SIGNS, Fact
+from pares.spark.facts.raw import raw
 
 KEPT_PAYLOAD: Final = 200
 """How much of a record that can't be read is kept, in bytes."""
+WAITING: Final = 50_000
+"""Entries of the group that are kept while a log without a beginning is searched for its first snapshot: a reader goes back to
+where the snapshot was taken, and never much further than its group writes between two."""
+UNCOUNTED: Final = "uncounted"
+STEP_MS: Final = 100
+"""From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
+STEPS: Final = 1000
+"""As many steps are told of one by one."""
 EntryLike = tuple[int, int, bytes]
 
 
@@ -50,14 +57,20 @@ class History:
     `feed` takes them in order, in portions of any size; `finish` says what is known only at the end.
     """
 
-    def __init__(self, group: str, start: int = 0) -> None:
+    def __init__(self, group: str, start: int = 0, error_ms: int = 0) -> None:
         self.reader = Reader(group)
         self._group = group
         self._start = start
+        self._error_ms = error_ms
+        """How far members' clocks may be off the log's."""
         self._begin()
         self._settled = start == 0
         self._waiting: list[EntryLike] = []
+        self._cut = -1
+        """The newest entry that was waiting and is kept no longer."""
         self._bad: dict[int, Fact] = {}
+        self._top: int | None = None
+        self._dropped, self._steps = 0, 0
 
     def _begin(self) -> None:
         # With nothing in the log yet, a reader neither searches for the newest snapshot nor skips anything.
@@ -68,6 +81,9 @@ class History:
     def _forget(self) -> None:
         self._facts: list[Fact] = []
         self._signs: dict[str, tuple[int, int]] = {}
+        """Of each member the offset of its last counted record, and the latest stamp of any."""
+        self._lately: dict[str, deque[int]] = {}
+        self._dids: dict[str, deque[int]] = {}
         self._open: dict[str, set[int]] = {}
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
@@ -92,7 +108,7 @@ class History:
             self._facts.append(Fact("seen", offset, member=member, clock_ms=at_ms))
         if self._first is not None and self._last is not None:
             self._facts.append(Fact("first", *self._first, token=self._floor))
-            self._facts.append(Fact("last", *self._last))
+            self._facts.append(Fact("last", *self._last, sign_ms=self._dropped))
         self._facts.extend(Fact("defect", d.offset, other=d.author) for d in self.reader.defects)
         if self.reader.too_new:
             self._facts.append(Fact("newer", self.reader.position, cause=self.reader.upgrade))
@@ -107,20 +123,29 @@ class History:
 
     def _enter(self, entries: list[EntryLike]) -> None:
         """Feeds one entry at a time until the reader stands on sound ground: it may go back, to where a snapshot ends."""
-        reader, at = self.reader, len(self._waiting)
-        self._waiting.extend(entries)
+        reader = self.reader
+        if len(self._waiting) > WAITING:
+            self._cut = self._waiting[-WAITING - 1][0]
+            del self._waiting[:-WAITING]
+        at = len(self._waiting)
+        self._waiting.extend(entry for entry in entries if self._ours(entry) is not None)
         while at < len(self._waiting):
             entry = self._waiting[at]
-            record = self._read(entry)
-            if record is None or record.g != self._group:
-                at += 1
-                continue
+            record = self._ours(entry)
+            assert record is not None
             was = reader.state
             self._note(reader.feed([entry]), entry[1], record.m)
             if reader.position > entry[0]:
                 at += 1
-                self._sign(entry, record.m)
+                if reader.state is State.FOLDING:
+                    self._passed(entry, record)
             elif reader.state is State.FOLDING:
+                if self._cut >= reader.position:
+                    # It was taken before all that is kept: a later one will do.
+                    reader.attach(entry[0] + 1, entry[0] + 1)
+                    reader.feed([])
+                    at += 1
+                    continue
                 self._loaded()
                 at = self._index(reader.position)
             else:
@@ -133,6 +158,21 @@ class History:
                 rest, self._waiting = self._waiting[at:], []
                 self._fold(rest)
                 return
+
+    def _ours(self, entry: EntryLike) -> AnyRecord | Unknown | None:
+        record = self._read(entry)
+        return record if record is not None and record.g == self._group else None
+
+    def _passed(self, entry: EntryLike, record: AnyRecord | Unknown) -> None:
+        """What was folded by itself on the way in."""
+        state = self.reader.world.members.get(record.m)
+        counted = self.reader.world.last == entry[0] or (state is not None and state.offset == entry[0])
+        self._step(entry)
+        self._facts.append(raw(*entry, record, counted))
+        if isinstance(record, Did):
+            self._did(entry, record, counted)
+        if counted:
+            self._sign(entry, record.m)
 
     def _index(self, offset: int) -> int:
         return next((i for i, entry in enumerate(self._waiting) if entry[0] >= offset), len(self._waiting))
@@ -171,36 +211,75 @@ class History:
 
     def _fold(self, entries: Sequence[EntryLike]) -> None:
         """Beats change no seat, so a run of them is fed at once; every other record by itself, to know who did what."""
-        reader, run = self.reader, list[tuple[EntryLike, str]]()
+        reader, run = self.reader, list[tuple[EntryLike, Beat]]()
         for entry in entries:
-            record = self._read(entry)
-            if record is None or record.g != self._group:
+            record = self._ours(entry)
+            if record is None:
                 continue
+            self._step(entry)
             if type(record) is Beat:
-                run.append((entry, record.m))
+                run.append((entry, record))
                 continue
             self._fold_beats(run)
             run.clear()
+            before = reader.uncounted
             self._note(reader.feed([entry]), entry[1], record.m)
-            self._sign(entry, record.m)
+            counted = reader.uncounted == before
+            self._facts.append(raw(*entry, record, counted))
+            if isinstance(record, Did):
+                self._did(entry, record, counted)
+            if counted:
+                self._sign(entry, record.m)
         self._fold_beats(run)
 
-    def _fold_beats(self, run: list[tuple[EntryLike, str]]) -> None:
+    def _fold_beats(self, run: list[tuple[EntryLike, Beat]]) -> None:
         if not run:
             return
+        world, before = self.reader.world, self.reader.uncounted
+        numbers = {id: member.n for id, member in world.members.items()}
+        counts: list[bool | None] = []
+        for _, beat in run:
+            counts.append(beat.b == world.base and beat.v <= world.reads and numbers.get(beat.m, beat.n) < beat.n)
+            if counts[-1]:
+                numbers[beat.m] = beat.n
         self._note(self.reader.feed([entry for entry, _ in run]), run[-1][0][1])
-        for entry, member in run:
-            self._sign(entry, member)
+        if counts.count(False) != self.reader.uncounted - before:
+            counts = [None] * len(run)  # a member was forgotten on the way, at a place
+        for (entry, beat), counted in zip(run, counts, strict=True):
+            self._facts.append(raw(*entry, beat, counted))
+            state = world.members.get(beat.m)
+            if counted or (counted is None and state is not None and state.offset == entry[0]):
+                self._sign(entry, beat.m)
+
+    def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
+        """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in
+        another world), but for late copies of what it has said before."""
+        said = self._dids.setdefault(record.m, deque(maxlen=COPIES))
+        if not counted and record.n not in said and record.what in ("lead", "stop"):
+            told = DidChanged(entry[0], record.m, record.seat, record.token, record.what, record.at, record.why)
+            self._told(told, entry[1], UNCOUNTED)
+        said.append(record.n)
+
+    def _step(self, entry: EntryLike) -> None:
+        """Notes by how much stamps go back. What rests on stamps is known no better than that."""
+        top = self._top
+        if top is None or entry[1] > top:
+            self._top = entry[1]
+            return
+        self._dropped = max(self._dropped, top - entry[1])
+        if top - entry[1] >= STEP_MS and self._steps < STEPS:
+            self._steps += 1
+            self._facts.append(Fact("step", entry[0], entry[1], clock_ms=top))
 
     def _sign(self, entry: EntryLike, sender: str) -> None:
         """Remembers the sender's last sign of life, and where the group's records begin and end."""
-        world = self.reader.world
-        state = world.members.get(sender)
-        if state is not None and state.offset == entry[0]:
-            self._signs[sender] = (entry[0], entry[1])
-        if world.last == entry[0] or (state is not None and state.offset == entry[0]):
-            self._first = self._first or (entry[0], entry[1])
-            self._last = (entry[0], entry[1])
+        offset, at_ms = entry[0], entry[1]
+        if sender in self.reader.world.members:
+            self._signs[sender] = (offset, max(at_ms, self._signs.get(sender, (0, at_ms))[1]))
+            self._lately.setdefault(sender, deque(maxlen=SIGNS)).append(at_ms)
+        first, last = self._first or (offset, at_ms), self._last or (offset, at_ms)
+        self._first = (first[0], min(first[1], at_ms))
+        self._last = (offset, max(last[1], at_ms))
 
     def _read(self, entry: EntryLike) -> AnyRecord | Unknown | None:
         try:
@@ -219,22 +298,8 @@ class History:
         match change:
             case SeatChanged():
                 self._seat(change, at_ms, sender)
-            case DidChanged(offset=offset, seat=(role, seat)):
-                if change.what in ("lead", "stop"):
-                    add(
-                        Fact(
-                            change.what,
-                            offset,
-                            at_ms,
-                            role,
-                            seat,
-                            change.token,
-                            change.member,
-                            change.member,
-                            change.at,
-                            why=change.why,
-                        )
-                    )
+            case DidChanged():
+                self._told(change, at_ms)
             case MemberJoined():
                 self._joined(self.reader.world.members[change.member], at_ms)
             case MemberLeft():
@@ -246,6 +311,19 @@ class History:
             case Began():
                 for role in list(self._open):
                     self._role(role, change.offset, at_ms)
+
+    def _told(self, change: DidChanged, at_ms: int, cause: str | None = None) -> None:
+        if change.what not in ("lead", "stop"):
+            return
+        role, seat = change.seat
+        sign = None
+        if change.what == "stop":
+            least = change.at + 2 * self._error_ms
+            sign = max((at for at in self._lately.get(change.member, ()) if at < least), default=None)
+        fact = Fact(
+            change.what, change.offset, at_ms, role, seat, change.token, change.member, change.member, change.at
+        )
+        self._facts.append(fact._replace(cause=cause, why=change.why, sign_ms=sign))
 
     def _seat(self, change: SeatChanged, at_ms: int, sender: str) -> None:
         role, seat = change.seat
@@ -299,6 +377,7 @@ class History:
                 drift=member.drift,
                 overlap_ms=member.overlap_ms,
                 cause=ADMINISTRATOR if member.administrator else None,
+                eligible=None if member.eligible is None else json.dumps(member.eligible),
             )
         )
 
@@ -320,20 +399,3 @@ def history(group: str, entries: Iterable[EntryLike], start: int = 0) -> list[Fa
     """All facts of `entries`, which begin at `start`, in plain Python: what Spark runs, without Spark."""
     folding = History(group, start)
     return [*folding.feed(entries), *folding.finish()]
-
-
-def facts(log: DataFrame, group: str, start: int) -> DataFrame:
-    """The facts of one group, from the rows (offset, timestamp_ms, payload) of *one* log partition in order.
-
-    `log` must be one Spark partition, as the source `pares` makes it unless told to split. Runs where the data is, without
-    a shuffle, with one world in memory.
-    """
-
-    def run(entries: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        folding = History(group, start)
-        for batch in entries:
-            columns = [batch.column(i).to_pylist() for i in range(3)]
-            yield from batches(folding.feed(zip(*columns, strict=True)))
-        yield from batches(folding.finish())
-
-    return log.select("offset", "timestamp_ms", "payload").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]

@@ -10,19 +10,15 @@ Each partition of the log is folded by itself: a role and all of its records bel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from pares.core.neli.history import Came, Chronicle, Happening, Known, Led, Over, Sender, Tenancy, Went
 from pares.core.reasons import ROLE_REMOVED
 from pares.core.wire.neli_records import decode
 from pares.core.wire.records import BadRecord, Seat
-from pares.spark.facts.base import SCHEMA, Fact, batches
+from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 CAUSES: Final = {
     "yield": "release",
@@ -33,6 +29,7 @@ CAUSES: Final = {
     "removed": "release",
 }
 """How a term ended, in the words of the facts: kinds of records of the claims protocol where they say the same."""
+INDUCED: Final = "induced"
 
 
 class TenureHistory:
@@ -66,7 +63,7 @@ class TenureHistory:
             self._facts.append(Fact("seen", member=sender.id, clock_ms=sender.last_ms))
         if chronicle.first is not None and chronicle.last is not None:
             self._facts.append(Fact("first", *chronicle.first, token=chronicle.floor))
-            self._facts.append(Fact("last", *chronicle.last))
+            self._facts.append(Fact("last", *chronicle.last, cause=INDUCED))
         return self._drain()
 
     def _drain(self) -> list[Fact]:
@@ -136,16 +133,3 @@ def history(group: str, partition: int, entries: Iterable[EntryLike], start: int
     """All facts of `entries`, which begin at `start`, in plain Python: what Spark runs, without Spark."""
     folding = TenureHistory(group, partition, start)
     return [*folding.feed(entries), *folding.finish()]
-
-
-def facts(log: DataFrame, group: str, partition: int, start: int) -> DataFrame:
-    """The facts of one group in one log partition, from its rows (offset, timestamp_ms, payload) in order; as `fold.facts`."""
-
-    def run(entries: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        folding = TenureHistory(group, partition, start)
-        for batch in entries:
-            columns = [batch.column(i).to_pylist() for i in range(3)]
-            yield from batches(folding.feed(zip(*columns, strict=True)))
-        yield from batches(folding.finish())
-
-    return log.select("offset", "timestamp_ms", "payload").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]

@@ -82,6 +82,9 @@ function head() {
 function promises() {
   at("promises").append(el("h2", {}, "What was promised"), el("ul", {class: "promises"}, ...D.promises.map(p =>
     el("li", {}, el("span", {class: `tag ${p.verdict.replace(" ", "-")}`}, p.verdict), el("div", {}, p.promise, el("p", {}, p.evidence))))));
+  const a = S.allowances;
+  if (a) at("promises").append(el("p", {class: "note"}, `Allowed: ${ms(a.append_ms)} for an append and its read-back, ${ms(a.error_ms)} for clocks that differ, `
+    + `${ms(a.resolution_ms)} for rounding${S.exclusive ? "" : `, ${ms(a.slack_ms)} for timers`}.`));
 }
 
 // Takeovers: one row a cause, one dot a takeover, on a scale that shows milliseconds and seconds --------------------------

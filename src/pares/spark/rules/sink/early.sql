@@ -1,0 +1,3 @@
+-- Written before its term began.
+SELECT role, held AS seat, token, CAST(NULL AS BIGINT) AS seen, coalesce(member, holder) AS member, key, seq, at_ms, position, 1 AS count
+FROM {seated} WHERE at_ms + 2 * {error} + {resolution} < a_early

@@ -1,0 +1,160 @@
+"""Random histories, judged by SQL and by the oracles: none missed, none invented; and by weakened rules, all found out.
+
+    python -m tests.spark.rules.compare [--from N] [--histories N]
+
+plays as many histories as are asked for (500), says what differs, and ends with 1 if anything does. Tests play `SEEDS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from histories import key, table_of
+from tests.spark.rules.mutants import MUTANTS, Weakened
+
+from pares.spark import tables
+from pares.spark.plain.tables import of_log
+from pares.spark.rules.base import Allowed, text, view
+from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+SEEDS: Final = range(120)
+ALLOWED: Final = Allowed(error_ms=2)
+FAULTS: Final = [(1_700_000_000_500, "m1", "crash"), (1_700_000_001_500, "m2~0", "freeze"), (1, "nobody", "krash")]
+ELSEWHERE: Final = ("worlds_differ", "prolonged")
+"""Rules that no such history breaks: the one needs a snapshot, the other a bus. Their planted cases have them."""
+KINDS: Final = {"clock_step", "lost_numbers", "twin", "uncounted_evidence", "stranger_world", "unmatched_fault"}
+"""Kinds of anomalies that they must have."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What both engines say of some histories: violations, anomalies, waits; and SQL under each mutant."""
+
+    by_sql: Mapping[str, list[Row]]
+    by_oracle: Mapping[str, list[Row]]
+    weakened: Mapping[Weakened, list[Row]]
+    inputs: Mapping[str, list[Row]]
+    """The tables that the rules stand on."""
+    without_spark: Mapping[str, list[Row]]
+    """All tables as plain Python makes them, of the same facts."""
+
+    def of(self, rule: str) -> tuple[Counter[str], Counter[str]]:
+        """The violations of a rule, by SQL and by its oracle."""
+        return _bag(self.by_sql["violations"], rule), _bag(self.by_oracle["violations"], rule)
+
+    def differences(self) -> list[str]:
+        """What one engine says and the other does not."""
+        found: list[str] = []
+        for rule in RULES:
+            found += _apart(rule.name, *self.of(rule.name))
+        for name in ("anomalies", "waits"):
+            found += _apart(name, _bag(self.by_sql[name]), _bag(self.by_oracle[name]))
+        for name in (*INPUTS, "segments", "balance", "violations", "anomalies", "waits"):
+            by_sql, columns = self.by_sql[name] if name in self.by_sql else self.inputs[name], self._columns(name)
+            alike = [
+                [{one: row[one] for one in columns} for row in rows] for rows in (by_sql, self.without_spark[name])
+            ]
+            found += _apart(f"{name}, without Spark", *map(_bag, alike))
+        return found
+
+    def _columns(self, name: str) -> list[str]:
+        rows = self.by_sql[name] if name in self.by_sql else self.inputs[name]
+        return [column for column in (rows[0] if rows else {}) if column not in ("length_ms", "rule")]
+
+    def untouched(self) -> set[str]:
+        """The rules, and the kinds of anomalies, that none of the histories breaks."""
+        rules = {rule.name for rule in RULES} - {*ELSEWHERE} - {row["rule"] for row in self.by_oracle["violations"]}
+        return rules | (KINDS - {row["kind"] for row in self.by_oracle["anomalies"]})
+
+    def exposed(self, mutant: Weakened) -> set[str]:
+        """The histories of which the weakened rule says something else."""
+        right = [row for row in self.by_sql["violations"] if row["rule"] == mutant.rule]
+        one, other = (
+            Counter((r["g"], key(r, "rule")) for r in right),
+            Counter((r["g"], key(r, "rule")) for r in self.weakened[mutant]),
+        )
+        return {g for g, _ in (one - other) + (other - one)}
+
+    def survivors(self) -> list[Weakened]:
+        """The weakened rules that nothing finds out."""
+        return [mutant for mutant in self.weakened if not self.exposed(mutant)]
+
+
+def judge(
+    spark: SparkSession,
+    facts: pa.Table,
+    allowed: Allowed = ALLOWED,
+    mutants: Sequence[Weakened] = MUTANTS,
+    faults: Sequence[tuple[int, str, str]] = (),
+) -> Judged:
+    """Has both engines judge these facts."""
+    held = spark.createDataFrame(facts)
+    struck = spark.createDataFrame([*faults], "at_ms bigint, member string, fault string")
+    parts: list[str] = []
+    for number, mutant in enumerate(mutants):
+        sql = text(mutant.rule)
+        assert mutant.what in sql, mutant
+        parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
+    with tables.interpreted(spark, short=True):
+        frames = tables.of_log(held, struck, allowed, short=True, engine="spark")
+        by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", "anomalies", "waits")}
+        inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}
+        by_oracle = plainly(inputs, allowed)
+        rows: list[Row] = []
+        if parts:
+            asked = view(spark, "\nUNION ALL\n".join(parts), frames, **allowed.literals())
+            rows = asked.toArrow().to_pylist()
+    weakened = {mutant: [r for r in rows if r["rule"] == str(number)] for number, mutant in enumerate(mutants)}
+    without_spark = of_log(facts, inputs["faults"], allowed)
+    return Judged(by_sql, by_oracle, weakened, inputs, without_spark)
+
+
+def judge_histories(spark: SparkSession, seeds: Iterable[int]) -> Judged:
+    """Plays the histories of these seeds, and has them judged."""
+    return judge(spark, table_of(seeds), faults=FAULTS)
+
+
+def _bag(rows: list[Row], rule: str | None = None) -> Counter[str]:
+    return Counter(key(row) for row in rows if rule is None or row["rule"] == rule)
+
+
+def _apart(what: str, by_sql: Counter[str], by_oracle: Counter[str]) -> list[str]:
+    return [f"{what}: missed by SQL: {row}" for row in by_oracle - by_sql] + [
+        f"{what}: invented by SQL: {row}" for row in by_sql - by_oracle
+    ]
+
+
+def main() -> int:
+    from pares.spark.session import session
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="first", type=int, default=0, metavar="N")
+    parser.add_argument("--histories", type=int, default=500, metavar="N")
+    asked = parser.parse_args()
+    spark = session("pares-histories", memory="2g")
+    judged = judge_histories(spark, range(asked.first, asked.first + asked.histories))
+    for rule, count in sorted(Counter(row["rule"] for row in judged.by_oracle["violations"]).items()):
+        print(f"{count:6} {rule}")
+    said = judged.differences() + [f"nothing finds out {mutant}" for mutant in judged.survivors()]
+    said += [f"no history has {what}" for what in judged.untouched()]
+    print(
+        "\n".join(said) or f"{asked.histories} histories: both say the same; {len(judged.weakened)} mutants found out"
+    )
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
