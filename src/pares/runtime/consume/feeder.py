@@ -254,6 +254,8 @@ class Feeder:
         """C8: another topic, whose roles are others; or the same one, which has lost its end, so that its offsets are given to
         other records. Then nobody can say what this position means, and an administrator rewinds it."""
         tenancy.failed(self._host.now())
+        if self._ranging.are_ahead(tenancy):
+            return
         self._grown(tenancy.partition.topic)
         if tenancy.partition.whole in self._known[tenancy.partition.topic]:
             tenancy.broken = True

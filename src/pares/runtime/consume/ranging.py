@@ -12,7 +12,7 @@ from typing import Final
 from pares.core import events as ev
 from pares.core.consume.ranging import Sizes
 from pares.core.errors import LedgerRewound
-from pares.core.wire.ranges import frontier
+from pares.core.wire.ranges import frontier, slots
 from pares.ledger.sources import Fetched
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Settings
@@ -74,6 +74,13 @@ class Ranging:
         if tenancy.end < before:
             raise LedgerRewound(f"{tenancy.role} ended at {before} and ends at {tenancy.end}")
         return tenancy.progress.next <= tenancy.end
+
+    def are_ahead(self, tenancy: Tenancy) -> bool:
+        """Whether a consumer of the whole partition begins behind ranges that were claimed ahead of its end: it waits until
+        the partition has grown up to there."""
+        world, whole = self.member.world, tenancy.partition.whole.role
+        ends = (runs[-1][1] for slot in slots(world, whole) if (runs := world.ranges.get(slot.seat)))
+        return tenancy.ranges is None and tenancy.progress.next <= max(ends, default=-1)
 
     def _claims(self, tenancy: Tenancy, all: Iterable[Tenancy]) -> bool:
         """Whether it is the slot that claims ranges, of those that this consumer has of its partition."""
