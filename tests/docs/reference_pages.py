@@ -15,7 +15,7 @@ RECORDS: Final = ROOT / "tests" / "oracles"
 """What is recorded there refers to nothing."""
 RULE: Final = re.compile(r"(?<![\w.`#/\"'-])([AHNRW]\d{1,2}[a-z]?)\b(?![.\-]?\d)")
 ELSEWHERE: Final = re.compile(
-    r"(?<![\w.`#/\"'-])[BKSU]\d{1,2}\b(?![.\-]?\d)|\bfacts/\w|\bdesign, section|\b(?:api|style|review|house)\.md"
+    r"(?<![\w.`#/\"'-])[BKSU]\d{1,2}\b(?![.\-]?\d)|(?<!spark/)\bfacts/\w|\bdesign, section|\b(?:api|style|review|house)\.md"
 )
 """What stands in texts that are not in the tree: findings of a review, sections of a plan."""
 PROMISE: Final = re.compile(r"\b[Pp]romises? (\d)(?: (?:and|to) (\d))?")

@@ -173,8 +173,8 @@ class _Placement:
         return able is None or role in able
 
     def _without(self, seat: SeatState) -> list[set[str]]:
-        """Who may not have it, or had better not: the first of these that leaves anybody counts. A member that holds another
-        seat of the role would have to lose that one first."""
+        """The members that may not have it, or had better not: the first of these that leaves anybody counts. A member that
+        holds another seat of the role would have to lose that one first."""
         inside = set(self.in_role.get(seat.role, ()))
         avoided = inside if seat.avoid is None else inside | {seat.avoid}
         holders = self.holders.get(seat.role)
