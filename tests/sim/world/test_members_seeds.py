@@ -13,7 +13,6 @@ import pytest
 from pares.core.claims.decisions import Moves, Take
 from pares.core.claims.tenure import Tenure
 from pares.core.wire import records
-from pares.core.wire.states import MemberState
 from pares.core.wire.world import World as Folded
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.mutants import MUTANTS
@@ -52,14 +51,14 @@ def test_a_role_that_a_user_moved_is_to_be_led_again(monkeypatch: pytest.MonkeyP
     def nobody(self: Moves, world: Folded, tenure: Tenure, now: int) -> None:
         return None
 
-    def but_moved(self: Moves, world: Folded, me: MemberState, now: int) -> list[Take]:
-        return [take for take in free(self, world, me, now) if world.seats[take.seat].avoid is None]
+    def but_moved(self: Moves, world: Folded, now: int) -> list[Take]:
+        return [take for take in takes(self, world, now) if world.seats[take.seat].avoid is None]
 
-    free = Moves._takes_free
+    takes = Moves.takes
     plan = draw(1002, {"faults": {}, "acts": {"step_down": 1.0}, "starts": (False,) * 5, "storm": 30.0})
     assert play(plan).what == ""
     monkeypatch.setattr(Moves, "heir", nobody)
-    monkeypatch.setattr(Moves, "_takes_free", but_moved)
+    monkeypatch.setattr(Moves, "takes", but_moved)
     assert play(plan).broken == "it goes on"
 
 
