@@ -198,6 +198,7 @@ def test_a_log_without_quiet_appends_has_no_lazy_readers_in_the_end(
         reader.bell.close()
 
 
+@pytest.mark.brokers
 @pytest.mark.parametrize("service", ["kafka", "nats"])
 def test_a_lazy_reader_hears_again_after_a_restart(service: str) -> None:
     with Kafka() if service == "kafka" else Nats() as server:
