@@ -21,6 +21,7 @@ CONNECT: Final = 5.0
 `timeout` takes its place for the first answer; for what is made, only if it is longer."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
 """A client setting's name, as all of them are."""
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
 
 
@@ -54,6 +55,17 @@ def usual(address: Address, options: Options, names: re.Pattern[str], what: str)
     return Usual(partitions, replication, retention, patience or TIMEOUT, patience or CONNECT, prefix or "", readonly)
 
 
+def user_of(address: Address, advice: str, example: str) -> tuple[str, str, Address]:
+    """The user before the @, as the URL has it; the @, or nothing; and the servers behind it, for `hosts`. Raises for a
+    password: `advice` says where else it may stand."""
+    user, at, servers = address.host.rpartition("@")
+    if ":" in user:
+        raise ConfigError(f"{address.shown} has a password in it, which no ledger's URL may: {advice}")
+    if at and not user:
+        raise ConfigError(f"{address.shown} names no user before the @: write {example}")
+    return user, at, Address(address.url, "", servers, "", {})
+
+
 def hosts(address: Address, what: str, port: int, example: str) -> list[str]:
     """`HOST:PORT` of each `what` that the URL names; `port` where it names none."""
     if not address.host:
@@ -77,6 +89,14 @@ def client_settings(options: Options, example: str) -> tuple[dict[str, Any], obj
     if given is not None:
         client |= _mapping(given, example)
     return client, path
+
+
+def flag(name: str, value: Any) -> bool:
+    """A client setting that is true or false: in a properties file all are text."""
+    known = value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
+    if known is None:
+        raise ConfigError(f"the client setting {name} is neither true nor false")
+    return known
 
 
 def _properties(path: str) -> dict[str, str]:

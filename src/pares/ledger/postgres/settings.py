@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed
+from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed, user_of
 
 log: Final = logging.getLogger("pares.postgres")
 
@@ -116,15 +116,9 @@ def stored(topic: str) -> str:
 
 def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
-    user, at, servers = address.host.rpartition("@")
-    if ":" in user:
-        raise ConfigError(
-            f"{address.shown} has a password in it, which no ledger's URL may: let libpq find it (PGPASSWORD, ~/.pgpass), or "
-            "give it as options={'password': ...} or in config=FILE"
-        )
-    if at and not user:
-        raise ConfigError(f"{address.shown} names no user before the @: write {_EXAMPLE}")
-    found = hosts(Address(address.url, "", servers, "", {}), "server", PORT, _EXAMPLE)
+    advice = "let libpq find it (PGPASSWORD, ~/.pgpass), or give it as options={'password': ...} or in config=FILE"
+    user, at, servers = user_of(address, advice, _EXAMPLE)
+    found = hosts(servers, "server", PORT, _EXAMPLE)
     database = address.path[1:]
     if not database or "/" in database:
         raise ConfigError(f"{address.shown} names no database: write {_EXAMPLE}")

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed
+from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, flag, hosts, scrubbed, user_of
 
 log: Final = logging.getLogger("pares.rabbitmq")
 
@@ -42,7 +42,6 @@ _NAMES: Final = (
     "ssl_password",
     "ssl_check_hostname",
 )
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -112,15 +111,9 @@ class Settings(Usual):
 
 def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
-    user, at, servers = address.host.rpartition("@")
-    if ":" in user:
-        raise ConfigError(
-            f"{address.shown} has a password in it, which no ledger's URL may: give it as options={{'password': ...}} or in "
-            "config=FILE"
-        )
-    if at and not user:
-        raise ConfigError(f"{address.shown} names no user before the @: write rabbitmq-stream://USER@HOST:PORT/STREAM")
-    found = hosts(Address(address.url, "", servers, "", {}), "server", PORT, _EXAMPLE)
+    advice = "give it as options={'password': ...} or in config=FILE"
+    user, at, servers = user_of(address, advice, "rabbitmq-stream://USER@HOST:PORT/STREAM")
+    found = hosts(servers, "server", PORT, _EXAMPLE)
     if len(found) > 1:
         raise ConfigError(f"{address.shown} names several servers: a log is kept by one, name that ({_EXAMPLE})")
     stream = address.path[1:]
@@ -169,9 +162,4 @@ def _checked(name: str, value: Any) -> Any:
     """A client setting as it is used: in a properties file all are text."""
     if name not in _NAMES:
         raise ConfigError(f"unknown client setting {name}: a rabbitmq-stream:// ledger knows {', '.join(_NAMES)}")
-    if name not in ("ssl", "ssl_check_hostname") or isinstance(value, bool):
-        return value
-    known = _FLAGS.get(str(value).lower())
-    if known is None:
-        raise ConfigError(f"the client setting {name} is neither true nor false")
-    return known
+    return flag(name, value) if name in ("ssl", "ssl_check_hostname") else value

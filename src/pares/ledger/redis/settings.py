@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed
+from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, flag, hosts, scrubbed, user_of
 
 log: Final = logging.getLogger("pares.redis")
 
@@ -34,7 +34,6 @@ _MASTER: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _SECRET: Final = re.compile(r"password")
 _TLS: Final = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname")
 _NAMES: Final = ("username", "password", "sentinel_username", "sentinel_password", "client_name", "ssl", *_TLS)
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -106,17 +105,11 @@ class Settings(Usual):
 
 def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
-    user, at, servers = address.host.rpartition("@")
-    if ":" in user:
-        raise ConfigError(
-            f"{address.shown} has a password in it, which no ledger's URL may: put it into {PASSWORD}, or give it as "
-            "options={'password': ...} or in config=FILE"
-        )
-    if at and not user:
-        raise ConfigError(f"{address.shown} names no user before the @: write redis://USER@HOST:PORT/DB")
+    advice = f"put it into {PASSWORD}, or give it as options={{'password': ...}} or in config=FILE"
+    user, at, servers = user_of(address, advice, "redis://USER@HOST:PORT/DB")
     sentinel = _named(address, options, "sentinel", _MASTER, "") or ""
     port = SENTINEL_PORT if sentinel else PORT
-    found = hosts(Address(address.url, "", servers, "", {}), "server", port, _EXAMPLE)
+    found = hosts(servers, "server", port, _EXAMPLE)
     number = address.path[1:] or "0"
     if not (number.isascii() and number.isdigit() and len(number) < 6):
         raise ConfigError(
@@ -167,9 +160,4 @@ def _checked(name: str, value: Any) -> Any:
     """A client setting as the client takes it: in a properties file all are text."""
     if name not in _NAMES:
         raise ConfigError(f"unknown client setting {name}: a redis:// ledger knows {', '.join(_NAMES)}")
-    if name not in ("ssl", "ssl_check_hostname") or isinstance(value, bool):
-        return value
-    known = _FLAGS.get(str(value).lower())
-    if known is None:
-        raise ConfigError(f"the client setting {name} is neither true nor false")
-    return known
+    return flag(name, value) if name in ("ssl", "ssl_check_hostname") else value
