@@ -10,13 +10,13 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 import pares
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import Anchored, Bell, Capabilities, Entry, Ledger, Log, Stamped
 from pares.runtime.here import HERE
 from pares.runtime.os_host import OsHost
@@ -59,6 +59,15 @@ def until(what: Callable[[], T], saying: str, within: float = PATIENCE) -> T:
             raise AssertionError(f"not within {within:g} s: {saying}")
         time.sleep(0.002)
     return found
+
+
+def rewound(admin: pares.Admin, marks: Mapping[tuple[str, int], int]) -> bool:
+    """False while somebody holds one of these seats, as far as the administrator has read."""
+    try:
+        admin.rewind(marks)
+    except ConfigError:
+        return False
+    return True
 
 
 def fresh_url(kind: str, folder: Path) -> str:

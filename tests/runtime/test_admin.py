@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, ids, until
+from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, ids, rewound, until
 
 import pares
 from pares.core.errors import ClosedError, ConfigError, LedgerUnavailable
@@ -134,7 +134,7 @@ def test_marks_can_be_moved_only_of_free_seats_under_a_pause(crew: Crew, admin: 
         admin.rewind({("A", 0): 7})
     admin.pause("A", seconds=600)
     until(lambda: me.leader("A") is None, "released")
-    admin.rewind({("A", 0): 7})
+    until(lambda: rewound(admin, {("A", 0): 7}), "the administrator has read it too")
     assert admin.positions() == {("A", 0): 7, ("B", 0): 0}
     admin.rewind({("A", 0): 70})
     assert admin.positions()["A", 0] == 70
@@ -155,7 +155,8 @@ def test_marks_of_many_seats_can_be_moved(crew: Crew, admin: pares.Admin) -> Non
     me = crew.leader("a", roles, eligible="*")
     admin.pause(seconds=600)
     until(lambda: not any(me.leader(role) for role in roles), "all released")
-    admin.rewind({(role, 0): number for number, role in enumerate(roles)})
+    marks = {(role, 0): number for number, role in enumerate(roles)}
+    until(lambda: rewound(admin, marks), "the administrator has read it too")
     assert admin.positions() == {(role, 0): number for number, role in enumerate(roles)}
 
 

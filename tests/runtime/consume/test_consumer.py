@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from consume_tools import Topic, Worker
-from runtime_tools import until
+from runtime_tools import rewound, until
 
 import pares
 from pares.core.errors import ConfigError, LedgerUnavailable, Stale
@@ -120,9 +120,9 @@ def test_positions_are_rewound_under_a_pause_and_refused_without(make: Make, url
         with pytest.raises(ConfigError, match="no seat"):
             admin.rewind({("bills", 0): 2})
         admin.pause(seconds=60)
-        until(lambda: admin.positions() == {("orders", 0): 4} and not worker.consumer.load(), "it has released")
-        assert [claim.state for claim in worker.consumer.claims(all=True)] == ["paused"]
-        admin.rewind({("orders", 0): 2})
+        until(lambda: [claim.state for claim in worker.consumer.claims(all=True)] == ["paused"], "it has released")
+        assert (admin.positions(), worker.consumer.load()) == ({("orders", 0): 4}, 0)
+        until(lambda: rewound(admin, {("orders", 0): 2}), "the administrator has read it too")
         assert admin.positions() == {("orders", 0): 2}
         admin.resume()
     until(lambda: worker.offsets() == [0, 1, 2, 3, 2, 3], "from there on again")
@@ -136,7 +136,7 @@ def test_a_group_that_is_paused_before_it_begins_is_put_where_another_one_stoppe
         admin.pause(seconds=60)
         worker = Worker(make(topic))
         until(lambda: len(admin.positions()) == 2, "it declares the partitions")
-        admin.rewind({("orders", 0): 4, ("orders", 1): 1})
+        until(lambda: rewound(admin, {("orders", 0): 4, ("orders", 1): 1}), "nobody holds them")
         assert worker.seen == []
         admin.resume()
     until(lambda: (worker.offsets(), worker.offsets(1)) == ([4, 5], [1, 2]), "it goes on there")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from consume_tools import Handler, Running, Topic, Worker
-from runtime_tools import until
+from runtime_tools import rewound, until
 
 import pares
 from pares.core.errors import ConfigError
@@ -178,18 +178,10 @@ def test_c5_a_partition_is_rewound_with_all_its_slots(make: Make, url: str) -> N
         admin.pause(seconds=60)
         until(lambda: not worker.consumer.claims(), "nobody holds a slot")
         until(lambda: admin.positions() == {("orders", 0): 20}, "the position has not moved")
-        until(lambda: _rewound(admin, {("orders", 0): 5}), "all slots are free")
+        until(lambda: rewound(admin, {("orders", 0): 5}), "all slots are free")
         assert admin.positions() == {("orders", 0): 5}
         admin.resume()
     until(lambda: worker.offsets()[20:] == list(range(5, 20)), "again from there")
-
-
-def _rewound(admin: pares.Admin, marks: Any) -> bool:
-    try:
-        admin.rewind(marks)
-    except ConfigError:
-        return False
-    return True
 
 
 def test_c11_a_group_goes_on_with_ranges_where_whole_partitions_ended_and_back(make: Make) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from consume_tools import Handler, Running, Topic, Worker
-from runtime_tools import until
+from runtime_tools import rewound, until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
@@ -173,7 +173,7 @@ def test_c5_a_rewind_gives_out_again_what_was_done_above_the_position(make: Make
     with pares.Admin(url, group="g") as admin:
         admin.pause(seconds=60)
         until(lambda: [claim.state for claim in consumer.claims(all=True)] == ["paused"], "it has released")
-        admin.rewind({("orders", 0): 0})
+        until(lambda: rewound(admin, {("orders", 0): 0}), "the administrator has read it too")
         admin.resume()
     again: list[int] = []
     until(lambda: bool(again.extend(i.offset for i in consumer.next_records(4, 0.2)) or len(again) == 3), "from 0 on")
