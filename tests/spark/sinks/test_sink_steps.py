@@ -4,7 +4,9 @@ here."""
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from pares.spark.sinks.base import Incomplete, Seat, deliver
 from pares.spark.sinks.extents import NotContiguous, OffsetExtent, StreamExtent
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power fails here, and hundreds of files are made."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory, if there is one: no power fails here, and hundreds of files are brought to disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(params=sorted(MAKE))
@@ -37,12 +41,12 @@ def how_many_steps(kind: str, folder: Path) -> int:
 
 
 def test_a_driver_killed_before_any_step_is_followed_by_one_that_loses_and_doubles_nothing(
-    kind: str, tmp_path: Path
+    kind: str, place: Path
 ) -> None:
-    points = how_many_steps(kind, tmp_path / "whole" if kind == "parquet" else tmp_path)
+    points = how_many_steps(kind, place)
     assert points > 20
     for point in range(points):
-        folder = tmp_path / str(point)
+        folder = place / f"at-{point}"
         folder.mkdir()
         query = Query()
         assert query.run(MAKE[kind](folder, Steps(point)), 1) == "killed"
@@ -51,10 +55,10 @@ def test_a_driver_killed_before_any_step_is_followed_by_one_that_loses_and_doubl
         query.check(sink)
 
 
-def test_a_driver_frozen_before_any_step_is_refused_when_it_wakes_up(kind: str, tmp_path: Path) -> None:
-    points, refused = how_many_steps(kind, tmp_path / "whole" if kind == "parquet" else tmp_path), 0
+def test_a_driver_frozen_before_any_step_is_refused_when_it_wakes_up(kind: str, place: Path) -> None:
+    points, refused = how_many_steps(kind, place), 0
     for point in range(points):
-        folder = tmp_path / str(point)
+        folder = place / f"at-{point}"
         folder.mkdir()
         query, steps, ends = Query(), Steps(point, freeze=True), list[str]()
         old = MAKE[kind](folder, steps)
@@ -76,9 +80,9 @@ def test_a_driver_frozen_before_any_step_is_refused_when_it_wakes_up(kind: str, 
     assert refused > points // 3
 
 
-def test_what_an_attempt_left_that_no_task_named_is_not_published(kind: str, tmp_path: Path) -> None:
+def test_what_an_attempt_left_that_no_task_named_is_not_published(kind: str, place: Path) -> None:
     """As when Spark runs a task twice, and both store their rows."""
-    sink: Any = MAKE[kind](tmp_path, Steps())
+    sink: Any = MAKE[kind](place, Steps())
     held, extent = Seat(ROLE, 0, 1), StreamExtent("q", 0, None, "4")
     sink.open(held)
     sink.stage(frame(range(4)), held, extent)
@@ -91,8 +95,8 @@ def test_what_an_attempt_left_that_no_task_named_is_not_published(kind: str, tmp
     assert sink.rows() == [0, 1, 2, 3]
 
 
-def test_what_was_staged_and_is_gone_is_not_published_as_fewer_rows(tmp_path: Path) -> None:
-    sink = MAKE["sqlite"](tmp_path, Steps())
+def test_what_was_staged_and_is_gone_is_not_published_as_fewer_rows(place: Path) -> None:
+    sink = MAKE["sqlite"](place, Steps())
     held = Seat(ROLE, 0, 1)
     sink.open(held)
     staged = sink.stage(frame(range(4)), held, StreamExtent("q", 0, None, "4"))
@@ -106,8 +110,8 @@ def test_what_was_staged_and_is_gone_is_not_published_as_fewer_rows(tmp_path: Pa
     assert sink.rows() == [0, 1, 2, 3]
 
 
-def test_a_batch_that_leaves_a_hole_is_refused_with_its_rows(kind: str, tmp_path: Path) -> None:
-    sink = MAKE[kind](tmp_path, Steps())
+def test_a_batch_that_leaves_a_hole_is_refused_with_its_rows(kind: str, place: Path) -> None:
+    sink = MAKE[kind](place, Steps())
     held = Seat(ROLE, 0, 1)
     sink.open(held)
     assert deliver(sink, frame(range(4)), held, StreamExtent("q", 0, None, "4"))
@@ -128,8 +132,8 @@ def test_a_batch_that_leaves_a_hole_is_refused_with_its_rows(kind: str, tmp_path
     assert sink.rows() == list(range(8))
 
 
-def test_a_batch_without_rows_counts(kind: str, tmp_path: Path) -> None:
-    sink = MAKE[kind](tmp_path, Steps())
+def test_a_batch_without_rows_counts(kind: str, place: Path) -> None:
+    sink = MAKE[kind](place, Steps())
     held = Seat(ROLE, 0, 1)
     sink.open(held)
     assert deliver(sink, frame(range(0)), held, StreamExtent("q", 0, None, "0"))
@@ -137,8 +141,8 @@ def test_a_batch_without_rows_counts(kind: str, tmp_path: Path) -> None:
     assert [one.rows for one in sink.published(held)] == [0, 4]
 
 
-def test_seats_are_apart(kind: str, tmp_path: Path) -> None:
-    sink = MAKE[kind](tmp_path, Steps())
+def test_seats_are_apart(kind: str, place: Path) -> None:
+    sink = MAKE[kind](place, Steps())
     for seat in (Seat(ROLE, 0, 9), Seat("other", 0, 1)):
         sink.open(seat)
     staged = sink.stage(frame(range(4)), Seat(ROLE, 0, 9), OffsetExtent(0, 4))

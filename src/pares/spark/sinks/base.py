@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from pares.core.errors import ParesError
+from pares.core.errors import ParesError, Stale
 from pares.fence.base import Held, check_held
 from pares.spark.sinks.extents import Extent, Published, follows
 
@@ -84,7 +84,10 @@ class Sink(Protocol):
 
 def deliver(sink: Sink, df: DataFrame, held: Seat, extent: Extent) -> bool:
     """Stages and publishes a batch; one that is there already is not even staged. Whether it was published now."""
-    if not follows(extent, sink.last(held)):
+    last = sink.last(held)
+    if last is not None and last.token > held.token:
+        raise Stale(held.token, last.token)
+    if not follows(extent, last):
         return False
     return sink.publish(sink.stage(df, held, extent))
 

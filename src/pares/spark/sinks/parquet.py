@@ -8,13 +8,14 @@ that made it. A batch is a manifest: its extent, its rows and its files. Readers
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pares.core.errors import ConfigError, ParesError
+from pares.core.errors import ConfigError, ParesError, Stale
 from pares.fence.file import Commit, FileFence
 from pares.spark.sinks.base import Incomplete, Seat, Staged, staged
 from pares.spark.sinks.extents import Extent, Published, follows
@@ -61,16 +62,24 @@ class ParquetSink:
         def write(part: str, batches: Iterable[pa.RecordBatch]) -> int:
             return _write(f"{area}/{part}.parquet", batches)
 
-        found = staged(df, held, extent, write)
+        with self._swept(held):
+            found = staged(df, held, extent, write)
         return found._replace(parts=tuple(f"{area}/{part}.parquet" for part in found.parts))
 
     def publish(self, staged: Staged) -> bool:
-        held, files = staged.held, [Path(part) for part in staged.parts]
+        with self._swept(staged.held):
+            return self._publish(staged, [Path(part) for part in staged.parts])
+
+    def _publish(self, staged: Staged, files: list[Path]) -> bool:
+        held = staged.held
         while True:
             newest = self.fence.last(held.role, held.seat)
             last = _last(newest)
+            if newest is not None and newest.token > held.token:
+                raise Stale(
+                    held.token, newest.token
+                )  # before it is asked where the batch begins: it begins too early by now
             if not follows(staged.extent, last):
-                self.fence.check(held)
                 return False
             if (rows := sum(map(_rows, files))) != staged.rows:
                 raise Incomplete(rows, staged)
@@ -79,6 +88,15 @@ class ParquetSink:
             payload = {_LAST: msgspec.to_builtins(published), _NEW: True}
             if self.fence.commit_after(newest, held, payload, files=files) is not None:
                 return True
+
+    @contextmanager
+    def _swept(self, held: Seat) -> Generator[None, None, None]:
+        """A later term may sweep files away while this one works with them: then it is that which is told."""
+        try:
+            yield
+        except Exception:
+            self.fence.check(held)
+            raise
 
     def forget(self, held: Seat) -> None:
         self.fence.commit(held, {_LAST: None})
