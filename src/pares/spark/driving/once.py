@@ -26,7 +26,7 @@ def check_once(spark: SparkSession) -> None:
         found = spark.conf.get(name, _DEFAULTS[name]) or ""
         if name == "spark.task.maxFailures" and master.startswith("local"):
             # There Spark takes no notice of the setting: a task fails once, unless the master says local[CORES,FAILURES].
-            found = master.partition(",")[2].rstrip("] ") or "1"
+            found = master.partition(",")[2].strip("] ") or "1"
         if found.lower() != needed:
             wrong.append(f"{name}={needed} (it is {found})")
     if wrong:

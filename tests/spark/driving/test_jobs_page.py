@@ -1,0 +1,32 @@
+"""The programs of docs/spark-jobs.md run, as they stand there."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+PAGE = Path(__file__).parents[3] / "docs" / "spark-jobs.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("block", "table", "rows"),
+    [(0, "shop.db orders", ["apples", "pears"]), (1, "lines.db lines", ["apples", "pears", "plums"])],
+)
+def test_a_program_of_the_page(
+    spark: SparkSession, block: int, table: str, rows: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(BLOCKS[block], f"{PAGE.name}, program {block + 1}", "exec"), {"__name__": "__main__"})
+    file, name = table.split()
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert sorted(row[0] for row in connection.execute(f"SELECT line FROM {name}")) == rows
