@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
     from pares.spark.session import prestart
+    from pares.spark.sinks.base import Sink
     from pares.spark.sinks.extents import NotContiguous
     from pares.spark.sinks.parquet import ParquetSink
     from pares.spark.sinks.postgres import PostgresSink
@@ -36,6 +37,7 @@ __all__ = [
     "PostgresSink",
     "Promise",
     "RangedSource",
+    "Sink",
     "SqliteSink",
     "find_java",
     "guard",
@@ -58,6 +60,7 @@ _WHERE: Final = {
     "PostgresSink": "sinks.postgres",
     "Promise": "verdict",
     "RangedSource": "driving.ranges",
+    "Sink": "sinks.base",
     "SqliteSink": "sinks.sqlite",
     "find_java": "java",
     "guard": "driving.guard",

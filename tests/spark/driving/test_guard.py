@@ -142,7 +142,7 @@ def test_a_query_stops_with_its_term_and_goes_on_with_the_next(place: Place, sin
             assert published.acquire(timeout=PATIENCE)
             (query,) = place.spark.streams.active
             me.revoke("r")
-            query.awaitTermination(PATIENCE)
+            query.awaitTermination(int(PATIENCE))
             assert not query.isActive
             place.add("b")
             me.lead("r")

@@ -102,7 +102,7 @@ def test_what_was_published_and_not_noted_is_cut_off_when_it_is_given_out_again(
 ) -> None:
     with consumer(url, rows=7) as me:
         claimed = next(work(me, spark=spark))
-        held = Seat(claimed._batch.term.role, 0, claimed.token)
+        held = Seat(claimed.term.role, 0, claimed.token)
         sink.open(held)
         assert deliver(sink, parsed(claimed.df), held, OffsetExtent(0, 7))  # and it dies before it is done
     with consumer(url, rows=10) as me:
@@ -116,7 +116,7 @@ def test_what_was_published_and_not_noted_is_cut_off_when_it_is_given_out_again(
 def test_a_staged_range_of_an_earlier_term_is_refused(spark: SparkSession, url: str, sink: SqliteSink) -> None:
     with consumer(url, rows=30) as me:
         old = next(work(me, spark=spark))
-        held, extent = Seat(old._batch.term.role, 0, old.token), OffsetExtent(0, RECORDS)
+        held, extent = Seat(old.term.role, 0, old.token), OffsetExtent(0, RECORDS)
         sink.open(held)
         staged = sink.stage(parsed(old.df), held, extent)
     with consumer(url, rows=30) as me:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pares.core.errors import Stale
-from pares.fence.file import FileFence, FolderStore
+from pares.fence.file import FolderStore
 from pares.spark.sinks.base import Seat, Sink, Store, deliver
 from pares.spark.sinks.extents import Extent, Published, StreamExtent
 from pares.spark.sinks.parquet import ParquetSink
@@ -142,10 +142,9 @@ class SteppedStore(FolderStore):
 
 class SteppedParquet(ParquetSink):
     def __init__(self, folder: Path, steps: Steps) -> None:
-        super().__init__(folder)
-        store = SteppedStore(self.fence.folder)
+        store = SteppedStore(folder)
         store.steps = steps
-        self.fence = FileFence(self.fence.folder, store=store)  # pyright: ignore[reportAttributeAccessIssue]
+        super().__init__(folder, store=store)
         self._folder = folder
 
     def rows(self) -> list[int]:

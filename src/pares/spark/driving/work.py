@@ -20,6 +20,7 @@ from pares.core.errors import ConfigError
 from pares.runtime.config.numbers import whole
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.consumer import Consumer
+from pares.runtime.term import Term
 from pares.spark.driving import ranges
 from pares.spark.driving.once import check_once
 from pares.spark.sinks.base import Seat, Sink, deliver
@@ -55,6 +56,11 @@ class Claimed(_Fields):
     def __bool__(self) -> bool:
         """Whether the term lasts in which it was claimed."""
         return bool(self._batch)
+
+    @property
+    def term(self) -> Term:
+        """The term in which it was claimed, for a fence."""
+        return self._batch.term
 
     def publish(self, sink: Sink, transform: Callable[[DataFrame], DataFrame] | None = None) -> bool:
         """Publishes what `transform` makes of the records (None: the records themselves), then the range is `done`.

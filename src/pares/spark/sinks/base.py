@@ -13,7 +13,7 @@ the fence first: from then on it could not be published any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pares.core.errors import ParesError, Stale
@@ -92,8 +92,12 @@ def deliver(sink: Sink, df: DataFrame, held: Seat, extent: Extent) -> bool:
     return sink.publish(sink.stage(df, held, extent))
 
 
-Store = Callable[[str, Iterable["pa.RecordBatch"]], int]
-"""Stores rows as the part of that name, durably and as a whole, and returns how many. Called in executors."""
+class Store(Protocol):
+    """Called in executors."""
+
+    def __call__(self, part: str, batches: Iterable[pa.RecordBatch]) -> int:
+        """Stores the rows as the part of that name, durably and as a whole, and returns how many."""
+        ...
 
 
 def staged(df: DataFrame, held: Seat, extent: Extent, store: Store) -> Staged:

@@ -17,6 +17,7 @@ import msgspec
 
 from pares.core.errors import ConfigError, ParesError, Stale
 from pares.fence.file import Commit, FileFence
+from pares.fence.file import Store as ManifestStore
 from pares.spark.sinks.base import Incomplete, Seat, Staged, staged
 from pares.spark.sinks.extents import Extent, Published, follows
 
@@ -33,12 +34,12 @@ class ParquetSink:
     """Publishes batches as Parquet files, behind a fence. See `pares.spark.sinks.base.Sink` for what is promised.
 
     `folder`: reached under the same path by the driver and by all executors, on a file system with hard links. `group`: keeps
-    groups that write to one folder apart. Each batch brings one file for each of its partitions that has rows: `repartition` in
-    the query says how many.
+    groups that write to one folder apart. `store`: where manifests are kept, as `FileFence` says. Each batch brings one file
+    for each of its partitions that has rows: `repartition` in the query says how many.
     """
 
-    def __init__(self, folder: str | Path, *, group: str | None = None) -> None:
-        self.fence: Final = FileFence(Path(folder).absolute(), group)
+    def __init__(self, folder: str | Path, *, group: str | None = None, store: ManifestStore | None = None) -> None:
+        self.fence: Final = FileFence(Path(folder).absolute(), group, store=store)
 
     # What a sink does ------------------------------------------------------------------------------------------------
 
