@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult, warm_up
+    from pares.spark.driving.claims import Dataset, dataset
     from pares.spark.driving.guard import Guard, guard
     from pares.spark.driving.ranges import RangedSource
     from pares.spark.driving.work import Claimed, work
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AuditResult",
     "Claimed",
+    "Dataset",
     "Guard",
     "JavaHome",
     "LedgerSource",
@@ -39,6 +41,7 @@ __all__ = [
     "RangedSource",
     "Sink",
     "SqliteSink",
+    "dataset",
     "find_java",
     "guard",
     "no_java_message",
@@ -52,6 +55,7 @@ __all__ = [
 _WHERE: Final = {
     "AuditResult": "audit",
     "Claimed": "driving.work",
+    "Dataset": "driving.claims",
     "Guard": "driving.guard",
     "JavaHome": "java",
     "LedgerSource": "source",
@@ -62,6 +66,7 @@ _WHERE: Final = {
     "RangedSource": "driving.ranges",
     "Sink": "sinks.base",
     "SqliteSink": "sinks.sqlite",
+    "dataset": "driving.claims",
     "find_java": "java",
     "guard": "driving.guard",
     "no_java_message": "java",

@@ -6,21 +6,24 @@ import contextlib
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from pares.core.errors import ConfigError
+from pares.core.errors import ConfigError, Stale
+from pares.spark.driving import guard as guarding
 from pares.spark.driving.guard import guard
 from pares.spark.sinks.base import Seat, Staged
-from pares.spark.sinks.extents import NotContiguous
+from pares.spark.sinks.extents import Extent, NotContiguous
 from pares.spark.sinks.sqlite import SqliteSink
 from pares.testing import FakeMember
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 PATIENCE = 120.0
@@ -57,9 +60,15 @@ class Place:
 
 
 class Watched(SqliteSink):
-    """Does something before it publishes."""
+    """Does something when it has staged, and before it publishes."""
 
+    then: Callable[[], object] = staticmethod(lambda: None)
     before: Callable[[Staged], None] = staticmethod(lambda staged: None)
+
+    def stage(self, df: DataFrame, held: Seat, extent: Extent) -> Staged:
+        staged = super().stage(df, held, extent)
+        self.then()
+        return staged
 
     def publish(self, staged: Staged) -> bool:
         self.before(staged)
@@ -184,3 +193,99 @@ def test_a_guard_that_waits_to_lead_ends_with_its_body_and_with_its_member(place
             me.close()
     with pytest.raises(ConfigError, match="grace"):
         guard(me, "r", grace=0)
+
+
+def test_a_term_that_ended_while_a_batch_was_staged_publishes_nothing_though_nobody_has_followed(
+    place: Place, sink: Watched
+) -> None:
+    place.add("a")
+    published = list[int]()
+    sink.before = lambda staged: published.append(staged.held.token)
+    with FakeMember(roles=["r"]) as me:
+        me.lead("r")
+        sink.then = lambda: None if second else me.fence("r")
+        second = list[int]()
+        with guard(me, "r") as guarded:
+            guarded.start(place.now, sink)
+            while me.holds("r"):
+                pass
+            assert place.seen() == []
+            second.append(1)
+            term = me.lead("r")
+        assert published == [term.token]
+    assert place.seen() == ["a"]
+
+
+@pytest.mark.parametrize("of_the_source", [False, True])
+def test_an_entry_that_an_earlier_driver_has_left_in_the_checkpoint_is_gone_on_with(
+    place: Place, sink: Watched, of_the_source: bool
+) -> None:
+    """As of one that woke up between two batches: with the files that the source has listed for it, or before that."""
+    place.add("a")
+    checkpoint, published = place.folder / "checkpoint", threading.Semaphore(0)
+
+    def before(staged: Staged) -> None:
+        published.release()
+        if "b" in place.lines:
+            return
+        place.add("b")
+        entry = (checkpoint / "offsets" / "0").read_text()
+        (checkpoint / "offsets" / "1").write_text(entry.replace('{"logOffset":0}', '{"logOffset":1}'))
+        assert entry != (checkpoint / "offsets" / "1").read_text()
+        if of_the_source:
+            listed = (checkpoint / "sources" / "0" / "0").read_text()
+            other = listed.replace("/1.txt", "/2.txt").replace('"batchId":0', '"batchId":1')
+            assert other != listed
+            (checkpoint / "sources" / "0" / "1").write_text(other)
+
+    sink.before = before
+    with FakeMember(roles=["r"]) as me:
+        me.lead("r")
+        with guard(me, "r") as guarded:
+            guarded.start(place.query, sink)
+            for _ in range(2):
+                assert published.acquire(timeout=PATIENCE)
+            guarded.stop()
+    assert place.seen() == ["a", "b"]
+
+
+def test_a_query_that_is_stopped_in_the_middle_of_a_batch_has_not_failed(place: Place, sink: Watched) -> None:
+    place.add("a")
+    staged = threading.Event()
+    with FakeMember(roles=["r"]) as me:
+        me.lead("r")
+        with guard(me, "r") as guarded:
+
+            def hang(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                time.sleep(600)
+                yield from batches
+
+            def then() -> None:
+                staged.set()
+                guarded.stop()
+                place.spark.range(1).mapInArrow(hang, "id bigint").collect()
+                raise AssertionError("the stop cancels this")
+
+            sink.then = then
+            guarded.start(place.query, sink)
+            assert staged.wait(PATIENCE)
+    assert place.seen() == []
+
+
+def test_a_sink_that_has_seen_a_higher_token_of_a_term_that_goes_on_is_told_of(
+    place: Place, sink: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarding, "DOUBT", 0.2)
+    with FakeMember(roles=["r"]) as me:
+        term = me.lead("r")
+        sink.open(Seat("r", 0, term.token + 1))  # another group, under the same role
+        with pytest.raises(Stale), guard(me, "r") as guarded:
+            guarded.start(place.now, sink)
+
+
+def test_what_is_no_query_is_refused(place: Place, sink: Watched) -> None:
+    wrong: Any = place.seen
+    with FakeMember(roles=["r"]) as me:
+        me.lead("r")
+        with pytest.raises(ConfigError, match="make_query returned"), guard(me, "r") as guarded:
+            guarded.start(wrong, sink)

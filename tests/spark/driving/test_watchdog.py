@@ -16,8 +16,15 @@ PATIENCE = 60.0
 HEAD = """
 import os, signal, sys, time
 from pares.runtime.clock import stopwatch
+from pares.runtime.here import here
+from pares.runtime.term import Term
 from pares.spark.driving.leash import Leash
 def say(word): print(word, flush=True)
+def term(lasts): return Term("r", 0, 1, "m", stopwatch() + int(lasts * 1e9), here())
+def ended():
+    found = term(1000)
+    found._end("the test says so")
+    return found
 """
 
 
@@ -40,14 +47,16 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     "hangs",
     [
-        "leash.lasts(stopwatch() + 10**8); time.sleep(600)",  # nothing prolongs it: as when the guard's thread is stuck
-        "leash.lasts(stopwatch() + 10**12); leash.over(); time.sleep(600)",
-        "leash.lasts(stopwatch() + 10**8); os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)",
+        "with leash.on(term(0.1)): time.sleep(600)",
+        "with leash.on(fenced := term(1000)): fenced._end('the test says so'); time.sleep(600)",
+        "with leash.on(ended()): time.sleep(600)",
+        "with leash.on(term(0.1)): os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)",
+        "with leash.on(term(0.1)): import ctypes; ctypes.PyDLL(None).sleep(600)",  # a library that holds the interpreter
     ],
-    ids=["stuck", "over", "frozen"],
+    ids=["lapsed", "fenced", "over before", "frozen", "held"],
 )
 def test_a_driver_that_does_not_stop_in_time_is_killed(hangs: str) -> None:
-    with driver(f"with Leash(0.2) as leash: {hangs}") as process:
+    with driver(f"with Leash(0.2) as leash:\n    {hangs}") as process:
         code, _, said = end(process)
     assert code == -signal.SIGKILL
     assert "has not stopped its query in time" in said
@@ -55,17 +64,18 @@ def test_a_driver_that_does_not_stop_in_time_is_killed(hangs: str) -> None:
 
 def test_a_driver_that_stops_or_goes_on_is_left_alone() -> None:
     program = """
-with Leash(0.3) as leash:
-    for _ in range(20):
-        leash.lasts(stopwatch() + 10**11)
-    leash.over()
-    leash.stopped()
-    time.sleep(1.0)
-    leash.lasts(stopwatch() + 10**11)
-    time.sleep(0.5)
-with Leash(None) as leash:
-    leash.lasts(0); leash.over(); leash.stopped()
-    time.sleep(0.5)
+with Leash(1.0) as leash:
+    renewed = term(0.5)
+    with leash.on(renewed):
+        assert renewed._renew(stopwatch() + 10**12)
+        time.sleep(2.0)  # busy for longer than it was told at first, in a term that lasts
+    with leash.on(renewed):
+        renewed._end("the test says so")
+    with leash.on(ended()):
+        pass
+    time.sleep(1.5)
+with Leash(None) as leash, leash.on(ended()):
+    pass
 say("ended")
 """
     with driver(program) as process:
@@ -75,11 +85,13 @@ say("ended")
 def test_a_watchdog_that_was_killed_is_replaced(tmp_path: object) -> None:
     program = """
 with Leash(0.2) as leash:
-    leash.lasts(stopwatch() + 10**12)
-    first = leash._process
-    first.kill(); first.wait()
-    leash.lasts(stopwatch())
-    time.sleep(600)
+    with leash.on(fenced := term(1000)):
+        first = leash._process
+        first.kill(); first.wait()
+        while leash._process in (first, None):
+            time.sleep(0.01)
+        fenced._end("the test says so")
+        time.sleep(600)
 """
     with driver(program) as process:
         code, _, said = end(process)
@@ -90,9 +102,9 @@ with Leash(0.2) as leash:
 def test_it_ends_with_its_driver_and_not_by_a_signal_to_the_group() -> None:
     program = """
 leash = Leash(600)
-leash.lasts(stopwatch() + 10**12)
-print(leash._process.pid, flush=True)
-sys.stdin.read()
+with leash.on(term(1000)):
+    print(leash._process.pid, flush=True)
+    time.sleep(600)
 """
     with driver(program) as process:
         assert process.stdout is not None

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import pares
-from pares.core.errors import ConfigError, LeadershipLost, Stale
+from pares.core.errors import ConfigError, LeadershipLost, ParesError, Stale
 from pares.ledger import open as open_ledger
-from pares.spark.driving.once import check_once
+from pares.spark.driving.once import check_once, once
 from pares.spark.driving.ranges import RangedSource
 from pares.spark.driving.work import Claimed, work
 from pares.spark.sinks.base import Seat, deliver
@@ -166,14 +166,44 @@ def test_a_worker_that_dies_leaves_nothing_that_is_seen(
 
 
 def test_at_most_once_is_taken_before_it_is_seen(spark: SparkSession, url: str, sink: SqliteSink) -> None:
-    once: dict[str, Any] = {"delivery": "at-most-once"}
-    with consumer(url, rows=10, **once) as me:
+    with consumer(url, rows=10, delivery="at-most-once") as me:
         claimed = next(work(me, spark=spark))
         assert claimed[2:4] == (0, 9)  # and nothing is done with it
-    with consumer(url, rows=10, **once) as me:
+    with consumer(url, rows=10, delivery="at-most-once") as me:
         for claimed in taken(work(me, spark=spark), RECORDS):
             assert claimed.publish(sink, parsed)
     assert numbers(sink) == list(range(10, RECORDS)), "the first range was taken, and is nobody's any more"
+
+
+def test_at_most_once_a_range_whose_turn_has_passed_is_refused_and_not_taken_for_published(
+    spark: SparkSession, url: str, sink: SqliteSink
+) -> None:
+    with consumer(url, rows=10, delivery="at-most-once") as me:
+        claims = work(me, spark=spark)
+        first, second = next(claims), next(claims)
+        assert second.publish(sink, parsed)
+        with pytest.raises(ConfigError, match="in their order"):
+            first.publish(sink, parsed)
+        assert not second.publish(sink, parsed), "again: nothing"
+    assert numbers(sink) == list(range(10, 20))
+
+
+class Attempt:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def attemptNumber(self) -> int:
+        return self.number
+
+
+def test_a_task_that_is_repeated_sees_no_record_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import TaskContext
+
+    batches = [pa.RecordBatch.from_pydict({"id": pa.array([1])})]
+    for number, said in ((0, contextlib.nullcontext()), (1, pytest.raises(ParesError, match="attempt 1"))):
+        monkeypatch.setattr(TaskContext, "get", lambda number=number: Attempt(number))
+        with said:
+            assert list(once(iter(batches))) == batches
 
 
 class Conf:
@@ -198,6 +228,7 @@ GOOD = {"spark_task_maxFailures": "1", "spark_stage_maxConsecutiveAttempts": "1"
         ({**GOOD, "spark_speculation": "true"}, "spark.speculation=false"),
         ({**GOOD, "spark_task_maxFailures": "4", "spark_master": "local[2]"}, ""),
         ({**GOOD, "spark_master": "local[2, 3]"}, "spark.task.maxFailures=1 .it is 3"),
+        ({**GOOD, "spark_master": "local-cluster[2, 1, 1024]"}, ""),
         ({}, "spark.task.maxFailures=1 .it is 4., spark.stage"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_server_that_lost_what_was_staged_is_found_out(place: Place) -> None:
 def test_values_of_all_kinds(place: Place) -> None:
     place.ask(
         "CREATE TABLE kinds (text text, number double precision, exact numeric(10, 2), at timestamptz, day date, raw bytea, "
-        "yes boolean, many bigint[], more jsonb, nothing text)"
+        "yes boolean, many bigint[], more jsonb, named jsonb, nested jsonb, nothing text)"
     )
     moment = datetime(2026, 11, 23, 12, 0, 0, 123456, tzinfo=UTC)
     row: dict[str, Any] = {"text": "a\tb\\n\n", "number": 0.5, "exact": Decimal("1.25"), "at": moment}
@@ -109,9 +109,17 @@ def test_values_of_all_kinds(place: Place) -> None:
         "yes": True,
         "many": [1, 2],
         "more": {"a": "b"},
+        "named": {"k": 1},
+        "nested": [{"at": moment, "m": {"x": 2}}],
         "nothing": None,
     }
-    batch = pa.RecordBatch.from_pylist([row])
+    inner = pa.struct([("at", pa.timestamp("us", "UTC")), ("m", pa.map_(pa.string(), pa.int64()))])
+    found = pa.RecordBatch.from_pylist([row]).schema
+    for name, kind in (("named", pa.map_(pa.string(), pa.int64())), ("nested", pa.list_(inner))):
+        found = found.set(found.get_field_index(name), pa.field(name, kind))
+    pairs = row | {"named": [("k", 1)], "nested": [{"at": moment, "m": [("x", 2)]}]}
+    batch = pa.RecordBatch.from_pylist([pairs], schema=found)
+    row["nested"] = [{"at": "2026-11-23 12:00:00.123456+00:00", "m": {"x": 2}}]
     sink, held = PostgresSink(place.url, "kinds"), Seat(ROLE, 0, 1)
     sink.open(held)
     given: Any = Rows([batch], batch.schema.names)

@@ -6,9 +6,9 @@ nothing of an old query ever writes in a new term's name. A driver that can't st
 killed by its watchdog.
 
 One fault is not the query's own: a driver of an earlier term that wakes up may write one entry into the checkpoint before its
-batch is refused, and Spark then ends the query that finds it there (CONCURRENT_STREAM_LOG_UPDATE). What that entry says is
-lawful, so the query is started again and goes on by it. Any other error of a query ends the guard, and with it, most often, the
-process, so that another member leads.
+batch is refused, and Spark then ends the query that finds it there ("Multiple streaming jobs detected"). What that entry says
+is lawful, so the query is started again and goes on by it. Any other error of a query ends the guard, and with it, most often,
+the process, so that another member leads.
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ LOOK: Final = 0.1
 """Seconds between two looks at the query; a term's end is seen at once."""
 STANDBY: Final = 0.5
 """Seconds after which a guard that waits to lead can be stopped."""
+DOUBT: Final = 30.0
+"""Seconds for which a term may last of which the sink says that a later one has passed."""
+RESTARTS: Final = 10
+"""Entries of earlier drivers that a term may find in its checkpoint."""
+MIN_GRACE: Final = 1.0
 MAX_GRACE: Final = 24 * 3600.0
-_CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
+_CONCURRENT: Final = "Multiple streaming jobs detected"
+"""In what Spark says of a checkpoint (CONCURRENT_STREAM_LOG_UPDATE), and of a log that a source of files keeps there."""
 
 MakeQuery = Callable[[], "DataStreamWriter"]
 """Makes the query of a term: all of it but where it writes to, and not started."""
@@ -61,8 +67,9 @@ def guard(member: Leads, role: str, *, grace: float | None = 30.0) -> Guard:
             g.start(lambda: orders.writeStream.option("checkpointLocation", folder), PostgresSink(url, "orders"))
 
     The `with` waits at its end until each query has ended by itself (`availableNow`), the member is closed, or one has failed:
-    then it raises. When its body raises, queries are stopped. `grace`: seconds that a query has to stop after the end of its
-    term; then the whole process is killed by a watchdog, a small process of its own. None: no watchdog.
+    then it raises. When its body raises, queries are stopped. The role has one seat. `grace`: seconds, at least 1, that a query
+    has to stop after the end of its term; then the whole process is killed by a watchdog, a small process of its own. None: no
+    watchdog.
 
     Promised: the sink has the rows of each batch once, and batches in order without a hole, whenever drivers and executors die,
     freeze and wake up, if all that write to it do so by guards of this role. Not promised: that one query only runs at an
@@ -76,24 +83,26 @@ class Guard:
 
     def __init__(self, member: Leads, role: str, grace: float | None) -> None:
         if grace is not None:
-            grace = number("grace", grace, 0.01, MAX_GRACE)
+            grace = number("grace", grace, MIN_GRACE, MAX_GRACE)
         self._member, self._role, self._grace = member, role, grace
         self._jobs: list[_Job] = []
         self._stop = threading.Event()
         self._ended = False
 
-    def start(self, make_query: MakeQuery, sink: Sink, *, checkpoint: str | None = None) -> None:
+    def start(self, make_query: MakeQuery, sink: Sink) -> None:
         """Begins to run a query in each term, and returns at once.
 
         `make_query`: called in each term anew; returns a `DataStreamWriter` that is not started, with its `checkpointLocation`,
-        which all drivers of the role share. `sink`: where its batches are published. `checkpoint`: the same location, where
-        Spark does not say it itself (Spark Connect). Several queries of a guard need a checkpoint, and a table or folder, each.
+        which all drivers of the role share. `sink`: where its batches are published. Several queries of a guard need a
+        checkpoint, and a table or folder, each. Not for Spark Connect, where batches are delivered in another process.
 
-        Raises `ConfigError` after the end of the `with`. What goes wrong later is raised by `wait`.
+        Raises `ConfigError` after the end of the `with`. What goes wrong later is raised by `wait`: `ConfigError` for what
+        `make_query` may not return, and for a role of several seats; `Stale` when the sink has seen a higher token though the
+        term goes on (another group, or another ledger, writes to it under this role); what Spark and the sink raise.
         """
         if self._ended:
             raise ConfigError("this guard is over: start queries inside its `with`")
-        job = _Job(self._member, self._role, make_query, sink, checkpoint, self._grace, self._stop)
+        job = _Job(self._member, self._role, make_query, sink, self._grace, self._stop)
         self._jobs.append(job)
         job.thread.start()
 
@@ -144,12 +153,11 @@ class _Job:
         role: str,
         make_query: MakeQuery,
         sink: Sink,
-        checkpoint: str | None,
         grace: float | None,
         stop: threading.Event,
     ) -> None:
         self._member, self._role, self._make, self._sink = member, role, make_query, sink
-        self._checkpoint, self._grace, self._stop = checkpoint, grace, stop
+        self._grace, self._stop = grace, stop
         self.error: BaseException | None = None
         self.thread: Final = threading.Thread(target=self._run, name=f"guard of {role!r}", daemon=True)
 
@@ -161,75 +169,86 @@ class _Job:
             self.error = error
 
     def _lead(self, leash: Leash) -> None:
-        """Until the query has ended by itself, the member is closed, or this is stopped."""
+        """Until the query has ended by itself, the member is closed, or this is stopped. A member that has failed raises."""
         last = -1
-        while not self._stop.is_set() and self._member.state not in ("closed", "failed"):
+        while not self._stop.is_set() and self._member.state != "closed":
             for term in self._member.terms(self._role, timeout=STANDBY):
                 if term.token > last and self._serve(term, leash):
                     return
                 last = term.token
-                while not term.wait_lost(STANDBY) and not self._stop.is_set():
+                while not self._stop.is_set() and not term.wait_lost(STANDBY):
                     pass
                 if self._stop.is_set():
                     return
 
     def _serve(self, term: Term, leash: Leash) -> bool:
         """One term. Whether the query has ended by itself."""
+        if term.seat:
+            raise ConfigError(f"{self._role!r} has several seats: a query is guarded by a role with one seat")
+        restarts = 0
         while term and not self._stop.is_set():
-            run = _Run(term, self._sink, self._checkpoint)
+            run = _Run(term, self._sink)
             try:
                 self._sink.open(run.held)
-                run.go(self._make(), leash, self._stop)
-                return not self._stop.is_set() and bool(term)
+                return run.go(self._make(), leash, self._stop)
             except (Stale, LeadershipLost) as error:
+                if not self._ends(term):
+                    raise
                 log.info("the query of %s is over: %s", self._role, error)
                 return False
             except Exception as error:
                 if not term:
                     log.info("the query of %s has ended with its term: %s", self._role, error)
                     return False
-                if _CONCURRENT not in str(error):
+                restarts += 1
+                if _CONCURRENT not in str(error) or restarts > RESTARTS:
                     raise
                 log.warning(
                     "an earlier driver has written into the checkpoint of %s: the query starts again", self._role
                 )
         return False
 
+    def _ends(self, term: Term) -> bool:
+        """Whether the term ends soon, or this is stopped. A term that another one has followed does: it is the sink that hears
+        of the later one first where members may overlap. [waiting for ever: a sink that is used by another group under the same
+        role would keep this one leading and doing nothing]"""
+        end = time.monotonic() + DOUBT
+        while not self._stop.is_set() and not term.wait_lost(LOOK):
+            if time.monotonic() > end:
+                return False
+        return True
+
 
 class _Run:
     """One query in one term."""
 
-    def __init__(self, term: Term, sink: Sink, checkpoint: str | None) -> None:
+    def __init__(self, term: Term, sink: Sink) -> None:
         self.held: Final = Seat.of(term)
-        self._term, self._sink, self._root = term, sink, checkpoint
+        self._term, self._sink = term, sink
+        self._root: str | None = None
         self._started = threading.Event()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None
 
-    def go(self, writer: DataStreamWriter, leash: Leash, stop: threading.Event) -> None:
-        """Until the query has ended, for whatever reason; raises what it has failed by."""
-        if self._root is not None:
-            writer = writer.option("checkpointLocation", self._root)
-        leash.lasts(self._term.deadline_ns)
-        try:
-            query = self._query = writer.foreachBatch(self._deliver).start()
-        except BaseException:
-            leash.stopped()
-            raise
-        finally:
-            self._started.set()
-        while query.isActive and self._term and not stop.is_set():
-            leash.lasts(self._term.deadline_ns)
-            self._term.wait_lost(LOOK)
-        if not self._term:
-            leash.over()
-        while query.isActive:
-            self._end(query)
-        leash.stopped()
-        if self._error is not None:
-            raise self._error
-        if (failed := query.exception()) is not None and self._term:
+    def go(self, writer: DataStreamWriter, leash: Leash, stop: threading.Event) -> bool:
+        """Until the query has ended: by itself (True), or with the term or by `stop` (False). Raises what it has failed by."""
+        check_writer(writer)
+        self._term.check()
+        with leash.on(self._term):
+            try:
+                query = self._query = writer.foreachBatch(self._deliver).start()
+            finally:
+                self._started.set()
+            while query.isActive and self._term and not stop.is_set() and leash.error is None:
+                self._term.wait_lost(LOOK)
+            by_itself, failed = not query.isActive, self._error or leash.error
+            while query.isActive:
+                self._end(query)
+        if by_itself and failed is None:
+            failed = self._error or query.exception()
+        if failed is not None:
             raise failed
+        return by_itself
 
     def _end(self, query: StreamingQuery) -> None:
         """Spark's `stop` cancels the batch's jobs and waits for what of it runs in Python."""
@@ -249,7 +268,20 @@ class _Run:
             self._term.check()
             if self._root is None:
                 self._root = root_of(query)
-            deliver(self._sink, df, self.held, extent_of(df.sparkSession, self._root, str(query.id), batch))
+            extent = extent_of(df.sparkSession, self._root, str(query.id), batch)
+            # The check spares a publication that the next term would find; the sink decides.
+            deliver(self._sink, df, self.held, extent, check=self._term.check)
         except BaseException as error:
             self._error = self._error or error
             raise
+
+
+def check_writer(writer: object) -> None:
+    """Raises `ConfigError` for what is no `DataStreamWriter` of a session in this process."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    if not isinstance(writer, DataStreamWriter):
+        raise ConfigError(
+            f"make_query returned {writer!r:.80}: return a DataStreamWriter, which is not started, of a Spark session in this "
+            "process (not Spark Connect)"
+        )

@@ -6,59 +6,81 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from pares.runtime.clock import stopwatch
+from pares.runtime.term import Term
 
 _PROGRAM: Final = Path(__file__).with_name("watchdog.py")
 NOTHING: Final = 0
+LOOK: Final = 0.1
+"""Seconds between two words to the watchdog."""
 
 
 class Leash:
     """One watchdog. `grace`: seconds that a driver has after the end of its term; None: no watchdog, and all of this does
-    nothing."""
+    nothing. `error`: why the watchdog hears nothing any more, if that is so."""
 
     def __init__(self, grace: float | None) -> None:
         self._grace: Final = None if grace is None else int(grace * 1e9)
-        self._now = stopwatch
-        self._lock = threading.Lock()
         self._deadline = NOTHING
         self._process: subprocess.Popen[bytes] | None = None
+        self.error: OSError | None = None
 
-    def lasts(self, until: int) -> None:
-        """The term lasts up to `until`, if nothing prolongs it."""
-        if self._grace is not None:
-            self._say(until + self._grace)
+    @contextmanager
+    def on(self, term: Term) -> Generator[None, None, None]:
+        """While the body runs, the watchdog hears how long the term lasts; if the body still runs `grace` seconds after the
+        term's end, this process is killed.
 
-    def over(self) -> None:
-        """The term is over: from now on, if not before, the grace runs."""
-        if self._grace is not None and self._deadline:
-            self._say(min(self._deadline, self._now() + self._grace))
+        It hears it from a thread of its own. [from the one that runs the query: a query that takes minutes to start, or to
+        stop, in a term that lasts, would look like one that hangs] When a library holds the interpreter, that thread stands
+        still as all others do, and the last deadline that it has told of passes.
+        """
+        if self._grace is None:
+            yield
+            return
+        grace, over = self._grace, threading.Event()
+        self._say((term.deadline_ns or stopwatch()) + grace)  # 0: the term is over
+        thread = threading.Thread(target=self._follow, args=(term, grace, over), name="leash", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            if self.error is None:
+                self._say(NOTHING)
 
-    def stopped(self) -> None:
-        """There is nothing to watch any more."""
-        if self._deadline:
-            self._say(NOTHING)
+    def _follow(self, term: Term, grace: int, over: threading.Event) -> None:
+        try:
+            while not over.is_set():
+                if term.wait_lost(LOOK):
+                    self._say(min(self._deadline, stopwatch() + grace))
+                    over.wait()
+                elif until := term.deadline_ns:
+                    self._say(until + grace)
+        except OSError as error:
+            self.error = error
 
     def _say(self, deadline: int) -> None:
-        with self._lock:
-            self._deadline = deadline
-            for _ in range(2):
-                if self._process is None:
-                    self._process = self._start()
-                try:
-                    assert self._process.stdin is not None
-                    self._process.stdin.write(b"%d\n" % deadline)
-                    self._process.stdin.flush()
-                    return
-                except BrokenPipeError:
-                    self._end()  # somebody has killed it: a driver goes on with a new one, or not at all
-            raise OSError("the watchdog of this driver ends as soon as it is started")
+        self._deadline = deadline
+        for _ in range(2):
+            if self._process is None:
+                self._process = self._start()
+            try:
+                assert self._process.stdin is not None
+                self._process.stdin.write(b"%d\n" % deadline)
+                return
+            except BrokenPipeError:
+                self._end()  # somebody has killed it: a driver goes on with a new one, or not at all
+        raise OSError("the watchdog of this driver ends as soon as it is started")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # Unlike a child of a session's leader, it outlives what a terminal does to its group.
+        # A session of its own: so it outlives what a terminal does to the driver's group.
         command = [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
@@ -77,5 +99,4 @@ class Leash:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
-            self._end()
+        self._end()

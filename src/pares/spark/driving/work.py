@@ -22,7 +22,8 @@ from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.consumer import Consumer
 from pares.runtime.term import Term
 from pares.spark.driving import ranges
-from pares.spark.driving.once import check_once
+from pares.spark.driving.claims import Portion
+from pares.spark.driving.once import check_once, once
 from pares.spark.sinks.base import Seat, Sink, deliver
 from pares.spark.sinks.extents import OffsetExtent
 
@@ -45,9 +46,9 @@ class _Fields(NamedTuple):
 class Claimed(_Fields):
     """A range that this process has claimed: `(topic, partition, first, last, token, df)`.
 
-    `first`, `last`: offsets of its first record and of its last one (of a `RangedSource`: the last offset of the range);
-    `token`: of the term in which it was claimed, for a fence; `df`: its records, with the columns topic, partition, offset,
-    timestamp_ms, key, payload. Each action on `df` reads them again.
+    `first`, `last`: offsets of its first record and of its last one (of a `RangedSource` or a `dataset`: the last offset of the
+    range); `token`: of the term in which it was claimed, for a fence; `df`: its records, with the columns topic, partition,
+    offset, timestamp_ms, key, payload, or those of the `dataset`. Each action on `df` reads them again.
     """
 
     _batch: Batch
@@ -63,14 +64,16 @@ class Claimed(_Fields):
         return self._batch.term
 
     def publish(self, sink: Sink, transform: Callable[[DataFrame], DataFrame] | None = None) -> bool:
-        """Publishes what `transform` makes of the records (None: the records themselves), then the range is `done`.
+        """Publishes what `transform` makes of the records (None: the records themselves), then the range is `done`. `sink`: one
+        object for all ranges.
 
         Of a range that was given out again, `transform` is given only those records that are not published yet. False: all of
         them were. It is called once, in this process, and may be called for a part of the range.
 
         Promised with "at-least-once": of each record's rows, those of one driver are in the sink, and once, whichever of them
         die or freeze. Raises `Stale` and `LeadershipLost` when the partition is another consumer's by now, `ConfigError` before
-        an earlier range of the partition is done, and what the sink raises; the range is not done then.
+        an earlier range of the partition is done ("at-most-once": after a later one was published), and what the sink raises;
+        the range is not done then.
         """
         work, batch = self._work, self._batch
         work.check_turn(batch)
@@ -79,6 +82,7 @@ class Claimed(_Fields):
         last = sink.last(held)
         start, upto = batch.span.first, batch.span.next
         if last is not None and isinstance(last.extent, OffsetExtent):
+            work.check_not_passed(batch, last.extent)
             start = max(start, last.extent.next)
         published = False
         if start < upto:
@@ -137,7 +141,8 @@ class _Shared:
         self.lock: Final = threading.Lock()
         self.out: dict[str, list[Batch]] = {}
         """By role, in the order of their offsets: what was given out and is not done."""
-        self.opened: set[tuple[int, Seat]] = set()
+        self.opened: dict[str, tuple[Seat, list[Sink]]] = {}
+        """By role: the sinks that were opened in its newest term."""
         self.opening: Final = threading.Lock()
 
 
@@ -174,6 +179,19 @@ class _Work:
                 f"{batch!r} can't be done before {before[0]!r}: ranges of a partition are done in their order"
             )
 
+    def check_not_passed(self, batch: Batch, last: OffsetExtent) -> None:
+        """Where ranges may be published out of order, one whose turn has passed is not taken for one that is there already."""
+        span = batch.span
+        if self._in_order or last.next <= span.first or last == OffsetExtent(span.first, span.next):
+            return
+        with self._shared.lock:
+            out = batch in self._shared.out.get(batch.term.role, ())
+        if out:
+            raise ConfigError(
+                f"{batch!r} can't be published: the sink is at {last.next}, by a later range or from before a rewind; publish "
+                "ranges of a partition in their order"
+            )
+
     def finish(self, batch: Batch) -> None:
         with self._shared.lock:
             left = [other for other in self._shared.out.get(batch.term.role, ()) if other is not batch]
@@ -181,21 +199,24 @@ class _Work:
 
     def open(self, sink: Sink, held: Seat) -> None:
         """Once for each term and sink, before anything of that term is staged."""
-        key = (id(sink), held)
         with self._shared.opening:
-            if key not in self._shared.opened:
+            seat, sinks = self._shared.opened.get(held.role, (held, []))
+            sinks = sinks if seat == held else []
+            if not any(one is sink for one in sinks):
                 sink.open(held)
-                stays = {(one, seat) for one, seat in self._shared.opened if (one, seat[:2]) != (id(sink), held[:2])}
-                self._shared.opened = stays | {key}
+                self._shared.opened[held.role] = held, [*sinks, sink]
 
     def frame(self, batch: Batch, start: int) -> DataFrame:
         """The records of the batch from offset `start` on."""
         first, spark, number = batch.records[0], self._spark, batch.partition
+        if isinstance(first, Portion):
+            return self._once(first.dataset.frame(max(start, first.offset), batch.span.next))
         if not isinstance(first, ranges.Ranged):
             import pyarrow as pa
 
             records = [record for record in batch.records if record.offset >= start]
-            return spark.createDataFrame(pa.Table.from_batches([ranges.table_of(batch.topic, number, records)]))
+            rows = ranges.table_of(batch.topic, number, records)
+            return self._once(spark.createDataFrame(pa.Table.from_batches([rows])))
         cuts = _cut(max(start, first.offset), batch.span.next, self._tasks or _tasks_of(spark))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -203,11 +224,14 @@ class _Work:
                 for place in rows.column(0).to_pylist():
                     yield from ranges.read(first, number, *cuts[place])
 
-        return spark.range(0, len(cuts), 1, len(cuts)).mapInArrow(run, ranges.COLUMNS)
+        return self._once(spark.range(0, len(cuts), 1, len(cuts))).mapInArrow(run, ranges.COLUMNS)
+
+    def _once(self, df: DataFrame) -> DataFrame:
+        return df if self._in_order else df.mapInArrow(once, df.schema)
 
 
 def _last(batch: Batch) -> int:
-    return batch.span.next - 1 if isinstance(batch.records[0], ranges.Ranged) else batch.last
+    return batch.span.next - 1 if isinstance(batch.records[0], ranges.Ranged | Portion) else batch.last
 
 
 def _cut(first: int, upto: int, parts: int) -> list[tuple[int, int]]:

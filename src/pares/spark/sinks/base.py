@@ -13,7 +13,7 @@ the fence first: from then on it could not be published any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pares.core.errors import ParesError, Stale
@@ -59,8 +59,8 @@ class Sink(Protocol):
     """
 
     def open(self, held: Seat) -> None:
-        """Shuts earlier terms out, and removes what they, and this one, have staged and not published. Raises `Stale` if a
-        later one has passed."""
+        """Shuts earlier terms out, and removes what they have staged and not published; it may remove what this one has. Raises
+        `Stale` if a later one has passed."""
         ...
 
     def last(self, held: Seat) -> Published | None:
@@ -72,24 +72,29 @@ class Sink(Protocol):
         ...
 
     def publish(self, staged: Staged) -> bool:
-        """Makes a staged batch visible. False: it was there already, and what was staged is removed. Raises `Stale`,
-        `NotContiguous`, and what the store raises; nothing is published then."""
+        """Makes a staged batch visible. False: it was there already, and what was staged is removed, now or by a later term's
+        `open`. Raises `Stale`, `NotContiguous`, and what the store raises; nothing is published then."""
         ...
 
-    def forget(self, held: Seat) -> None:
-        """In the term of `held`: the next batch may begin anywhere. For an administrator, who has seen to it that no rows come
+    def forget(self, held: Held) -> None:
+        """In the term `held`: the next batch may begin anywhere. For an administrator, who has seen to it that no rows come
         twice or are missing. Rows stay. Raises `Stale`."""
         ...
 
 
-def deliver(sink: Sink, df: DataFrame, held: Seat, extent: Extent) -> bool:
-    """Stages and publishes a batch; one that is there already is not even staged. Whether it was published now."""
+def deliver(
+    sink: Sink, df: DataFrame, held: Seat, extent: Extent, *, check: Callable[[], object] = lambda: None
+) -> bool:
+    """Stages and publishes a batch; one that is there already is not even staged. `check`: called between the two, and may
+    raise. Whether it was published now."""
     last = sink.last(held)
     if last is not None and last.token > held.token:
         raise Stale(held.token, last.token)
     if not follows(extent, last):
         return False
-    return sink.publish(sink.stage(df, held, extent))
+    ready = sink.stage(df, held, extent)
+    check()
+    return sink.publish(ready)
 
 
 class Store(Protocol):

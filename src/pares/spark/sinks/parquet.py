@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pares.core.errors import ConfigError, ParesError, Stale
+from pares.fence.base import Held
 from pares.fence.file import Commit, FileFence
 from pares.fence.file import Store as ManifestStore
 from pares.spark.sinks.base import Incomplete, Seat, Staged, staged
@@ -77,9 +78,8 @@ class ParquetSink:
             newest = self.fence.last(held.role, held.seat)
             last = _last(newest)
             if newest is not None and newest.token > held.token:
-                raise Stale(
-                    held.token, newest.token
-                )  # before it is asked where the batch begins: it begins too early by now
+                # Before it is asked where the batch begins: it begins too early by now.
+                raise Stale(held.token, newest.token)
             if not follows(staged.extent, last):
                 return False
             if (rows := sum(map(_rows, files))) != staged.rows:
@@ -99,7 +99,7 @@ class ParquetSink:
             self.fence.check(held)
             raise
 
-    def forget(self, held: Seat) -> None:
+    def forget(self, held: Held) -> None:
         self.fence.commit(held, {_LAST: None})
 
     # For readers -----------------------------------------------------------------------------------------------------

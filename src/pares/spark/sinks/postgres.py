@@ -14,6 +14,7 @@ from pares.core.errors import CapabilityError
 from pares.fence.sql import SqlFence
 from pares.spark.sinks.base import Seat, Store
 from pares.spark.sinks.sql import STAGED, SqlSink, quoted_column
+from pares.spark.sinks.values import as_json, is_json, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,11 +25,12 @@ _MAKE: Final = 0x7061726573  # an advisory lock's number
 class PostgresSink(SqlSink):
     """Publishes batches to a table of PostgreSQL, behind a fence. See `pares.spark.sinks.base.Sink` for what is promised.
 
-    `conninfo`: as psycopg takes it, a URL or `key=value` words; executors connect by it too. `table`: the user's own, which has
-    the query's columns by their names. `group`: keeps groups that write to one database apart, as `SqlFence` says; or a `fence`
-    that is used elsewhere, too.
+    `conninfo`: as psycopg takes it, a URL or `key=value` words; executors connect by it too. `table`: the user's own, spelled
+    as the database has it, which has the query's columns by their names. `group`: keeps groups that write to one database
+    apart, as `SqlFence` says; or a `fence` that is used elsewhere, too.
 
-    Lists become arrays, structures and maps `jsonb`. Raises `CapabilityError` without psycopg, and what psycopg raises.
+    Lists become arrays; structures, maps, and lists of them `jsonb`. Raises `CapabilityError` without psycopg, and what psycopg
+    raises.
     """
 
     mark = "%%(%s)s"
@@ -73,15 +75,23 @@ class PostgresSink(SqlSink):
 
 def _write(conninfo: str, staging: str, head: tuple[Any, ...], batches: Iterable[pa.RecordBatch]) -> int:
     import psycopg
-    from psycopg.types.json import Jsonb
 
     rows = 0
     with psycopg.connect(conninfo) as connection, connection.cursor() as cursor:
         for batch in batches:
             names = ", ".join([*STAGED, *map(quoted_column, batch.schema.names)])
-            columns = [column.to_pylist() for column in batch.columns]
+            columns = [_kept(column) for column in batch.columns]
             with cursor.copy(f"COPY {staging} ({names}) FROM STDIN".encode()) as copy:
                 for row in zip(*columns, strict=True):
-                    copy.write_row((*head, *(Jsonb(value) if isinstance(value, dict) else value for value in row)))
+                    copy.write_row((*head, *row))
             rows += batch.num_rows
     return rows
+
+
+def _kept(column: pa.Array) -> list[Any]:
+    from psycopg.types.json import Jsonb
+
+    found = values(column)
+    if not is_json(column.type):
+        return found
+    return [None if value is None else Jsonb(value, dumps=as_json) for value in found]

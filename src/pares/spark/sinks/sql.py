@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError
+from pares.fence.base import Held
 from pares.fence.sql import SqlFence
 from pares.spark.sinks.base import Incomplete, Seat, Staged, Store, staged
 from pares.spark.sinks.extents import Extent, Published, decoded, encoded, follows
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
+_LONGEST: Final = 50
+"""Of a fence's table: names end in `_batches`, and PostgreSQL cuts off what is beyond 63."""
 KEPT: Final = 1000
 """Batches of a seat that are listed: those before them are forgotten one by one."""
 _BATCHES: Final = (
@@ -49,6 +52,8 @@ class SqlSink:
             raise ConfigError(f"{table!r} can't name a sink's table: use letters, digits and _, or schema.table")
         if fence is not None and group is not None:
             raise ConfigError("give the sink a fence, or a group for one of its own, and not both")
+        if fence is not None and len(fence.table.rpartition(".")[2]) > _LONGEST:
+            raise ConfigError(f"the fence's table {fence.table!r} has too long a name: {_LONGEST} characters at most")
         self.table: Final = table
         self.fence: Final = fence if fence is not None else SqlFence(group=group)
         self.target, self.staging, self.batches = map(
@@ -101,7 +106,7 @@ class SqlSink:
             connection.execute(f"DELETE FROM {self.staging} WHERE pares_part IN ({marks})", row)
             return new
 
-    def forget(self, held: Seat) -> None:
+    def forget(self, held: Held) -> None:
         with self.transaction() as connection:
             self.fence.check(connection, held)
             if self._has(connection, self.batches):
@@ -139,7 +144,7 @@ class SqlSink:
         row = {f"p{number}": part for number, part in enumerate(staged.parts)}
         return ", ".join(self.mark % name for name in row) or "NULL", row
 
-    def _key(self, held: Seat) -> dict[str, Any]:
+    def _key(self, held: Held) -> dict[str, Any]:
         return {"group_name": self.fence.group or "", "role": held.role, "seat": held.seat, "target": self.table}
 
     def _seat(self, held: Seat) -> dict[str, Any]:

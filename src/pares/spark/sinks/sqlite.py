@@ -7,7 +7,6 @@ the guard's watchdog, say); a database with a server ends such a transaction by 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -19,6 +18,7 @@ from pares.core.errors import ConfigError
 from pares.fence.sql import SqlFence
 from pares.spark.sinks.base import Seat, Store
 from pares.spark.sinks.sql import STAGED, SqlSink, quoted_column
+from pares.spark.sinks.values import as_json, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +33,8 @@ class SqliteSink(SqlSink):
     `file`: its path. `table`: the user's own, which has the query's columns by their names. `group`: keeps groups that write to
     one file apart, as `SqlFence` says; or a `fence` that is used elsewhere, too. `timeout`: seconds to wait for other writers.
 
-    Times are kept as text in UTC (ISO 8601), dates and decimals as text, lists and structures as JSON. Raises `ConfigError` for
-    a file that is not there, and what sqlite3 raises.
+    Times are kept as text in UTC (ISO 8601), dates and decimals as text, lists, maps and structures as JSON. Raises
+    `ConfigError` for a file that is not there, and what sqlite3 raises.
     """
 
     mark = ":%s"
@@ -82,7 +82,7 @@ def _write(file: str, staging: str, timeout: float, head: tuple[Any, ...], batch
         for batch in batches:
             names = [*STAGED, *map(quoted_column, batch.schema.names)]
             statement = f"INSERT INTO {staging} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-            columns = [map(kept, column.to_pylist()) for column in batch.columns]
+            columns = [map(kept, values(column)) for column in batch.columns]
             connection.executemany(statement, ((*head, *row) for row in zip(*columns, strict=True)))
             rows += batch.num_rows
         connection.execute("COMMIT")
@@ -98,5 +98,5 @@ def kept(value: Any) -> Any:
     if isinstance(value, date | Decimal):
         return str(value)
     if isinstance(value, list | dict | tuple):
-        return json.dumps(value, default=lambda other: kept(other) if not isinstance(other, bytes) else other.hex())
+        return as_json(value)
     return value
