@@ -74,6 +74,12 @@ with Leash(1.0) as leash:
     with leash.on(ended()):
         pass
     time.sleep(1.5)
+    with leash.on(renewing := term(1.0)):
+        os.kill(leash._process.pid, signal.SIGSTOP)  # the watchdog is the one that stands still
+        renewing._renew(stopwatch() + 10**12)
+        time.sleep(2.5)
+        os.kill(leash._process.pid, signal.SIGCONT)
+        time.sleep(0.3)
 with Leash(None) as leash, leash.on(ended()):
     pass
 say("ended")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pyarrow as pa
 import pytest
+from rounds import play
 from sink_tools import ROLE, Query, Rows, frame
 
 from pares.core.errors import Stale
@@ -125,3 +126,12 @@ def test_values_of_all_kinds(place: Place) -> None:
     given: Any = Rows([batch], batch.schema.names)
     assert deliver(sink, given, held, FIRST)
     assert place.ask(f"SELECT {', '.join(row)} FROM kinds") == [tuple(row.values())]
+
+
+@pytest.mark.processes
+def test_processes_that_are_killed_and_frozen_publish_each_row_once(postgres: Postgres) -> None:
+    place = Place(postgres)
+    place.ask("DROP TABLE rows")
+    found = play(place.url, 2, 2, naive=False)
+    assert (found.doubled, found.lost) == (0, 0)
+    assert found.batches >= 4

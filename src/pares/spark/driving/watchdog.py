@@ -31,16 +31,18 @@ def watch(driver: int) -> None:
     deadline, buffer = 0, b""
     while os.getppid() == driver:
         left = (deadline - now_ns()) / 1e9 if deadline else LOOK
-        if left <= 0:
-            say(f"driver {driver} has not stopped its query in time after the end of its term, and is killed")
-            os.kill(driver, signal.SIGKILL)
-            return
-        if select.select([0], [], [], min(left, LOOK))[0]:
+        if select.select([0], [], [], max(0.0, min(left, LOOK)))[
+            0
+        ]:  # first: this process may be the one that stood still
             received = os.read(0, 4096)
             if not received:
                 return
             *lines, buffer = (buffer + received).split(b"\n")
             deadline = int(lines[-1]) if lines else deadline
+        elif left <= 0:
+            say(f"driver {driver} has not stopped its query in time after the end of its term, and is killed")
+            os.kill(driver, signal.SIGKILL)
+            return
 
 
 def say(text: str) -> None:

@@ -111,7 +111,7 @@ def work(
     Ends as `Consumer.batches` does. Several threads may iterate. `spark`: the session (None: the one that is there, or one that
     is started here); `timeout`: seconds to wait for a range; `tasks`: in how many parts executors read one (None: two for each
     core that Spark says it has). What was claimed by a topic's name comes through this process, in batches of the consumer's
-    size; ranges of a `RangedSource` are read by the executors.
+    size; ranges of a `RangedSource`, and parts of a `dataset`, are read by the executors.
 
     Raises `ConfigError` for "at-most-once" in a session that may repeat tasks; what `Consumer.batches` raises.
     """
