@@ -1,16 +1,15 @@
-"""A guarded driver, for tests with real processes; it freezes itself where it is told.
+"""A guarded driver, for tests with real processes; it stands still where it is told.
 
     python guarded_driver.py LEDGER FOLDER SINK NAME BATCH
 
 It reads the text files of FOLDER/source, one a batch, with the checkpoint FOLDER/checkpoint, and publishes the lines to the
 table `lines` of SINK: a file of SQLite, or the URL of a PostgreSQL. When it has staged batch number BATCH, and is about to
-publish it, it stops itself with SIGSTOP, once. A line on its standard output for each thing that happens.
+publish it, it waits for a line on its standard input, once. [stopping itself by a signal: the thread that sends it may go on
+for a while, into the transaction] A line on its standard output for each thing that happens.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from typing import Any
 
@@ -39,8 +38,7 @@ class Freezes:
         if extent.batch == self.freeze_at:
             self.freeze_at = -1
             say("staged", extent.batch, token)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            say("woke")
+            sys.stdin.readline()
         above: Any = super()
         try:
             published = above.publish(staged)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)
 class Driver:
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, str(PROGRAM), *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def until(self, word: str) -> list[str]:
         """Waits until it says this, and returns the other words of that line."""
@@ -40,19 +40,25 @@ class Driver:
         raise AssertionError(f"it ended without saying {word}")
 
     def frozen(self) -> int:
-        """Waits until it is; the token by which it has staged."""
+        """Freezes it when it has staged; the token by which it has."""
         token = int(self.until("staged")[1])
+        os.kill(self.process.pid, signal.SIGSTOP)
         os.waitpid(self.process.pid, os.WUNTRACED)
         return token
 
     def thaw(self) -> None:
         os.kill(self.process.pid, signal.SIGCONT)
+        assert self.process.stdin is not None
+        self.process.stdin.write("go on\n")
+        self.process.stdin.flush()
 
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)
+        assert self.process.stdin is not None
         assert self.process.stdout is not None
+        self.process.stdin.close()
         self.process.stdout.close()
 
 
@@ -108,6 +114,7 @@ def test_one_is_frozen_and_one_is_killed_between_staging_and_publishing(tmp_path
     play(tmp_path, str(place), SqliteSink(place, "lines"), look)
 
 
+@pytest.mark.brokers
 def test_the_same_on_postgres(postgres: Any, tmp_path: Path) -> None:
     import psycopg
 
