@@ -28,9 +28,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from pares.core import reasons
-from pares.core.claims.appetite import Appetite
 from pares.core.claims.duties import EAGER
-from pares.core.claims.pace import Pace
+from pares.core.claims.fitness.appetite import Appetite
+from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placement import Targets, place
 from pares.core.claims.silence import NEVER, Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
@@ -180,8 +180,6 @@ class Moves:
     def takes(self, world: World, now: int) -> list[Take]:
         """The seats to claim now."""
         me = world.members[self.me]
-        if self._most_seem_dead(world, now):
-            return []
         most = self._at_most(world, now)
         if most == 0:
             return []
@@ -203,22 +201,11 @@ class Moves:
         """How many seats this member may claim now (R18)."""
         if len(world.members) <= EAGER:
             return len(world.seats)
-        most = self._appetite.left(now, -(-len(world.seats) // len(world.members)), len(world.seats))
+        share, late = -(-len(world.seats) // len(world.members)), now < self._watches.late_until(world, now)
+        most = self._appetite.left(now, share, len(world.seats), late=late)
         if most < len(world.seats):
             self.wakes.append(max(now + 1, self._appetite.more_at))
         return most
-
-    def _most_seem_dead(self, world: World, now: int) -> bool:
-        """Whether most of a large group are overdue while this member is late itself: for all that it can tell they are no more
-        dead than it is (R18)."""
-        until = self._watches.late_until(world, now)
-        if now >= until or len(world.members) <= EAGER:
-            return False
-        there = sum(1 for id, m in world.members.items() if not m.administrator and id not in world.unready)
-        if 2 * len(self.crew) >= there:
-            return False
-        self.wakes.append(until)
-        return True
 
     def _takes_free(self, world: World, me: MemberState, now: int, most: int) -> list[Take]:
         target = self.target(world, now)

@@ -105,8 +105,8 @@ class Pace:
         return self._inside > 0
 
     def unhurried(self, now: int, session: int) -> bool:
-        """Whether its last trip was well inside the lease, if it has made one, and no lease ran out for a session."""
-        return (self.trip is None or self._inside > 0) and not self._ran_out_at > now - session
+        """Whether its last trip was well inside the lease, and no lease ran out for a session."""
+        return self._inside > 0 and self._ran_out_at <= now - session
 
     @property
     def slow_until(self) -> int | None:

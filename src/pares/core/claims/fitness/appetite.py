@@ -1,10 +1,10 @@
 """How many seats a member claims at once, where its machine or its ledger may be too slow for more (R18).
 
-Each claim, and what follows from it, costs every member of the group a little. Where members are as slow as their session just
-allows, a burst of claims makes all of them too slow: leases run out, what is lost is claimed again at once, and that is the next
-burst. So a member whose last round trip was not well inside its lease, and one that has just lost a lease, begins with a
-small part of its fair share a session, and takes twice as much after each session in which its trips were well inside; until
-that is everything there is. Members of a group as small as `EAGER` are not enough to do that to one another.
+Each claim, and what follows from it, costs every member of the group a little. Where members are as slow as their session
+just allows, a burst of claims makes all of them too slow: leases run out, what is lost is claimed again at once, and that is
+the next burst. So a member whose last round trip was not well inside its lease, and one that has just lost a lease, begins
+with a small part of its fair share a session, and takes twice as much after each session in which its trips were well inside;
+until that is everything there is. Members of a group as small as `EAGER` are not enough to do that to one another.
 [a machine that is too slow for a moment keeps a large group busy with itself for ever: each session a thousand terms begin
 and run out]
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.core.claims.pace import Pace
+from pares.core.claims.fitness.pace import Pace
 from pares.core.lease import MS
 
 FIRST_PART: Final = 8
@@ -32,9 +32,10 @@ class Appetite:
         """When this session of its began, and how much it has taken in it."""
         self._taken = 0
 
-    def left(self, now: int, share: int, seats: int) -> int:
-        """How many more it may claim now. `share`: seats, of so many, that each would hold if all that are in the group lived."""
-        if not self._pace.unhurried(now, self._session):
+    def left(self, now: int, share: int, seats: int, *, late: bool) -> int:
+        """How many more it may claim now. `share`: seats, of so many, that each would hold if all that are in the group lived;
+        `late`: its own record was overdue lately."""
+        if late or not self._pace.unhurried(now, self._session):
             if self._doublings != 0 or now >= self.more_at:
                 self._begin(0, now)
         elif self._doublings is None:
