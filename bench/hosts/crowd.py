@@ -204,9 +204,10 @@ def perform(url: str, session: str, roles: str, first: str, count: str, name: st
                 known.add(term.token)
                 tell("lead", role, stopwatch(), member.name)
         for event in events:
-            word = WORDS.get(type(event))
-            if word is not None and not (word == "lead" and event.token in known):
-                tell(word, event.role, stopwatch(), member.name)
+            if isinstance(event, pares.Acquired | pares.Revoked | pares.Fenced):
+                word = WORDS[type(event)]
+                if word != "lead" or event.token not in known:
+                    tell(word, event.role, stopwatch(), member.name)
 
     def begin() -> None:
         for number in range(int(first), int(first) + int(count)):
