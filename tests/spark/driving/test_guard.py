@@ -202,13 +202,12 @@ def test_a_term_that_ended_while_a_batch_was_staged_publishes_nothing_though_nob
     published = list[int]()
     sink.before = lambda staged: published.append(staged.held.token)
     with FakeMember(roles=["r"]) as me:
-        me.lead("r")
+        first = me.lead("r")
         sink.then = lambda: None if second else me.fence("r")
         second = list[int]()
         with guard(me, "r") as guarded:
             guarded.start(place.now, sink)
-            while me.holds("r"):
-                pass
+            assert first.wait_lost(PATIENCE)
             assert place.seen() == []
             second.append(1)
             term = me.lead("r")

@@ -188,6 +188,13 @@ def test_at_most_once_a_range_whose_turn_has_passed_is_refused_and_not_taken_for
     assert numbers(sink) == list(range(10, 20))
 
 
+def test_a_path_that_executors_would_look_for_elsewhere_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="absolute path"):
+        RangedSource("sqlite:///work.db", "orders")
+    with contextlib.closing(RangedSource(url, "orders")) as source:
+        assert source.end(0) == RECORDS
+
+
 class Attempt:
     def __init__(self, number: int) -> None:
         self.number = number

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.errors import LedgerGap
+from pares.core.errors import ConfigError, LedgerGap
+from pares.ledger.registry import path_of
 from pares.ledger.sources import Fetched, Record, Source, open_source
 from pares.runtime.config.numbers import whole
 
@@ -44,12 +46,15 @@ class RangedSource:
         topic = RangedSource("kafka://localhost:9092", "orders", rows=1_000_000)
         with pares.Consumer(url, group="billing", topics=[topic]) as consumer: ...
 
-    `url`, `topic`, `options`: as of `pares.ledger.sources.open_source`; executors open it too, by the same URL. `rows`: offsets
-    in a range, at most. Close it after the consumer. Raises as `open_source`.
+    `url`, `topic`, `options`: as of `pares.ledger.sources.open_source`; executors open it too, by the same URL, so a file's
+    path in it is an absolute one. `rows`: offsets in a range, at most. Close it after the consumer. Raises as `open_source`.
     """
 
     def __init__(self, url: str, topic: str, *, rows: int = 100_000, options: Mapping[str, Any] | None = None) -> None:
         self._rows = whole("rows", rows, 1, MOST)
+        path = path_of(url)
+        if path is not None and not Path(path).is_absolute():
+            raise ConfigError(f"{url}: executors run elsewhere: name {path!r} by its absolute path")
         self._url, self._options = url, dict(options or {})
         self._source: Source = open_source(url, topic, **self._options)
 
