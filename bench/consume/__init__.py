@@ -1,0 +1,1 @@
+"""Consumers, measured on a real Kafka beside what one would use instead."""

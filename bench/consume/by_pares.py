@@ -1,0 +1,71 @@
+"""A worker by pares: whole partitions at least once or at most once, ranges, keys."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pares
+from bench.consume.plan import Plan
+from bench.consume.work import Work
+from bench.part import tell
+from bench.worker import Blind
+from pares.ledger import open_source
+from pares.ledger.sources import Fetched
+from pares.runtime.clock import stopwatch
+
+
+class Watched:
+    """A source that tells when a partition's records are asked for: the consumer has the partition, and goes on with it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._last: dict[int, int] = {}
+
+    def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
+        now = stopwatch()
+        # An idle consumer looks 20 times a second: after a longer pause the partition was somebody else's.
+        if now - self._last.get(partition, 0) > 300_000_000:
+            tell("lead", partition, now)
+        self._last[partition] = now
+        return self._source.fetch(partition, offset, max_records=max_records, max_bytes=max_bytes, timeout=timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def consume(plan: Plan, work: Work) -> None:
+    ledger: Any = pares.open(plan.log)
+    source: Any = open_source(plan.source, plan.topic)
+    claim: Any = plan.way if plan.way in ("ranges", "keys") else "partitions"
+    order: Any = "partition" if plan.concurrency == 1 else "key"
+    consumer = pares.Consumer(
+        ledger if plan.proof else Blind(ledger),
+        group=plan.group,
+        topics=[Watched(source) if plan.first_fetch else source],
+        name=plan.name,
+        claim=claim,
+        delivery="at-most-once" if plan.way == "once" else "at-least-once",
+        batch=plan.batch,
+        concurrency=plan.concurrency,
+        order=order,
+        session=plan.session,
+    )
+    work.holding = consumer.load
+    tell("ready", "-", stopwatch())
+    work.go.wait()
+    closing = threading.Thread(target=lambda: work.over.wait() and consumer.close(), daemon=True)
+    closing.start()
+    if plan.concurrency > 1:
+        consumer.run(lambda record: work.one((record.offset, record.timestamp_ms, record.key, record.payload)))
+    elif plan.handler_ms:
+        for record in consumer.records():
+            work.one((record.offset, record.timestamp_ms, record.key, record.payload))
+            record.done()
+    else:
+        for batch in consumer.batches():
+            work.batch((record.offset, record.timestamp_ms, record.key, record.payload) for record in batch.records)
+            batch.done()
+    closing.join()
+    source.close()
+    ledger.close()
