@@ -36,10 +36,14 @@ async def run(plan: dict[str, Any], go: threading.Event, over: threading.Event) 
     from pyrallel_consumer.consumer import PyrallelConsumer
 
     counts = [0, 0]
-    pause, trace = plan["handler_ms"] / 1000, open(plan["trace"], "ab", buffering=0) if plan["trace"] else None
+    pause = plan["handler_ms"] / 1000
+    trace = open(plan["trace"], "ab", buffering=0) if plan["trace"] else None  # noqa: SIM115
 
     async def handle(item: Any) -> None:
         began = stopwatch()
+        if not counts[1]:
+            counts[1] = began
+            tell("did", "-", began, 0)
         if pause:
             await asyncio.sleep(pause)
         if trace is not None:

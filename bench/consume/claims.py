@@ -8,12 +8,13 @@ from __future__ import annotations
 import statistics
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pares
 from bench.cases import Row, spread
-from bench.consume.crew import Crew
+from bench.consume.crew import Crew, Led
 from bench.consume.plan import NAMES, Way
 from bench.consume.stage import broker, filled, topic
 from bench.on_kafka import url
@@ -144,19 +145,24 @@ def killed(crew: Crew, rounds: int) -> list[float]:
         lost = {partition for partition, worker in owners.items() if worker == dead}
         if len(lost) != PARTITIONS // 2:
             raise TimeoutError(f"{crew.way}: {dead} has {sorted(lost)} by what was told, and {crew.holds} by its count")
-        at, heard = crew.lose(dead), len(crew.led)
-        again: dict[int, int] = {}
-
-        def taken() -> bool:
-            for led in crew.led[heard:]:
-                if led.partition in lost and led.at > at and led.worker != dead:
-                    again.setdefault(led.partition, led.at)
-            return again.keys() == lost
-
-        crew.until("all taken over", taken)
-        found.append((max(again.values()) - at) / 1e6)
+        at = crew.lose(dead)
+        crew.until("all taken over", partial(is_led, crew, lost, at))
+        found.append((max(first_led(crew.led, lost, at).values()) - at) / 1e6)
         crew.add(f"n{number}").say("go")
     return found
+
+
+def first_led(told: Iterable[Led], partitions: set[int], since: int) -> dict[int, int]:
+    """When each of these partitions was begun with for the first time after that."""
+    found: dict[int, int] = {}
+    for led in sorted(told, key=lambda led: led.at):
+        if led.partition in partitions and led.at > since:
+            found.setdefault(led.partition, led.at)
+    return found
+
+
+def is_led(crew: Crew, partitions: set[int], since: int) -> bool:
+    return first_led(crew.led, partitions, since).keys() == partitions
 
 
 def takeovers(kafka: Kafka, rounds: int) -> Iterator[Row]:

@@ -20,9 +20,9 @@ class Handled(NamedTuple):
 
 
 class Order(NamedTuple):
-    """`distinct`: records that were handled at all; `repeated`: times that one was, beyond the first; `overtaken`: records whose
-    handler began although one before it in its key had not ended, or had not begun; `together`: how many of those ran while
-    another handler of the same key did."""
+    """`distinct`: records that were handled at all; `repeated`: times that one was, beyond the first; `overtaken`: records
+    whose handler began before that of an earlier record of the key had ended; `together`: records whose handler began while
+    another one of the key ran."""
 
     distinct: int
     repeated: int

@@ -95,5 +95,6 @@ def share_from_the_start(kafka: Kafka, group: str) -> None:
     client: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
     entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
-    for done in AdminClient(client).incremental_alter_configs([resource]).values():
+    admin = AdminClient(client)
+    for done in admin.incremental_alter_configs([resource]).values():
         done.result(30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 Line = list[tuple[int, int]]
 """(nanoseconds, records so far) of one worker, both rising."""
@@ -44,7 +45,7 @@ def standstill(line: Line, since: int, until: int) -> float:
     """The longest time in seconds between two points of a worker's line, in that time."""
     inside = [at for at, _ in line if since < at < until]
     points = [since, *inside, until]
-    return max(after - before for before, after in zip(points, points[1:], strict=False)) / 1e9
+    return max(after - before for before, after in pairwise(points)) / 1e9
 
 
 def slope(points: list[tuple[float, float]]) -> float:

@@ -1,8 +1,8 @@
 """What all workers do, whatever shares the work out: look at records, take their time, and tell how far they have come.
 
 Lines out, beside those of `bench.part`: `ready - NS`; `holds - NS N` when the number of partitions (or slots) that it has
-changes; `lead PARTITION NS` and `lost PARTITION NS` where that is asked for; `did - NS N`, records so far, every tick in which
-there were some. NS of `did` is when the last of them was done.
+changes; `lead PARTITION NS` where that is asked for; `did - NS N`, records so far, with the first record (N is 0 then) and after
+every tick in which some were done. NS is when the last of them was done.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Work:
         self.over = threading.Event()
         self.holding: Callable[[], int] = lambda: self.held
         self.held = 0
+        self._began = False
         self._count = 0
         self._last = 0
         self._lock = threading.Lock()
@@ -41,6 +42,7 @@ class Work:
     def batch(self, records: Iterable[Seen]) -> None:
         """The work on records that are handed over together."""
         count = 0
+        self._begins()
         handler, trace = self.plan.handler_ms, self._trace
         for record in records:
             count += 1
@@ -56,6 +58,7 @@ class Work:
     def one(self, record: Seen) -> None:
         """The work on one record."""
         _, _, key, payload = record
+        self._begins()
         began = stopwatch()
         time.sleep(self.plan.handler_ms / 1000)
         if self._trace is not None:
@@ -63,6 +66,12 @@ class Work:
             # One write of a short row at the end of the file: all of it, or, in a process that is killed, none.
             self._trace.write(ROW.pack(number, _NUMBER.unpack_from(payload or bytes(8))[0], began, stopwatch()))
         self.did(1)
+
+    def _begins(self) -> None:
+        """The first record is there."""
+        if not self._began:
+            self._began = True
+            tell("did", "-", stopwatch(), 0)
 
     def did(self, count: int) -> None:
         with self._lock:

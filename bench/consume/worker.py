@@ -10,20 +10,30 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 
 import msgspec
 
-from bench.consume import by_group, by_pares, by_share
 from bench.consume.plan import GROUPS, Plan
 from bench.consume.work import Work
 from bench.part import play
 
 
+def _way_of(plan: Plan) -> Callable[[Plan, Work], None]:
+    """What a worker has no need of it does not import: older clients have no share groups."""
+    if plan.way in GROUPS:
+        from bench.consume.by_group import consume
+    elif plan.way == "share":
+        from bench.consume.by_share import consume
+    else:
+        from bench.consume.by_pares import consume
+    return consume
+
+
 def main() -> None:
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
     work = Work(plan)
-    consume = by_group.consume if plan.way in GROUPS else by_share.consume if plan.way == "share" else by_pares.consume
-    worker = threading.Thread(target=consume, args=(plan, work))
+    worker = threading.Thread(target=_way_of(plan), args=(plan, work))
     worker.start()
 
     def leave() -> None:
