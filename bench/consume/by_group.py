@@ -72,8 +72,8 @@ class Worker:
 
     def run(self) -> None:
         consumer, work, plan = self._consumer, self._work, self._plan
+        work.ready()
         consumer.subscribe([plan.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
-        tell("ready", "-", stopwatch())
         while not work.over.is_set():
             if not self._gone and work.go.is_set():
                 self._gone = True

@@ -37,6 +37,7 @@ class Watched:
 def consume(plan: Plan, work: Work) -> None:
     ledger: Any = pares.open(plan.log)
     source: Any = open_source(plan.source, plan.topic)
+    work.ready()
     claim: Any = plan.way if plan.way in ("ranges", "keys") else "partitions"
     order: Any = "partition" if plan.concurrency == 1 else "key"
     consumer = pares.Consumer(
@@ -52,7 +53,6 @@ def consume(plan: Plan, work: Work) -> None:
         session=plan.session,
     )
     work.holding = consumer.load
-    tell("ready", "-", stopwatch())
     work.go.wait()
     closing = threading.Thread(target=lambda: work.over.wait() and consumer.close(), daemon=True)
     closing.start()

@@ -13,8 +13,6 @@ from confluent_kafka import ShareConsumer
 from bench.consume.by_group import seen
 from bench.consume.plan import Plan
 from bench.consume.work import Work
-from bench.part import tell
-from pares.runtime.clock import stopwatch
 
 FEW = 10
 
@@ -28,7 +26,7 @@ def settings_of(plan: Plan) -> dict[str, Any]:
 def consume(plan: Plan, work: Work) -> None:
     consumer = ShareConsumer(settings_of(plan))
     consumer.subscribe([plan.topic])
-    tell("ready", "-", stopwatch())
+    work.ready()
     work.go.wait()
     while not work.over.is_set():
         messages = consumer.poll(0.2)

@@ -47,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True):
     """A file for what each record's handler did and when (`bench.consume.order`)."""
     first_fetch: bool = False
     """Tell of each partition when the worker asks for its records for the first time."""
+    waits: bool = False
+    """Join the group only when told to."""
     tick: float = 0.05
     """Seconds between two tellings of how far it has come."""
 

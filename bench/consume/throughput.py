@@ -1,8 +1,8 @@
 """Records of 1 KB that workers can look at in a second, beside a plain consumer group, a share group and pyrallel-consumer.
 
 A topic with 8 partitions is filled first. Each run has workers in a new group, which is settled before they ask for
-records; all ways come in turn, and the turns are repeated. A rate is that of `timeline.steady`. Workers do nothing with a record but look
-at its offset, time, key and payload, so this is the most that each way lets through.
+records; all ways come in turn, and the turns are repeated. A rate is that of `timeline.steady`. Workers do nothing with a
+record but look at its offset, time, key and payload, so this is the most that each way lets through.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What all workers do, whatever shares the work out: look at records, take their time, and tell how far they have come.
 
 Lines out, beside those of `bench.part`: `ready - NS`; `holds - NS N` when the number of partitions (or slots) that it has
-changes; `lead PARTITION NS` where that is asked for; `did - NS N`, records so far, with the first record (N is 0 then) and after
-every tick in which some were done. NS is when the last of them was done.
+changes; `lead PARTITION NS` where that is asked for; `did - NS N`, records so far, with the first record (N is 0 then) and
+after every tick in which some were done. NS is when the last of them was done.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ _NUMBER = struct.Struct(">Q")
 
 
 class Work:
-    """Of one process. `go`: records may be asked for. `over`: it is to end."""
+    """Of one process. `join`: it may join its group. `go`: records may be asked for. `over`: it is to end."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.join = threading.Event()
+        if not plan.waits:
+            self.join.set()
         self.go = threading.Event()
         self.over = threading.Event()
         self.holding: Callable[[], int] = lambda: self.held
@@ -38,6 +41,11 @@ class Work:
         self._lock = threading.Lock()
         self._trace: IO[bytes] | None = open(plan.trace, "ab", buffering=0) if plan.trace else None  # noqa: SIM115
         threading.Thread(target=self._tick, daemon=True).start()
+
+    def ready(self) -> None:
+        """What comes before joining is done; returns when this worker may join."""
+        tell("ready", "-", stopwatch())
+        self.join.wait()
 
     def batch(self, records: Iterable[Seen]) -> None:
         """The work on records that are handed over together."""

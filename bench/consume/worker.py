@@ -2,8 +2,8 @@
 
     python -m bench.consume.worker PLAN
 
-Lines out: as `bench.consume.work` says. Lines in, beside the questions of `bench.part`: `go`: records may be asked for;
-`leave`: it leaves its group as a program that ends does. The end of the input ends it.
+Lines out: as `bench.consume.work` says. Lines in, beside the questions of `bench.part`: `join`: it may join its group, where
+it is to wait for that; `go`: records may be asked for; `leave`: it leaves its group as a program that ends does. The end of the input ends it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def main() -> None:
 
     def leave() -> None:
         work.over.set()
+        work.join.set()
         work.go.set()
 
-    play({}, {"go": work.go.set, "leave": leave})
+    play({}, {"join": work.join.set, "go": work.go.set, "leave": leave})
     leave()
     worker.join()
 
