@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -37,22 +37,17 @@ class Led(NamedTuple):
 
 
 class Crew(Troupe):
-    """`peer`: the interpreter that has pyrallel-consumer."""
+    """`kafka`: where log and topic are; None if the plan says where. `peer`: the interpreter that has pyrallel-consumer."""
 
     peer: str | None = None
 
-    def __init__(self, kafka: Kafka, topic: str, way: Way, **plan: object) -> None:
+    def __init__(self, kafka: Kafka | None, topic: str, way: Way, **plan: Any) -> None:
         super().__init__()
         self.way: Way = way
-        self._plan = Plan(
-            way=way,
-            name="",
-            group=f"{way}-{uuid.uuid4().hex[:8]}",
-            topic=topic,
-            bootstrap=kafka.bootstrap,
-            source=f"kafka://{kafka.bootstrap}",
-            **{"log": "" if "log" in plan else fresh(kafka), **plan},  # type: ignore[arg-type]
-        )
+        if kafka is not None:
+            plan |= {"log": fresh(kafka), "bootstrap": kafka.bootstrap, "source": f"kafka://{kafka.bootstrap}"}
+        group = f"{way}-{uuid.uuid4().hex[:8]}"
+        self._plan = Plan(way=way, name="", group=group, topic=topic, **plan)
         self.done: dict[str, Line] = defaultdict(list)
         """How far each worker has come, and when."""
         self.holds: dict[str, int] = {}

@@ -6,15 +6,18 @@ measured. A share is 50 partitions; within one of it counts, by what workers say
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+import pares
 from bench.cases import Row
 from bench.consume.crew import Crew
 from bench.consume.plan import NAMES, Way
 from bench.consume.stage import broker, topic
 from pares.dev import Kafka
+from pares.ledger import open_topic
 from pares.runtime.clock import stopwatch
 
 BAR: Final = 10.0
@@ -27,9 +30,9 @@ def even(shares: Counter[str], partitions: int, workers: int) -> bool:
     return sum(there) == partitions and len(there) == workers and max(there) - min(there) <= 1
 
 
-def run(kafka: Kafka, name: str, way: Way, partitions: int, workers: int) -> tuple[float, float]:
+def run(kafka: Kafka | None, name: str, way: Way, partitions: int, workers: int, **plan: str) -> tuple[float, float]:
     """Seconds until all is shared evenly, and until it is again when another worker has come."""
-    with Crew(kafka, name, way, waits=True) as crew:
+    with Crew(kafka, name, way, waits=True, **plan) as crew:
         for number in range(workers):
             crew.add(f"w{number}")
         crew.ready()
@@ -50,8 +53,20 @@ def cases(quick: bool) -> Iterator[Row]:
     with broker(quick) as kafka:
         name = topic(kafka, partitions)
         for way in WAYS:
-            first, again = run(kafka, name, way, partitions, workers)
-            what = f"{partitions} partitions, {workers} workers: {NAMES[way]}"
-            target, met = (f"<= {BAR:g} s", first <= BAR) if way == "partitions" else ("", None)
-            yield Row(f"{what}: shared evenly after", f"{first:.2f} s", target, met)
-            yield Row(f"{what}: again, one more worker (with its start)", f"{again:.2f} s")
+            yield from rows(
+                NAMES[way], partitions, workers, run(kafka, name, way, partitions, workers), held=way == "partitions"
+            )
+    with tempfile.TemporaryDirectory(prefix="pares-bench-") as folder:
+        url = f"file://{folder}/ledger"
+        ledger = pares.open(url)
+        open_topic(ledger, "work", partitions)
+        ledger.close()
+        found = run(None, "work", "partitions", partitions, workers, log=url, source=url)
+        yield from rows(f"{NAMES['partitions']}, file", partitions, workers, found, held=True)
+
+
+def rows(way: str, partitions: int, workers: int, found: tuple[float, float], *, held: bool) -> Iterator[Row]:
+    what, (first, again) = f"{partitions} partitions, {workers} workers: {way}", found
+    target, met = (f"<= {BAR:g} s", first <= BAR) if held else ("", None)
+    yield Row(f"{what}: shared evenly after", f"{first:.2f} s", target, met)
+    yield Row(f"{what}: again, one more worker (with its start)", f"{again:.2f} s")

@@ -3,7 +3,8 @@
     python -m bench.consume.worker PLAN
 
 Lines out: as `bench.consume.work` says. Lines in, beside the questions of `bench.part`: `join`: it may join its group, where
-it is to wait for that; `go`: records may be asked for; `leave`: it leaves its group as a program that ends does. The end of the input ends it.
+it is to wait for that; `go`: records may be asked for; `leave`: it leaves its group as a program that ends does. The end of
+the input ends it.
 """
 
 from __future__ import annotations
