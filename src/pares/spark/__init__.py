@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
     from pares.spark.session import prestart
-    from pares.spark.source import LedgerSource
+    from pares.spark.source import LedgerSource, register
     from pares.spark.verdict import Promise
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "find_java",
     "no_java_message",
     "prestart",
+    "register",
     "render",
     "warm_up",
     "write_report",
@@ -39,6 +40,7 @@ _WHERE: Final = {
     "find_java": "java",
     "no_java_message": "java",
     "prestart": "session",
+    "register": "source",
     "render": "report",
     "warm_up": "audit",
     "write_report": "report",
