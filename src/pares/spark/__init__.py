@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult, warm_up
+    from pares.spark.histories import History, history
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
     from pares.spark.session import prestart
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditResult",
+    "History",
     "JavaHome",
     "LedgerSource",
     "Promise",
     "find_java",
+    "history",
     "no_java_message",
     "prestart",
     "register",
@@ -34,10 +37,12 @@ __all__ = [
 
 _WHERE: Final = {
     "AuditResult": "audit",
+    "History": "histories",
     "JavaHome": "java",
     "LedgerSource": "source",
     "Promise": "verdict",
     "find_java": "java",
+    "history": "histories",
     "no_java_message": "java",
     "prestart": "session",
     "register": "source",

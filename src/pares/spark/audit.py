@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from pares.spark.reading import Reading
     from pares.spark.rows import Faults
     from pares.spark.tables import Engine
 
@@ -263,14 +262,54 @@ def _audits(
     induced: bool,
     engine: Engine,
 ) -> list[AuditResult]:
-    # Only now: these need pyspark, and if it is not there, `session` has said so.
-    from pares.spark import rows as rows_
-    from pares.spark import tables
-    from pares.spark.reading import SMALL, Reading
+    # Only now: it needs pyspark, and if that is not there, `session` has said so.
+    from pares.spark.reading import Reading
 
     url, partition = place
     reading = Reading(spark, url, partition, options, ledger)
     facts = reading.fold(group, induced=induced, error_ms=allowed.error_ms)
+    return judged(spark, facts, reading, group, ledger, allowed, faults, writes, engine)
+
+
+class Folded(Protocol):
+    """Where the facts come from: a log that was just read, or a history."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the log they were made of."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """Where what is known of the log begins."""
+        ...
+
+    @property
+    def here(self) -> pa.Table | None:
+        """The facts, if they are few."""
+        ...
+
+    def nothing(self, group: str | None) -> str:
+        """Why there is nothing of `group` to audit."""
+        ...
+
+
+def judged(
+    spark: SparkSession,
+    facts: DataFrame,
+    reading: Folded,
+    group: str | None,
+    ledger: str,
+    allowed: Allowed,
+    faults: str | Path | DataFrame | Faults | None = None,
+    writes: str | Path | DataFrame | None = None,
+    engine: Engine = "auto",
+) -> list[AuditResult]:
+    """The audit of facts that are there; what `audit` and `audit_all` do once the log is folded."""
+    from pares.spark import rows as rows_
+    from pares.spark import tables
+    from pares.spark.reading import SMALL
+
     struck = rows_.load_faults(spark, faults)
     rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
@@ -333,7 +372,7 @@ def _plainly(
     return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case))
 
 
-def _heads(groups: Iterable[Row], reading: Reading, group: str | None) -> dict[str, Row]:
+def _heads(groups: Iterable[Row], reading: Folded, group: str | None) -> dict[str, Row]:
     """The groups that the log tells of, by name."""
     heads = {row["g"]: {**row, "log_from": reading.start} for row in groups if row["first_ms"] is not None}
     if not heads:

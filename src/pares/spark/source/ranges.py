@@ -102,3 +102,17 @@ def raise_for(anomaly: Anomaly) -> None:
     if anomaly.kind == LOST_RANGE and anomaly.high is not None:
         raise LedgerGap(f"{anomaly.detail}: {advice}", lost=range(anomaly.low, anomaly.high))
     raise LedgerRewound(f"{anomaly.detail}: {advice}")
+
+
+def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
+    """Where each partition's turn ends, of `most` offsets in all: as much as each has in proportion, and none is left out."""
+    there = {number: max(0, ends[number] - begins[number]) for number in ends}
+    left = sum(there.values())
+    if left <= most:
+        return {number: max(begins[number], ends[number]) for number in ends}
+    turns: dict[str, int] = {}
+    for number, has in sorted(there.items(), key=lambda pair: pair[1]):
+        # The smallest first: what the rounding gives them is taken from those that have the most.
+        turns[number] = min(has, most, max(1, has * most // left)) if has else 0
+        most, left = most - turns[number], left - has
+    return {number: begins[number] + turns[number] for number in ends}

@@ -78,7 +78,7 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             # What is lost is no record: it does not count.
             lows = {number: max(low, seen.places[int(number)].first) for number, low in begins.items()}
-            offsets = share(lows, offsets, limit.max_rows)
+            offsets = ranges.share(lows, offsets, limit.max_rows)
         return {LOG: ends[LOG], OFFSETS: offsets}
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
@@ -124,17 +124,3 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _refuse(self, anomaly: ranges.Anomaly) -> None:
         if not self._options.marks:
             ranges.raise_for(anomaly)
-
-
-def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
-    """Where each partition's turn ends, of `most` offsets in all: as much as each has in proportion, and none is left out."""
-    there = {number: max(0, ends[number] - begins[number]) for number in ends}
-    left = sum(there.values())
-    if left <= most:
-        return {number: max(begins[number], ends[number]) for number in ends}
-    turns: dict[str, int] = {}
-    for number, has in sorted(there.items(), key=lambda pair: pair[1]):
-        # The smallest first: what the rounding gives them is taken from those that have the most.
-        turns[number] = min(has, most, max(1, has * most // left)) if has else 0
-        most, left = most - turns[number], left - has
-    return {number: begins[number] + turns[number] for number in ends}

@@ -1,0 +1,150 @@
+"""What the audit makes of a history: its tables over the facts that are stored, and not over the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pares.core.errors import ConfigError
+from pares.spark import audit, intervals, rows, tables
+from pares.spark.facts.base import SCHEMA, arrow_schema
+from pares.spark.histories.columns import TABLES
+from pares.spark.histories.files import read
+from pares.spark.histories.manifest import Manifest
+from pares.spark.reading import SMALL
+from pares.spark.rules.base import Allowed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pares.spark.audit import AuditResult
+
+DERIVED: Final = (
+    *("terms", "violations", "overlaps", "takeovers", "gaps", "moves", "balance"),
+    "oddities",
+)
+"""Tables of `schema`, made anew of the facts for each batch; `oddities` are the audit's own anomalies."""
+_PERIOD: Final = re.compile(r"([1-9]\d*)([smhd])")
+_UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_COLUMNS: Final = [part.split()[0] for part in SCHEMA.split(", ")]
+
+_SLO: Final = """
+WITH stretches AS (
+  SELECT g, role, seat, 'there' AS what, a, b FROM {windows}
+  UNION ALL SELECT g, role, seat, what, a, b FROM {segments}
+  UNION ALL SELECT g, role, seat, 'paused', from_ms, to_ms FROM {gaps} WHERE cause = 'pause'),
+cut AS (
+  SELECT g, role, seat, what, a, b, explode(sequence(a DIV {by}, (b - 1) DIV {by})) AS n FROM stretches WHERE b > a)
+SELECT g AS `group`, role, seat, n * {by} AS from_ms, there_ms, there_ms - none_ms AS led_ms, none_ms, double_ms, paused_ms,
+       (there_ms - none_ms) / there_ms AS availability
+FROM (SELECT g, role, seat, n, {sums} FROM (SELECT *, least(b, (n + 1) * {by}) - greatest(a, n * {by}) AS ms FROM cut)
+      GROUP BY g, role, seat, n) WHERE there_ms > 0
+"""
+_SUMS: Final = ", ".join(
+    f"coalesce(sum(ms) FILTER (WHERE what = '{what}'), 0) AS {what}_ms"
+    for what in ("there", "none", "double", "paused")
+)
+
+
+class Judging:
+    """The audit of the newest log in a history, worked out once. It is the source of facts that `audit.judged` asks for."""
+
+    def __init__(self, spark: SparkSession, root: Path, batches: Sequence[Manifest]) -> None:
+        self.last = batches[-1]
+        self._spark, self._root = spark, root
+        self._batches = [batch for batch in batches if batch.log == self.last.log]
+        self._allowed = Allowed(self.last.error_ms)
+        few = self.entries <= SMALL
+        self.here = pa.concat_tables([*self._read()]) if few else None
+
+    @property
+    def entries(self) -> int:
+        return sum(high - low for batch in self._batches for low, high in batch.ranges.values())
+
+    @property
+    def start(self) -> int:
+        first: dict[str, int] = {}
+        for batch in self._batches:
+            for number, (low, _) in batch.ranges.items():
+                first.setdefault(number, low)
+        return max(first.values(), default=0)
+
+    def nothing(self, group: str | None) -> str:
+        return f"the history in {self._root} has nothing of group {group!r}, or not from a snapshot of it on"
+
+    @cached_property
+    def facts(self) -> DataFrame:
+        """The facts in the columns of the fold, settled."""
+        if self.here is not None:
+            return self._spark.createDataFrame(self.here)
+        frames = [
+            self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
+        ]
+        whole = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+        return whole.withColumnRenamed("group", "g").select(*_COLUMNS).localCheckpoint(eager=True)
+
+    @cached_property
+    def _frames(self) -> tables.Frames:
+        short = self.here is not None
+        struck = rows.load_faults(self._spark, None)
+        with tables.interpreted(self._spark, short=short):
+            return tables.of_log(self.facts, struck, self._allowed, short=short, engine="auto", here=self.here)
+
+    @cached_property
+    def _shown(self) -> dict[str, DataFrame]:
+        return tables.shown(self._frames, short=self.here is not None)[0]
+
+    def table(self, name: str) -> DataFrame:
+        """One of `DERIVED`, with the log and the group before its columns."""
+        shown = self._shown["anomalies" if name == "oddities" else name]
+        frame = shown.drop("group") if "group" in shown.columns else shown
+        rest = [f"`{column}`" for column in frame.columns if column != "g"]
+        log = self.last.log.replace("\\", "\\\\").replace("'", "\\'")
+        return frame.selectExpr(f"'{log}' AS log", "g AS `group`", *rest)
+
+    def slo(self, by: str) -> DataFrame:
+        """See `History.slo`."""
+        found = _PERIOD.fullmatch(by)
+        if found is None:
+            raise ConfigError(f"by={by!r}: give a number and one of s, m, h, d, such as 1h")
+        frames = self._frames
+        windows = intervals.windows(frames["facts"], frames["groups"])
+        sql = _SLO.replace("{by}", str(int(found[1]) * _UNIT_MS[found[2]])).replace("{sums}", _SUMS)
+        return self._spark.sql(sql, windows=windows, segments=frames["segments"], gaps=frames["gaps"])
+
+    def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
+        """See `History.audit`."""
+        own = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull())
+        mine = self if self.here is None else _Of(self, group)
+        (result,) = audit.judged(self._spark, own, mine, group, self.last.url, self._allowed, faults, writes)
+        return result
+
+    def _files(self) -> dict[str, list[str]]:
+        """The files of the facts, and the newest that say how the log ends."""
+        facts = [str(self._root / file.path) for batch in self._batches for file in batch.files.get("facts", ())]
+        ends = [str(self._root / done.ends) for done in self.last.partitions.values() if done.ends]
+        return {"facts": facts, "ends": ends}
+
+    def _read(self) -> list[pa.Table]:
+        empty = arrow_schema().empty_table()
+        found = [read(self._root, file) for files in self._files().values() for file in files]
+        return [empty, *(table.rename_columns(_renamed(table)).select(_COLUMNS) for table in found)]
+
+
+class _Of:
+    """A short history's facts of one group."""
+
+    def __init__(self, whole: Judging, group: str) -> None:
+        assert whole.here is not None
+        self.entries, self.start, self.nothing = whole.entries, whole.start, whole.nothing
+        mine = [name in (None, group) for name in whole.here.column("g").to_pylist()]
+        self.here = whole.here.filter(pa.array(mine, pa.bool_()))
+
+
+def _renamed(table: pa.Table) -> list[str]:
+    return ["g" if name == "group" else name for name in table.column_names]
