@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +47,7 @@ def tenures(path: Path) -> Made:
     log.yield_("a~0", token, 3010, 1000, "asked")
     log.lead("b~0", 3100, 5000)
     log.ledger.close()
-    with_times = dict(((p, offset), at) for p, offset, at in log.stamps)
+    with_times = {(p, offset): at for p, offset, at in log.stamps}
     ledger = open_ledger(log.url)
     entries = [(e.offset, with_times[0, e.offset], e.payload) for e in ledger.read(0)]
     ledger.close()
@@ -78,6 +81,39 @@ def _rows(fold: Partition, entries: Sequence[EntryLike], stops: Sequence[int]) -
         assert freeze(fold) == state
     found += fold.finish()
     return sorted(repr((group, fact)) for group, facts in found for fact in facts)
+
+
+_ELSEWHERE = """
+import sys
+from pares.spark.facts.folding import Partition
+from pares.spark.facts.frozen import freeze
+fold = Partition(None, 0, 0, claims=True)
+for at, payload in enumerate(bytes.fromhex(line) for line in sys.stdin):
+    list(fold.feed([(at, 1000 + at, payload)]))
+sys.stdout.write(freeze(fold).hex())
+"""
+
+
+def test_another_process_has_the_same_state_and_goes_on_from_it() -> None:
+    """What it remembers of its worlds, too: a snapshot that follows is held against that."""
+    log = story(3, roles=6, steps=150)
+    log.snapshot(next(term.member for term in log.truths if term.end is None))
+    payloads = [payload for _, _, payload in log.entries]
+    lines = "\n".join(payload.hex() for payload in payloads[:-1])
+    states: list[bytes] = []
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", _ELSEWHERE], input=lines, env=environment, capture_output=True, text=True, check=True
+        )
+        states.append(bytes.fromhex(done.stdout))
+    assert states[0] == states[1]
+    fold = thaw(states[0])
+    found = [*fold.feed([(len(payloads) - 1, 9000, payloads[-1])]), *fold.finish()]
+    kinds = [fact.kind for _, facts in found for fact in facts]
+    assert "record" in kinds
+    assert "defect" not in kinds
+    assert fold._folds["g"].reader.verified == log.places[-1]
 
 
 def test_what_is_shared_stays_shared() -> None:

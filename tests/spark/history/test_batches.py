@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
-from scribe import Scribe, story
+from scribe import Entries, Scribe, story
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, Stale
 from pares.ledger import open as open_ledger
@@ -30,10 +31,13 @@ def log() -> Scribe:
 
 
 def saved(log: Scribe, path: Path, upto: int | None = None) -> str:
-    whole, log.entries = log.entries, log.entries[:upto]
-    url = log.save(path)
-    log.entries = whole
-    return url
+    return of_entries(log.entries[:upto], path)
+
+
+def of_entries(entries: Entries, path: Path) -> str:
+    log = Scribe()
+    log.entries = entries
+    return log.save(path)
 
 
 def rows(of: History, table: str) -> list[dict[str, Any]]:
@@ -100,9 +104,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
 
 
 def test_stopped_at_any_step_and_done_again_it_is_the_same(log: Scribe, tmp_path: Path) -> None:
-    log = Scribe(entries=list(log.entries))
-    log.entries = [*story(3, roles=4, steps=60).entries, (0, 0, b"\xff no record")]
-    url = saved(log, tmp_path / "l.db")
+    url = of_entries([*log.entries, (0, 0, b"\xff no record")], tmp_path / "l.db")
     straight = history(None, tmp_path / "straight")
     for most in (40, None):
         straight.update(url, max_records=most)
@@ -227,16 +229,13 @@ def test_a_log_that_lost_its_tail_is_another_one(log: Scribe, tmp_path: Path) ->
     last = kept.last
     assert last is not None
     order = updating.Order(url)
-    ahead = manifest.Manifest(
-        **{**{f: getattr(last, f) for f in last.__struct_fields__}, "partitions": {"0": manifest.Done(99)}}
-    )
+    ahead = msgspec.structs.replace(last, partitions={"0": manifest.Done(99)})
     with pytest.raises(LedgerRewound, match=r"partition 0 of .* ends at 30, and was read up to 99"):
         updating.plan(kept.path, order, ahead)
 
 
 def test_what_is_no_record_is_in_the_quarantine_and_all_else_stays(log: Scribe, tmp_path: Path) -> None:
-    broken = Scribe(entries=[*log.entries[:10], (10, 5, b"\xff no record"), *log.entries[10:40]])
-    url = broken.save(tmp_path / "l.db")
+    url = of_entries([*log.entries[:10], (10, 5, b"\xff no record"), *log.entries[10:40]], tmp_path / "l.db")
     kept = history(None, tmp_path / "h")
     kept.update(url)
     (bad,) = rows(kept, "quarantine")

@@ -18,7 +18,7 @@ from pares.spark.histories import History, judging, updating
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     one, other = log.join("one"), log.join("other")
     first = log.claim(one, "twice")
     log.lead(first)
-    log.sleep(100)
-    second = log.claim(other, "twice")
-    log.lead(second)
-    log.sleep(400)
-    log.stop(first, "late")
-    log.truths.clear()
+    log.sleep(1200)
+    log.beat(other)
+    log.lead(log.claim(other, "twice"))
+    log.sleep(40)
+    log.stop(first, at=log.now - 10)
+    log.beat(other)
     return log.save(tmp_path_factory.mktemp("history") / "l.db")
 
 
@@ -70,7 +70,7 @@ def test_the_log_may_be_gone(spark: SparkSession, tmp_path: Path) -> None:
 def test_tables_of_what_was_found(kept: History) -> None:
     rows = [row.asDict() for row in kept.violations.collect()]
     (worst,) = (row for row in rows if row["rule"] == "overlap" and row["verdict"] == "certain")
-    assert (worst["group"], worst["role"], worst["length_ms"]) == ("g", "twice", 400)
+    assert (worst["group"], worst["role"], worst["length_ms"]) == ("g", "twice", 30)
     last = kept.last
     assert last is not None
     assert worst["log"] == last.log
@@ -92,7 +92,7 @@ def test_availability_by_stretches_adds_up(kept: History) -> None:
         for key, row in whole.items():
             assert row[name] == sum(one[name] for one in by_second if (one["role"], one["seat"]) == key), (name, key)
     assert all(0 <= row["led_ms"] <= row["there_ms"] <= 1000 for row in by_second)
-    assert whole["twice", 0]["double_ms"] == 400
+    assert whole["twice", 0]["double_ms"] == 30
     assert sum(row["paused_ms"] for row in whole.values()) > 0
     gaps = kept.table("gaps").toArrow().to_pylist()
     for (role, seat), row in whole.items():

@@ -13,6 +13,7 @@ place a world is the one that release 0.1 folds, rule by rule, and a snapshot of
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -89,6 +90,7 @@ class World:
         "held",
         "highest",
         "last",
+        "lasting",
         "members",
         "names",
         "noted",
@@ -104,7 +106,9 @@ class World:
         "version",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, lasting: bool = False) -> None:
+        self.lasting = lasting
+        """Whether its digest must be the same in other processes: it then costs more (see `digest`)."""
         self.base = 0
         """0 until a genesis has counted; then part of every record that counts (R9)."""
         self.last = -1
@@ -343,20 +347,21 @@ class World:
         It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
         members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
         hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
-        own keyed hash serves.
+        own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
-        for key in self._dirty:
+        hashed, of_part = (_lasting, _lasting_hash) if self.lasting else (hash, _hash)
+        for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
             part = getattr(self, key[0]).get(key[1])
-            fresh = 0 if part is None else _hash(key, part)
+            fresh = 0 if part is None else of_part(key, part)
             self._still += fresh - self._hashes.pop(key, 0)
             if fresh:
                 self._hashes[key] = fresh
         self._dirty.clear()
-        moving = sum([hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
+        moving = sum([hashed((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
         parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
         if self.in_force:
             parts = (*parts, self.stride, self.elders, self.noted)
-        return f"{hash(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return f"{hashed(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""
@@ -379,13 +384,13 @@ class World:
         return _encoder.encode(frozen).decode()
 
     @classmethod
-    def load(cls, text: str) -> World:
+    def load(cls, text: str, *, lasting: bool = False) -> World:
         """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself."""
         try:
             frozen = _decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"not a world: {error}") from None
-        world = cls()
+        world = cls(lasting=lasting)
         world.base, world.last, world.count = frozen.base, frozen.last, frozen.count
         world.placed, world.highest = frozen.placed, frozen.highest
         world.members = {m.id: m for m in frozen.members}
@@ -441,3 +446,11 @@ def _hash(key: Key, part: Any) -> int:
     if type(part) is SeatState:  # what changes most by far, and it can be hashed as it is
         return hash((key, msgspec.structs.astuple(part)))
     return hash(_encoder.encode((key, _still(part))))
+
+
+def _lasting_hash(key: Key, part: Any) -> int:
+    return int.from_bytes(blake2b(_encoder.encode((key, _still(part))), digest_size=8).digest())
+
+
+def _lasting(values: tuple[Any, ...]) -> int:
+    return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())

@@ -58,7 +58,7 @@ class History:
     """
 
     def __init__(self, group: str, start: int = 0, error_ms: int = 0) -> None:
-        self.reader = Reader(group)
+        self.reader = Reader(group, lasting=True)
         self._group = group
         self._start = start
         self._error_ms = error_ms
